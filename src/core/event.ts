@@ -1,0 +1,156 @@
+/**
+ * What happened in a run: one union of events, past tense and dotted. The journal stores them, and
+ * every state, table, file and screen is a fold over them.
+ *
+ * Owns: the vocabulary and its version.
+ * Does not: decide anything (decide.ts) or change a run (evolve.ts).
+ * Invariants:
+ * - V1 An event holds JSON only, and everything that replay needs: no clock, no expression and no
+ *   random number is consulted again.
+ * - V2 A released event type never changes its meaning; a new meaning is a new version.
+ */
+import type { Json, JsonObject } from "../util/json.ts";
+
+/** The version of the vocabulary, stored with each event. */
+export const EVENT_VERSION = 1;
+
+/** Who owns a run: enough to prove that the process is alive, or dead. */
+export interface Owner {
+  readonly pid: number;
+  /** When the process started, in the system's own units; tells a reused pid apart. */
+  readonly started: string;
+  /** Which boot of the machine it belongs to. */
+  readonly boot: string;
+  readonly host: string;
+  readonly user: string;
+}
+
+/** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
+export interface Place {
+  readonly scope: string;
+  readonly step: string;
+  readonly visit: number;
+}
+
+/** One try of a visit. */
+export interface AttemptRef extends Place {
+  readonly attempt: number;
+}
+
+/** A named file that a step handed on. */
+export interface Output {
+  readonly path: string;
+  readonly sha256: string;
+  readonly bytes: number;
+}
+
+/** What the check of a step found. */
+export interface CheckEvidence {
+  readonly kind: "command" | "schema";
+  /** The command as written, or the file that was held against the schema. */
+  readonly subject: string;
+  readonly exit: number;
+  readonly outputPath?: string;
+  readonly outputSha256?: string;
+}
+
+/** Why an attempt failed. */
+export type FailureReason =
+  | "exit"
+  | "check"
+  | "output"
+  | "context"
+  | "timeout"
+  | "idle"
+  | "output-limit"
+  | "spawn"
+  | "expression"
+  | "items"
+  | "lost"
+  | "once"
+  | "visits";
+
+export type RunEvent =
+  | RunCreated
+  | { readonly type: "run.opened"; readonly owner: Owner; readonly epoch: number }
+  | { readonly type: "run.stopping"; readonly mode: StopMode; readonly by: string }
+  | { readonly type: "run.stopped"; readonly by: string }
+  | { readonly type: "run.completed" }
+  | { readonly type: "run.failed"; readonly message: string }
+  | RunRewound
+  | ({ readonly type: "step.started" } & AttemptRef & {
+        /** The items of a fan-out; one instance each. */
+        readonly items?: readonly Json[];
+      })
+  | StepCompleted
+  | StepFailed
+  | ({ readonly type: "step.lost" } & AttemptRef & {
+        readonly message: string;
+        /** When the next attempt may start; absent when the losses are used up. */
+        readonly retry?: Retry;
+      })
+  | ({ readonly type: "step.interrupted" } & AttemptRef & { readonly message: string })
+  | ({ readonly type: "step.skipped" } & Place & { readonly arrows: readonly number[] })
+  | ({ readonly type: "step.granted" } & Place & { readonly attempts: number });
+
+export interface RunCreated {
+  readonly type: "run.created";
+  readonly pipeline: string;
+  /** The author's file, as an absolute path. */
+  readonly file: string;
+  readonly fingerprint: string;
+  readonly input: Json;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  /** Names (never values) of the environment that the expressions rely on. */
+  readonly envNames: readonly string[];
+}
+
+export type StopMode = "now" | "after-step";
+
+/** When to try again. The delay is kept so that a clock that was set back cannot stretch it. */
+export interface Retry {
+  readonly at: number;
+  readonly delayMs: number;
+}
+
+/** The person asked to go on from a step: it and all that lies behind it is open again. */
+export interface RunRewound {
+  readonly type: "run.rewound";
+  readonly step: string;
+  /** Steps of the root scope that will run again, the first one included. */
+  readonly reopened: readonly string[];
+  /** Unfinished steps before it that the person declared done. */
+  readonly assumed: readonly string[];
+}
+
+export interface StepCompleted extends AttemptRef {
+  readonly type: "step.completed";
+  readonly exit: number;
+  readonly outputs: Readonly<Record<string, Output>>;
+  /** Key-values that the step handed to the run. */
+  readonly context: JsonObject;
+  readonly check?: CheckEvidence;
+  /** Which arrows of the graph were followed. */
+  readonly arrows: readonly number[];
+}
+
+export interface StepFailed extends AttemptRef {
+  readonly type: "step.failed";
+  readonly reason: FailureReason;
+  readonly message: string;
+  readonly exit?: number;
+  readonly check?: CheckEvidence;
+  /** When the next attempt starts; absent when the allowance is used up. */
+  readonly retry?: Retry;
+  /** Arrows that lead on from the failure; empty when nothing handles it. */
+  readonly arrows: readonly number[];
+}
+
+/** An event with its place in the journal. */
+export interface Recorded<E extends RunEvent = RunEvent> {
+  readonly seq: number;
+  readonly time: number;
+  readonly version: number;
+  readonly event: E;
+}

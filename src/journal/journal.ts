@@ -1,0 +1,137 @@
+/**
+ * The journal's port: what happened, and who may write it.
+ *
+ * Owns: the contract that every implementation keeps (the conformance suite runs on each).
+ * Does not: interpret events, beyond the summary tables.
+ * Invariants:
+ * - J1 An append has reached the disk when it returns.
+ * - J2 An append names the sequence number and the lease epoch that it expects; a stale writer fails.
+ * - J4 The frozen plan is stored when the run is created, in the same transaction.
+ * - J5 Summary rows are caches, rebuildable from events.
+ * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is a
+ *   loud stop, never a shorter run.
+ */
+import type { Owner, Recorded, RunCreated, RunEvent, StopMode } from "../core/event.ts";
+import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
+import type { Json } from "../util/json.ts";
+
+export interface Journal {
+  /** Stores plan, `run.created` and the rows of its pending steps in one transaction. */
+  create(run: NewRun): void;
+  /** Appends as the owner of the lease. Throws JournalError. */
+  append(runId: string, write: Write): void;
+  /** Plan and all events of a run. Throws JournalError. */
+  load(runId: string): LoadedRun;
+  /** Events after a sequence number, for followers. */
+  eventsAfter(runId: string, seq: number): readonly Recorded[];
+  /** Takes the lease, or says who holds it. `isAlive` decides by evidence, inside the transaction. */
+  acquire(runId: string, owner: Owner, isAlive: (owner: Owner) => boolean): Acquired;
+  release(runId: string, epoch: number): void;
+  leaseOf(runId: string): Lease | undefined;
+  /** A wish from outside (stop, retry, ...); the owner reads it as a fact. */
+  request(runId: string, request: NewRequest): void;
+  requestsAfter(runId: string, id: number): readonly Request[];
+  /** Replaces the summary rows of a run by what its events say. */
+  rebuildSummary(runId: string, summary: SummaryChange, time: number): void;
+  /** Runs, newest first. */
+  list(filter: RunFilter): readonly RunSummary[];
+  stepsOf(runId: string): readonly StepSummary[];
+  /** Ids that start with this prefix, at most two. */
+  resolve(prefix: string): readonly string[];
+  /** Notes that a run's files were removed; the records stay. */
+  markCleaned(runId: string, time: number): void;
+  close(): void;
+}
+
+export interface NewRun {
+  readonly runId: string;
+  /** The frozen plan as canonical JSON; its SHA-256 is `created.fingerprint`. */
+  readonly planText: string;
+  readonly created: RunCreated;
+  readonly time: number;
+  readonly summary: SummaryChange;
+}
+
+export interface Write {
+  readonly epoch: number;
+  /** The sequence number of the last event that the writer has seen. */
+  readonly afterSeq: number;
+  readonly time: number;
+  readonly events: readonly RunEvent[];
+  /** Rows of the summary tables that these events changed. */
+  readonly summary: SummaryChange;
+}
+
+export interface RunSummary {
+  readonly runId: string;
+  readonly pipeline: string;
+  readonly file: string;
+  readonly status: RunStatus;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly input: Json;
+  readonly stepsCompleted: number;
+  readonly stepsTotal: number;
+  readonly cleanedAt?: number;
+  readonly lease?: Lease;
+}
+
+export interface LoadedRun {
+  readonly runId: string;
+  /** As it was stored; an implementation verifies it against the fingerprint. */
+  readonly planText: string;
+  readonly events: readonly Recorded[];
+  readonly cleanedAt?: number;
+}
+
+export interface Lease {
+  readonly epoch: number;
+  /** Absent when it was released. */
+  readonly owner?: Owner;
+}
+
+export type Acquired =
+  | { readonly ok: true; readonly epoch: number }
+  | { readonly ok: false; readonly owner: Owner };
+
+export interface RunFilter {
+  readonly status?: readonly RunStatus[];
+  readonly pipeline?: string;
+  readonly file?: string;
+  readonly limit?: number;
+  readonly before?: number;
+}
+
+/** A wish from outside the owner; it is an event only when the owner has taken it up. */
+export interface NewRequest {
+  readonly type: "stop";
+  readonly mode: StopMode;
+  readonly by: string;
+}
+
+export type Request = NewRequest & { readonly id: number };
+
+/** What can go wrong with a journal; the command line has a remedy for each code. */
+export class JournalError extends Error {
+  override readonly name = "JournalError";
+  readonly code: JournalErrorCode;
+  constructor(code: JournalErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export type JournalErrorCode =
+  /** Another owner wrote since: this writer must stop at once. */
+  | "stale-writer"
+  | "disk-full"
+  | "read-only"
+  /** The file, a page of it or a chain of checksums is damaged. */
+  | "broken"
+  /** Written by a newer program. */
+  | "newer"
+  /** Another process keeps the database locked. */
+  | "busy"
+  | "unknown-run"
+  /** Any other failure of reading or writing. */
+  | "io";

@@ -1,0 +1,162 @@
+/**
+ * The plan: the frozen graph that a run executes. Plain JSON data, stored with the run, so that
+ * what happens next never depends on a file that somebody may edit.
+ *
+ * Owns: the shape of the graph (steps, arrows, scopes) and its fingerprint.
+ * Does not: parse authors' files (room `pipeline`) or hold any state of a run (room `core`).
+ * Invariants:
+ * - L1 A plan is JSON: what is stored and read back is equal to what was built.
+ * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
+ *   return to a step from which they were reached, so the others form no cycle.
+ */
+import { sha256 } from "../util/hash.ts";
+import { canonicalJson, type Json } from "../util/json.ts";
+
+/** The version of the plan's shape; a program refuses a plan that is newer. */
+export const PLAN_FORMAT = 1;
+
+export interface Plan {
+  readonly format: typeof PLAN_FORMAT;
+  readonly name: string;
+  /** How many processes of this run may live at once. */
+  readonly maxParallel: number;
+  /** JSON Schema of the input, when the author gave one. */
+  readonly inputSchema?: Json;
+  /** Variables for every step; values are templates. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly agents: Readonly<Record<string, AgentCommand>>;
+  readonly graph: Graph;
+}
+
+/** A program that takes a prompt on stdin and in $PERDURE_PROMPT_FILE and answers on stdout. */
+export interface AgentCommand {
+  /** Shell text (a template, like a step's `run`). */
+  readonly command: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface Graph {
+  readonly steps: readonly Step[];
+  readonly arrows: readonly Arrow[];
+}
+
+export interface Step {
+  readonly id: string;
+  /** Starts when all its arrows have arrived, or at each one. */
+  readonly join: "all" | "any";
+  /** Follows all its arrows that apply, or selects one. */
+  readonly split: "all" | "one";
+  readonly work: Work;
+  /** An expression; when it is false the visit is skipped and its arrows are followed. */
+  readonly when?: string;
+  /** Variables for this step; values are templates. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Directory of the step, relative to the workspace; a template. */
+  readonly cwd?: string;
+  readonly timeoutMs?: number;
+  readonly idleTimeoutMs?: number;
+  readonly retry: RetryPolicy;
+  readonly check?: Check;
+  /** Named files: name -> path relative to the step's directory (a template). */
+  readonly outputs: Readonly<Record<string, string>>;
+  /** Must not happen twice: a loss is never repeated without being asked. */
+  readonly once: boolean;
+  /** How often a run may come to this step. */
+  readonly visitsMax: number;
+}
+
+export type Work =
+  | { readonly kind: "shell"; readonly run: string }
+  | { readonly kind: "agent"; readonly agent: string; readonly prompt: string }
+  | { readonly kind: "pipeline"; readonly graph: Graph }
+  | EachWork;
+
+/** Fan-out: one instance of the graph for each item of a list. */
+export interface EachWork {
+  readonly kind: "each";
+  /** An expression that gives a list. */
+  readonly items: string;
+  readonly graph: Graph;
+  /** How many instances may be open at once. */
+  readonly maxParallel: number;
+  readonly onItemFailure: "fail" | "continue";
+}
+
+export interface RetryPolicy {
+  /** How many tries a visit gets, the first included. */
+  readonly attempts: number;
+  readonly backoff: Backoff;
+  /** What `resume` grants a failed step on top: a new allowance, or nothing. */
+  readonly onResume: "fresh" | "keep";
+}
+
+export interface Backoff {
+  readonly initialMs: number;
+  readonly factor: number;
+  readonly maxMs: number;
+  /** 0 = none; 0.5 = each delay times a number between 0.5 and 1.5. */
+  readonly jitter: number;
+}
+
+export type Check =
+  | { readonly kind: "command"; readonly run: string }
+  /** `file` is a template, relative to the step's directory. */
+  | { readonly kind: "schema"; readonly file: string; readonly schema: Json };
+
+export interface Arrow {
+  readonly from: number;
+  readonly to: number;
+  /** Which end of the visit it belongs to. */
+  readonly on: "completed" | "failed";
+  /** An expression; the arrow applies when it is true. */
+  readonly condition?: string;
+  readonly label?: string;
+  readonly weight: number;
+  /** Returns to a step that lies before it: takes the run back there (a loop). */
+  readonly back: boolean;
+}
+
+/** The frozen form of a plan: its one text, and the hash that tells two plans apart. */
+export function freeze(plan: Plan): { readonly text: string; readonly fingerprint: string } {
+  const text = canonicalJson(plan);
+  return { text, fingerprint: sha256(text) };
+}
+
+/** Arrows with their `back` marks: depth first from the steps without arrows into them, in order. */
+export function markBackArrows(
+  stepCount: number,
+  arrows: readonly Omit<Arrow, "back">[],
+): readonly Arrow[] {
+  const outgoing: number[][] = Array.from({ length: stepCount }, () => []);
+  const incoming = new Uint32Array(stepCount);
+  arrows.forEach((arrow, index) => {
+    outgoing[arrow.from]?.push(index);
+    if (arrow.from !== arrow.to) incoming[arrow.to] = (incoming[arrow.to] ?? 0) + 1;
+  });
+  const back = new Set<number>();
+  const OPEN = 1;
+  const DONE = 2;
+  const color = new Uint8Array(stepCount);
+  const visit = (root: number): void => {
+    // An explicit stack: a list of 100,000 steps is a path of that depth.
+    const stack: { step: number; next: number }[] = [{ step: root, next: 0 }];
+    color[root] = OPEN;
+    for (let frame = stack.at(-1); frame !== undefined; frame = stack.at(-1)) {
+      const arrowIndex = outgoing[frame.step]?.[frame.next++];
+      if (arrowIndex === undefined) {
+        color[frame.step] = DONE;
+        stack.pop();
+        continue;
+      }
+      const target = (arrows[arrowIndex] as Arrow).to;
+      if (color[target] === OPEN) back.add(arrowIndex);
+      else if (color[target] !== DONE) {
+        color[target] = OPEN;
+        stack.push({ step: target, next: 0 });
+      }
+    }
+  };
+  for (let step = 0; step < stepCount; step++) if (incoming[step] === 0) visit(step);
+  for (let step = 0; step < stepCount; step++) if (color[step] === 0) visit(step);
+  return arrows.map((arrow, index) => ({ ...arrow, back: back.has(index) }));
+}

@@ -1,0 +1,48 @@
+/**
+ * The contract between the engine and a step's process.
+ */
+
+/** What to start. Everything is already rendered; nothing here is stored in the journal. */
+export interface Launch {
+  /** The attempt's own folder (absolute, exists, mode 0700). */
+  readonly dir: string;
+  readonly cwd: string;
+  /** The whole environment of the process. */
+  readonly env: Readonly<Record<string, string>>;
+  /** POSIX shell text of the work. */
+  readonly script: string;
+  /** POSIX shell text that decides whether the work is good; runs only after exit 0. */
+  readonly check?: string;
+  /** A file for stdin; /dev/null otherwise. */
+  readonly stdin?: string;
+  /** Agents: stderr goes to a file of its own instead of into the output. */
+  readonly separateStderr: boolean;
+}
+
+export interface Limits {
+  readonly timeoutMs?: number;
+  readonly idleTimeoutMs?: number;
+  readonly outputBytesMax: number;
+  /** From SIGTERM to SIGKILL. */
+  readonly graceMs: number;
+}
+
+/** How a process ended. */
+export type ProcessEnding =
+  | { readonly how: "exited"; readonly exit: number; readonly checkExit?: number }
+  | {
+      readonly how: "timed-out";
+      readonly limit: "timeout" | "idle" | "output-limit";
+      readonly message: string;
+    }
+  | { readonly how: "stopped"; readonly message: string }
+  | { readonly how: "lost"; readonly message: string }
+  | { readonly how: "not-started"; readonly message: string };
+
+/** A step's process in our hands, whether we started it or found it. */
+export interface StepProcess {
+  /** Resolves once, when the process and all that carries its identity is dead or accounted for. */
+  readonly ended: Promise<ProcessEnding>;
+  /** Ends it: SIGTERM to the group, SIGKILL after the grace period (or at once), then the sweep. */
+  stop(how: "gently" | "at-once"): void;
+}

@@ -1,0 +1,14 @@
+/** Throws when our own code broke a rule of its own. The journal is valid at every instant, so dying is safe. */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new AssertionError(message);
+}
+
+/** Marks a place that the types say cannot be reached. */
+export function unreachable(value: never): never {
+  throw new AssertionError(`unreachable: ${JSON.stringify(value)}`);
+}
+
+/** A bug of ours, told apart from everything that can happen to us. */
+export class AssertionError extends Error {
+  override readonly name = "AssertionError";
+}

@@ -1,0 +1,29 @@
+/** Durations as authors write them ("90s", "1h30m", "250ms", "2d") and as people read them. */
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+type Unit = keyof typeof UNIT_MS;
+
+/** The longest duration that an author may write; Node's timers end a little above it. */
+export const DURATION_MAX_MS = 24 * UNIT_MS.d;
+
+/** Milliseconds of a written duration, or undefined when it is not one. */
+export function parseDuration(text: string): number | undefined {
+  const source = text.trim();
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(source)) return undefined;
+  let total = 0;
+  for (const [, amount, , unit] of source.matchAll(/(\d+(\.\d+)?)(ms|s|m|h|d)/g)) {
+    total += Number(amount) * UNIT_MS[unit as Unit];
+  }
+  return total > DURATION_MAX_MS ? undefined : Math.round(total);
+}
+
+/** "850ms", "4.2s", "3m 05s", "2h 10m": at most two units, for people. */
+export function formatDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
+  if (ms < 60_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)}s`;
+  const [big, small, bigUnit, smallUnit] =
+    ms < UNIT_MS.h
+      ? [Math.floor(ms / UNIT_MS.m), Math.floor((ms % UNIT_MS.m) / UNIT_MS.s), "m", "s"]
+      : [Math.floor(ms / UNIT_MS.h), Math.floor((ms % UNIT_MS.h) / UNIT_MS.m), "h", "m"];
+  return `${big}${bigUnit} ${String(small).padStart(2, "0")}${smallUnit}`;
+}
