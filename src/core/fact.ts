@@ -1,12 +1,12 @@
 /** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
-import type { Json, JsonObject } from "../util/json.ts";
+import type { JsonObject } from "../util/json.ts";
 import type { AttemptRef, CheckEvidence, Output, Owner, Place, StopMode } from "./event.ts";
 
 export type Fact =
   /** A process took the lease of this run. */
   | { readonly type: "opened"; readonly owner: Owner; readonly epoch: number }
-  /** The engine has room for this visit now; `values` holds what `env` may be asked for. */
-  | { readonly type: "dispatched"; readonly place: Place }
+  /** The engine has room for this visit now; its conditions may ask for `env`. */
+  | { readonly type: "dispatched"; readonly place: Place; readonly env: Environment }
   /** Every instance in this visit has ended. */
   | { readonly type: "scopes-closed"; readonly place: Place }
   /** Nothing is left to do. */
@@ -17,6 +17,9 @@ export type Fact =
   | { readonly type: "retry-requested"; readonly step: string }
   /** A person asked to go on from this step, taking what lies before it as done. */
   | { readonly type: "rewind-requested"; readonly step: string };
+
+/** The engine's own environment; values are looked up, never stored. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** How an attempt ended, with the evidence. */
 export type Ending =
@@ -32,15 +35,12 @@ export type Ending =
   | { readonly how: "timed-out"; readonly limit: "timeout" | "idle" | "output-limit"; readonly message: string }
   /** Ended because the run is being stopped. */
   | { readonly how: "stopped"; readonly message: string }
-  /** Nobody vouches for it: no exit status, no process. */
-  | { readonly how: "lost"; readonly message: string }
-  | { readonly how: "not-started"; readonly message: string };
-
-/** Values that expressions may name beside the run's own; read by the engine, never stored. */
-export interface Surroundings {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly runId: string;
-  readonly runDir: string;
-}
-
-export type { Json };
+  /** Nobody vouches for it: no exit status, no process. `started` is false only when it is proven
+   * that nothing of it ever ran. */
+  | { readonly how: "lost"; readonly started: boolean; readonly message: string }
+  /** It got no process: the system refused, or an expression in it has no value. */
+  | {
+      readonly how: "not-started";
+      readonly reason: "spawn" | "expression";
+      readonly message: string;
+    };

@@ -1,4 +1,7 @@
 /** The documented summary of a run and its steps: what `pipeline_state` and `step_state` hold. */
+import type { Plan } from "../plan/plan.ts";
+import { stepPath } from "./place.ts";
+import { currentVisit, type Run, type StepRecord, stepOf } from "./run.ts";
 
 export type RunStatus = "queued" | "running" | "interrupted" | "completed" | "failed";
 
@@ -28,4 +31,86 @@ export interface SummaryChange {
   readonly stepsCompleted: number;
   readonly stepsTotal: number;
   readonly steps: readonly StepSummary[];
+}
+
+/** The rows of a run that was just created: every step of the plan is pending. */
+export function initialSummary(plan: Plan): SummaryChange {
+  const steps = plan.graph.steps.map(({ id }) => pendingRow(id));
+  return { status: "queued", stepsCompleted: 0, stepsTotal: steps.length, steps };
+}
+
+/** The rows that changed: those of the given steps. */
+export function summaryOf(run: Run, changed: Iterable<StepRecord>): SummaryChange {
+  return {
+    status: statusOf(run),
+    stepsCompleted: run.stepsDone,
+    stepsTotal: run.stepsTotal,
+    steps: Array.from(changed, (record) => rowOf(run, record)),
+  };
+}
+
+/** All rows of a run, for rebuilding the tables. */
+export function fullSummary(run: Run): SummaryChange {
+  const steps: StepSummary[] = [];
+  for (const scope of run.scopes.values()) {
+    scope.graph.steps.forEach((step, position) => {
+      const record = scope.steps[position];
+      steps.push(record === undefined ? pendingRow(scope.id + step.id) : rowOf(run, record));
+    });
+  }
+  return { ...summaryOf(run, []), steps };
+}
+
+/** A run's status in the words of the documented table. */
+export function statusOf(run: Run): RunStatus {
+  switch (run.state.status) {
+    case "created":
+      return "queued";
+    case "stopping":
+      return "running";
+    case "stopped":
+      return "interrupted";
+    default:
+      return run.state.status;
+  }
+}
+
+/** A step's state in the words of the documented table. */
+export function stepStateOf(record: StepRecord): StepState {
+  const visit = currentVisit(record);
+  if (visit === undefined) return record.unreachable ? "skipped" : "pending";
+  switch (visit.state.status) {
+    case "ready":
+      return visit.attempts > 0 ? "retrying" : "pending";
+    case "waiting":
+      return "retrying";
+    case "abandoned":
+      return "pending";
+    default:
+      return visit.state.status;
+  }
+}
+
+function pendingRow(stepId: string): StepSummary {
+  return { stepId, state: "pending", retryCount: 0 };
+}
+
+function rowOf(run: Run, record: StepRecord): StepSummary {
+  const visit = currentVisit(record);
+  const stepId = stepPath({ scope: record.scope.id, step: stepOf(record).id });
+  const state = visit?.state;
+  const error = state !== undefined && "message" in state ? state.message : undefined;
+  return {
+    stepId,
+    state: stepStateOf(record),
+    retryCount: Math.max(0, (visit?.attempts ?? 0) - 1),
+    ...(visit?.startedAt === undefined ? {} : { startedAt: visit.startedAt }),
+    ...(state?.status === "completed" ? { completedAt: state.at } : {}),
+    ...(visit === undefined || visit.attempts === 0 ? {} : workspaceOf(run)),
+    ...(error === undefined ? {} : { errorMessage: error }),
+  };
+}
+
+function workspaceOf(run: Run): { workspacePath?: string } {
+  return run.created === undefined ? {} : { workspacePath: run.created.cwd };
 }

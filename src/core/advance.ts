@@ -1,0 +1,89 @@
+/**
+ * One turn of the engine, as a pure function: facts in; events, and what is left to do, out.
+ *
+ * Owns: the order facts -> events -> reactions, until nothing follows by itself.
+ * Does not: append or start anything. The caller makes the events durable before any effect (J1).
+ */
+import type { Plan } from "../plan/plan.ts";
+import { decide } from "./decide.ts";
+import type { AttemptRef, RunEvent } from "./event.ts";
+import { EVENT_VERSION } from "./event.ts";
+import { evolve } from "./evolve.ts";
+import type { Environment, Fact } from "./fact.ts";
+import { type Action, attemptOf, nextActions } from "./next-actions.ts";
+import { findVisit, type Run } from "./run.ts";
+
+/** One turn makes about this many events at most; the rest follows in the next. */
+export const EVENTS_PER_TURN = 512;
+
+export interface Turn {
+  readonly run: Run;
+  readonly events: readonly RunEvent[];
+  /** Attempts that were started in this turn and are to be given a process. */
+  readonly launches: readonly AttemptRef[];
+  /** Attempts whose process is to be ended. */
+  readonly cancels: readonly AttemptRef[];
+  /** When to come back although no fact has arrived. */
+  readonly wakeAt?: number;
+  /** There is more to do at once. */
+  readonly more: boolean;
+}
+
+/** Takes the run over and gives it back after one turn. */
+export function advance(
+  plan: Plan,
+  before: Run,
+  facts: readonly Fact[],
+  now: number,
+  env: Environment,
+): Turn {
+  let run = before;
+  const events: RunEvent[] = [];
+  const take = (fact: Fact): void => {
+    for (const event of decide(plan, run, fact, now)) {
+      run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
+      events.push(event);
+    }
+  };
+  for (const fact of facts) take(fact);
+  let actions = nextActions(plan, run, now);
+  for (;;) {
+    const reactions = actions.flatMap((action) => reactionTo(action, env));
+    if (reactions.length === 0 || events.length >= EVENTS_PER_TURN) break;
+    for (const fact of reactions) take(fact);
+    actions = nextActions(plan, run, now);
+  }
+  return { run, events, ...outlook(run, actions, events, env) };
+}
+
+function outlook(
+  run: Run,
+  actions: readonly Action[],
+  events: readonly RunEvent[],
+  env: Environment,
+): Omit<Turn, "run" | "events"> {
+  const launches = events.flatMap((event) => {
+    if (event.type !== "step.started") return [];
+    const visit = findVisit(run, event);
+    const lives = visit !== undefined && run.running.has(visit) && visit.attempts === event.attempt;
+    return lives ? [attemptOf(visit)] : [];
+  });
+  const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action.at] : []));
+  const wake = actions.find((action) => action.type === "wake-at");
+  const more = actions.some((action) => reactionTo(action, env).length > 0);
+  return { launches, cancels, more, ...(wake === undefined ? {} : { wakeAt: wake.time }) };
+}
+
+/** Actions that are decisions, not effects, come back as facts at once. */
+function reactionTo(action: Action, env: Environment): readonly Fact[] {
+  switch (action.type) {
+    case "start":
+      return [{ type: "dispatched", place: action.place, env }];
+    case "close":
+      return [{ type: "scopes-closed", place: action.place }];
+    case "finish":
+      return [{ type: "exhausted" }];
+    default:
+      return [];
+  }
+}

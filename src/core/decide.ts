@@ -1,0 +1,279 @@
+/**
+ * From what the outside said to what happened: facts become events.
+ *
+ * Owns: every choice of the engine (retry or fail, which arrow, skip or start), made once and
+ * written into the event, so that replay never chooses again.
+ * Does not: change the run (evolve.ts) or touch the world (room `engine`).
+ * Invariants:
+ * - D1 A fact about an attempt that is not the running one is old news: no event, no error. Facts may
+ *   be late or come twice; events may not.
+ * - D2 A lost attempt never uses up the author's retries (R2), and a step marked `once` is never
+ *   repeated after a loss.
+ */
+import { indexOf } from "../plan/graph-index.ts";
+import type { Arrow, Plan } from "../plan/plan.ts";
+import { unreachable } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
+import type { AttemptRef, FailureReason, RunEvent, StepFailed } from "./event.ts";
+import type { Ending, Environment, Fact } from "./fact.ts";
+import { attemptOf, isIdle } from "./next-actions.ts";
+import { placeText, stepPath } from "./place.ts";
+import { retryAfterFailure } from "./retry.ts";
+import { planRewind, retryEvents } from "./rewind.ts";
+import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { evaluateIn, type Outcome } from "./values.ts";
+
+/** The events that a fact brings about, in order. */
+export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
+  switch (fact.type) {
+    case "opened":
+      return [
+        { type: "run.opened", owner: fact.owner, epoch: fact.epoch },
+        ...(run.state.status === "failed" ? allowances(run) : []),
+      ];
+    case "dispatched": {
+      const visit = findVisit(run, fact.place);
+      if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
+      return dispatch(run, visit, fact.env);
+    }
+    case "scopes-closed": {
+      const visit = findVisit(run, fact.place);
+      return visit !== undefined && run.closing.has(visit) ? closeScopes(run, visit, now) : [];
+    }
+    case "attempt-ended": {
+      const visit = findVisit(run, fact.at);
+      const current = visit?.state.status === "running" && visit.attempts === fact.at.attempt;
+      return current ? endAttempt(run, visit, fact.ending, now) : [];
+    }
+    case "exhausted":
+      return [ending(run)];
+    case "stop-requested":
+      return stop(run, fact);
+    case "retry-requested":
+      return retryEvents(plan, run, fact.step);
+    case "rewind-requested":
+      return [{ type: "run.rewound", ...planRewind(plan, run, fact.step) }];
+    default:
+      return unreachable(fact);
+  }
+}
+
+/** What `resume` of a failed run grants: a new allowance, where the author wants that. */
+function allowances(run: Run): readonly RunEvent[] {
+  return [...run.failed].flatMap((visit) => {
+    const { retry } = stepOf(visit);
+    const failed = visit.state.status === "failed" ? visit.state : undefined;
+    const settled = failed?.reason === "items" || failed?.reason === "once";
+    if (settled || retry.onResume === "keep") return [];
+    return [{ type: "step.granted", ...placeOf(visit), attempts: retry.attempts } as const];
+  });
+}
+
+function dispatch(run: Run, visit: Visit, env: Environment): readonly RunEvent[] {
+  const step = stepOf(visit);
+  const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
+  if (visit.attempts === 0) {
+    if (visit.number - visit.record.past > step.visitsMax) {
+      const message = `it was visited more than ${step.visitsMax} times`;
+      return failAtStart(run, visit, at, "visits", message);
+    }
+    if (step.when !== undefined) {
+      const held = evaluateIn(run, visit, step.when, env);
+      if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
+      if (typeof held.value !== "boolean") {
+        const message = `\`when\` must be true or false, but \`${step.when}\` is ${typeText(held.value)}`;
+        return failAtStart(run, visit, at, "expression", message);
+      }
+      if (!held.value) return skip(run, visit);
+    }
+  }
+  if (step.work.kind !== "each") return [{ type: "step.started", ...at }];
+  const items = evaluateIn(run, visit, step.work.items, env);
+  if (!items.ok) return failAtStart(run, visit, at, "expression", items.message);
+  if (!Array.isArray(items.value)) {
+    const message = `\`${step.work.items}\` must be a list, but it is ${typeText(items.value)}`;
+    return failAtStart(run, visit, at, "expression", message);
+  }
+  return [{ type: "step.started", ...at, items: items.value as readonly Json[] }];
+}
+
+function typeText(value: Json): string {
+  return value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;
+}
+
+function skip(run: Run, visit: Visit): readonly RunEvent[] {
+  const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
+  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.ok ? chosen.arrows : [] }];
+}
+
+/** A step that cannot even start: trying again would not help, so its retries are not used. */
+function failAtStart(
+  run: Run,
+  visit: Visit,
+  at: AttemptRef,
+  reason: FailureReason,
+  message: string,
+): readonly RunEvent[] {
+  return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
+}
+
+function finalFailure(
+  run: Run,
+  visit: Visit,
+  at: AttemptRef,
+  reason: FailureReason,
+  message: string,
+): RunEvent {
+  return { type: "step.failed", ...at, reason, message, arrows: arrowsAfterFailure(run, visit) };
+}
+
+function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
+  const { work } = stepOf(visit);
+  const failed = visit.instances?.failed ?? 0;
+  const tolerant = work.kind === "each" && work.onItemFailure === "continue";
+  if (failed === 0 || tolerant) return complete(run, visit, 0, { outputs: {}, context: {} });
+  const total = visit.instances?.total ?? failed;
+  const message = work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
+  return [fail(run, visit, "items", message, now)];
+}
+
+function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
+  const at = attemptOf(visit);
+  switch (ending.how) {
+    case "exited":
+      if (ending.exit !== 0) {
+        const message = `it exited with ${ending.exit}`;
+        return [fail(run, visit, "exit", message, now, { exit: ending.exit })];
+      }
+      if (ending.problem !== undefined) {
+        const { reason, message } = ending.problem;
+        const evidence = ending.check === undefined ? {} : { check: ending.check };
+        return [fail(run, visit, reason, message, now, { exit: ending.exit, ...evidence })];
+      }
+      return complete(run, visit, ending.exit, ending);
+    case "timed-out":
+      return [fail(run, visit, ending.limit, ending.message, now)];
+    case "stopped":
+      return [{ type: "step.interrupted", ...at, message: ending.message }];
+    case "lost":
+      return [lose(visit, ending, now)];
+    case "not-started":
+      if (ending.reason === "spawn") return [fail(run, visit, "spawn", ending.message, now)];
+      return [finalFailure(run, visit, at, "expression", ending.message)];
+    default:
+      return unreachable(ending);
+  }
+}
+
+function complete(
+  run: Run,
+  visit: Visit,
+  exit: number,
+  result: Pick<Extract<Ending, { how: "exited" }>, "outputs" | "context" | "check">,
+): readonly RunEvent[] {
+  const { outputs, context, check } = result;
+  const chosen = chooseArrows(run, visit, { status: "completed", exit, context, outputs });
+  if (!chosen.ok) {
+    return [finalFailure(run, visit, attemptOf(visit), "expression", chosen.message)];
+  }
+  const completed = { type: "step.completed", ...attemptOf(visit), exit, outputs, context } as const;
+  const evidence = check === undefined ? {} : { check };
+  return [{ ...completed, ...evidence, arrows: chosen.arrows }];
+}
+
+function fail(
+  run: Run,
+  visit: Visit,
+  reason: FailureReason,
+  message: string,
+  now: number,
+  evidence: Pick<StepFailed, "exit" | "check"> = {},
+): RunEvent {
+  const failures = visit.failures + 1;
+  const base = { type: "step.failed", ...attemptOf(visit), reason, message, ...evidence } as const;
+  if (failures < visit.failuresMax) {
+    const salt = `${run.id}/${placeText(placeOf(visit))}`;
+    const retry = retryAfterFailure(stepOf(visit).retry.backoff, failures, now, salt);
+    return { ...base, retry, arrows: [] };
+  }
+  return { ...base, arrows: arrowsAfterFailure(run, visit) };
+}
+
+function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: number): RunEvent {
+  const at = attemptOf(visit);
+  const { message } = ending;
+  if (stepOf(visit).once && ending.started) {
+    const text = `it may have happened or not, and must not happen twice: ${message}`;
+    return { type: "step.failed", ...at, reason: "once", message: text, arrows: [] };
+  }
+  const lost = { type: "step.lost", ...at, message } as const;
+  const usedUp = visit.losses + 1 >= visit.lossesMax;
+  return usedUp ? lost : { ...lost, retry: { at: now, delayMs: 0 } };
+}
+
+function stop(run: Run, fact: Extract<Fact, { type: "stop-requested" }>): readonly RunEvent[] {
+  const { mode, by } = fact;
+  const { state } = run;
+  const news =
+    state.status === "running" ||
+    (state.status === "stopping" && state.mode === "after-step" && mode === "now");
+  return news ? [{ type: "run.stopping", mode, by }] : [];
+}
+
+/** How a run ends in which nothing moves any more. */
+function ending(run: Run): RunEvent {
+  if (run.state.status === "stopping" && !isIdle(run)) {
+    return { type: "run.stopped", by: run.state.by };
+  }
+  const failures = [...run.failed];
+  // The innermost failure says more than the composite around it.
+  const visit = failures.find((failed) => failed.instances === undefined) ?? failures[0];
+  if (visit === undefined) return { type: "run.completed" };
+  const message = visit.state.status === "failed" ? visit.state.message : "";
+  return { type: "run.failed", message: `step ${stepPath(placeOf(visit))}: ${message}` };
+}
+
+type Chosen =
+  | { readonly ok: true; readonly arrows: readonly number[] }
+  | { readonly ok: false; readonly message: string };
+
+/** The arrows that a visit is left by: all that apply, or the best one. */
+function chooseArrows(run: Run, visit: Visit, outcome: Outcome): Chosen {
+  const { scope, position } = visit.record;
+  const on = outcome.status === "failed" ? "failed" : "completed";
+  const candidates: { index: number; arrow: Arrow }[] = [];
+  for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
+    const arrow = scope.graph.arrows[index];
+    if (arrow?.on === on) candidates.push({ index, arrow });
+  }
+  const applying: typeof candidates = [];
+  for (const candidate of candidates) {
+    const { condition } = candidate.arrow;
+    if (condition !== undefined) {
+      const held = evaluateIn(run, visit, condition, {}, outcome);
+      if (!held.ok) return held;
+      if (held.value !== true) continue;
+    }
+    applying.push(candidate);
+  }
+  if (stepOf(visit).split === "all") return { ok: true, arrows: applying.map(({ index }) => index) };
+  const conditional = applying.filter(({ arrow }) => arrow.condition !== undefined);
+  const best = heaviest(conditional.length > 0 ? conditional : applying);
+  if (best === undefined && candidates.length > 0 && on === "completed") {
+    return { ok: false, message: "none of the arrows that leave it applies" };
+  }
+  return { ok: true, arrows: best === undefined ? [] : [best.index] };
+}
+
+function heaviest<T extends { readonly arrow: Arrow }>(candidates: readonly T[]): T | undefined {
+  return candidates.reduce<T | undefined>(
+    (best, next) => (best === undefined || next.arrow.weight > best.arrow.weight ? next : best),
+    undefined,
+  );
+}
+
+/** Arrows that lead on from a failure; a condition that cannot be evaluated leads nowhere. */
+function arrowsAfterFailure(run: Run, visit: Visit): readonly number[] {
+  const chosen = chooseArrows(run, visit, { status: "failed", exit: 1, context: {}, outputs: {} });
+  return chosen.ok ? chosen.arrows : [];
+}

@@ -1,0 +1,307 @@
+/**
+ * From one state of a run to the next: the only function that makes a Run from a Run.
+ *
+ * Owns: the meaning of every event.
+ * Does not: read a clock, evaluate an expression or draw a random number: the events hold it all.
+ * Invariants:
+ * - C2 Only `evolve` makes a Run from a Run (and takes the old one over, see run.ts).
+ * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
+ * - C5 An event that the transition tables do not allow is an error, never ignored.
+ */
+import { indexOf } from "../plan/graph-index.ts";
+import type { Graph, Plan } from "../plan/plan.ts";
+import { assert, unreachable } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
+import type { Place, Recorded, RunEvent, RunRewound, StepCompleted, StepFailed } from "./event.ts";
+import {
+  absorbFailures,
+  childScopes,
+  closeIfOver,
+  draft,
+  enter,
+  LOSSES_MAX,
+  leave,
+  openInstances,
+  openScope,
+  recordAt,
+  reopenBehind,
+  reopenScope,
+  restart,
+  touch,
+  visitsOf,
+} from "./flow.ts";
+import { placeText, ROOT_SCOPE } from "./place.ts";
+import {
+  currentVisit,
+  findVisit,
+  isComposite,
+  type Run,
+  type RunState,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+} from "./run.ts";
+import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+
+/** The run before its first event. */
+export function emptyRun(id: string): Run {
+  return {
+    id,
+    seq: 0,
+    state: { status: "created" },
+    updatedAt: 0,
+    context: new Map<string, Json>(),
+    scopes: new Map<string, Scope>(),
+    ready: new Set<Visit>(),
+    running: new Set<Visit>(),
+    waiting: new Set<Visit>(),
+    interrupted: new Set<Visit>(),
+    composites: new Set<Visit>(),
+    closing: new Set<Visit>(),
+    failed: new Set<Visit>(),
+    stepsTotal: 0,
+    stepsDone: 0,
+    changes: new Set<StepRecord>(),
+  };
+}
+
+/** The run that these events add up to. */
+export function replay(plan: Plan, id: string, events: Iterable<Recorded>): Run {
+  let run = emptyRun(id);
+  for (const recorded of events) run = evolve(plan, run, recorded);
+  return run;
+}
+
+/** Takes a run over and gives it back with one more event in it. */
+export function evolve(plan: Plan, run: Run, recorded: Recorded): Run {
+  const { event, seq, time } = recorded;
+  assert(seq === run.seq + 1, `event ${seq} cannot follow event ${run.seq}`);
+  if (event.type.startsWith("run.")) {
+    const legal = mayMeetRun(run.state.status, event.type as RunEventType);
+    assert(legal, `illegal event: ${event.type} while the run is ${run.state.status}`);
+  }
+  apply(plan, run, event, time);
+  draft(run).seq = seq;
+  draft(run).updatedAt = time;
+  return run;
+}
+
+/** The steps whose summary has changed since the last call. */
+export function takeChanges(run: Run): readonly StepRecord[] {
+  const taken = [...run.changes];
+  draft(run).changes.clear();
+  return taken;
+}
+
+function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
+  switch (event.type) {
+    case "run.created":
+      assert(run.created === undefined, "a run is created once");
+      draft(run).created = { ...event, time };
+      openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
+      return;
+    case "run.opened":
+      return open(run, time);
+    case "run.rewound":
+      return rewind(run, event, time);
+    case "run.stopping":
+      return become(run, { status: "stopping", mode: event.mode, by: event.by });
+    case "run.stopped":
+      return become(run, { status: "stopped", by: event.by });
+    case "run.completed":
+      return become(run, { status: "completed" });
+    case "run.failed":
+      return become(run, { status: "failed", message: event.message });
+    default:
+      return applyToVisit(run, event, time);
+  }
+}
+
+type StepEvent = Extract<RunEvent, { type: StepEventType }>;
+
+function applyToVisit(run: Run, event: StepEvent, time: number): void {
+  const visit = meet(run, event, event.type);
+  if ("attempt" in event) meetAttempt(visit, event);
+  switch (event.type) {
+    case "step.started":
+      return start(run, visit, event.items, time);
+    case "step.completed":
+      return complete(run, visit, event, time);
+    case "step.failed":
+      return fail(run, visit, event, time);
+    case "step.lost":
+      draft(visit).losses++;
+      if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
+      enter(run, visit, {
+        status: "failed",
+        at: time,
+        reason: "lost",
+        message: event.message,
+        handled: false,
+      });
+      return closeIfOver(run, visit.record.scope);
+    case "step.interrupted":
+      // An earlier owner was stopping it; a new owner that is not goes on with it at once.
+      return enter(
+        run,
+        visit,
+        run.state.status === "stopping"
+          ? { status: "interrupted", message: event.message }
+          : { status: "ready" },
+      );
+    case "step.skipped":
+      enter(run, visit, { status: "skipped", at: time });
+      leave(run, visit.record, event.arrows);
+      return closeIfOver(run, visit.record.scope);
+    case "step.granted":
+      return grant(run, visit, event.attempts);
+    default:
+      return unreachable(event);
+  }
+}
+
+function become(run: Run, state: RunState): void {
+  draft(run).state = state;
+}
+
+/** The visit that an event is about; it must be in a state in which that can happen (C5). */
+function meet(run: Run, place: Place, type: StepEventType): Visit {
+  const visit = findVisit(run, place);
+  assert(visit !== undefined, `illegal event: ${type} for ${placeText(place)}, which is not there`);
+  const { status } = visit.state;
+  const legal = mayMeetVisit(status, type);
+  assert(legal, `illegal event: ${type} for ${placeText(place)}, which is ${status}`);
+  return visit;
+}
+
+function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number }): void {
+  const expected = event.type === "step.started" ? visit.attempts + 1 : visit.attempts;
+  assert(event.attempt === expected, `illegal event: attempt ${event.attempt} is not ${expected}`);
+}
+
+/** A new owner: interrupted work is ready again, and no wait is longer than it was meant to be. */
+function open(run: Run, time: number): void {
+  become(run, { status: "running" });
+  for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
+  for (const visit of run.waiting) {
+    const { state } = visit;
+    if (state.status !== "waiting") continue;
+    draft(visit).state = { ...state, until: Math.min(state.until, time + state.delayMs) };
+  }
+}
+
+function start(run: Run, visit: Visit, items: readonly Json[] | undefined, time: number): void {
+  draft(visit).attempts++;
+  draft(visit).startedAt ??= time;
+  const composite = isComposite(stepOf(visit));
+  if (composite) {
+    const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
+    const none = { total, opened: 0, ended: 0, failed: 0 };
+    draft(visit).instances = items === undefined ? none : { items, ...none };
+  }
+  enter(run, visit, { status: "running", since: time });
+  if (composite) openInstances(run, visit);
+}
+
+function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
+  for (const [key, value] of Object.entries(event.context)) draft(run).context.set(key, value);
+  const { exit, outputs } = event;
+  draft(run).closing.delete(visit);
+  absorbFailures(run, visit);
+  enter(run, visit, { status: "completed", at: time, exit, outputs, assumed: false });
+  leave(run, visit.record, event.arrows);
+  closeIfOver(run, visit.record.scope);
+}
+
+function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
+  draft(visit).failures++;
+  draft(run).closing.delete(visit);
+  const { opened = 0, ended = 0 } = visit.instances ?? {};
+  // It failed at its start, before anything in it could run.
+  if (opened > ended) abandonInside(run, visit, time);
+  const handled = event.arrows.length > 0;
+  // Only failures that made this one are worth another try of their own.
+  const superseded = handled || event.retry !== undefined || event.reason !== "items";
+  if (superseded) absorbFailures(run, visit);
+  if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
+  const { reason, message, exit } = event;
+  const state = { status: "failed", at: time, reason, message, handled } as const;
+  enter(run, visit, exit === undefined ? state : { ...state, exit });
+  if (handled) leave(run, visit.record, event.arrows);
+  closeIfOver(run, visit.record.scope);
+}
+
+function wait(
+  run: Run,
+  visit: Visit,
+  retry: { at: number; delayMs: number },
+  message: string,
+): void {
+  const { at: until, delayMs } = retry;
+  enter(run, visit, { status: "waiting", until, delayMs, message });
+}
+
+function grant(run: Run, visit: Visit, attempts: number): void {
+  const closed = visit.record.scope.active === 0;
+  draft(visit).failuresMax = visit.failures + attempts;
+  draft(visit).lossesMax = visit.losses + LOSSES_MAX;
+  enter(run, visit, { status: "ready" });
+  if (closed) reopenScope(run, visit.record.scope);
+}
+
+/** Opens a step and all that lies behind it again; what was there stays as history. */
+function rewind(run: Run, event: RunRewound, time: number): void {
+  const scope = run.scopes.get(ROOT_SCOPE);
+  assert(scope !== undefined, "a run that can be rewound has a root scope");
+  const { byId } = indexOf(scope.graph);
+  const start = byId.get(event.step);
+  assert(start !== undefined, `illegal event: no step ${event.step}`);
+  for (const position of reopenBehind(run, scope, start)) {
+    const record = scope.steps[position];
+    if (record !== undefined) makePast(run, record, time);
+  }
+  for (const id of event.assumed) assume(run, scope, byId.get(id), time);
+  const startRecord = recordAt(scope, start);
+  if (currentVisit(startRecord) === undefined) restart(run, scope, start);
+}
+
+function makePast(run: Run, record: StepRecord, time: number): void {
+  draft(record).past = record.visits.length;
+  for (const old of record.visits) abandon(run, old, time);
+  touch(run, record);
+}
+
+function abandon(run: Run, visit: Visit, time: number): void {
+  const { status } = visit.state;
+  assert(status !== "running" || visit.instances !== undefined, "a rewind meets no live process");
+  if (status === "completed" || status === "skipped" || status === "abandoned") return;
+  abandonInside(run, visit, time);
+  enter(run, visit, { status: "abandoned", at: time });
+}
+
+function abandonInside(run: Run, visit: Visit, time: number): void {
+  draft(run).closing.delete(visit);
+  for (const scope of childScopes(run, visit)) {
+    for (const inner of visitsOf(scope)) abandon(run, inner, time);
+  }
+}
+
+/** Declares a step done without having run it; arrows that ask for nothing are followed. */
+function assume(run: Run, scope: Scope, position: number | undefined, time: number): void {
+  assert(position !== undefined, "an assumed step is in the plan");
+  const record = recordAt(scope, position);
+  if (currentVisit(record) === undefined) restart(run, scope, position);
+  const visit = currentVisit(record);
+  assert(visit !== undefined, "a restarted step has a visit");
+  abandonInside(run, visit, time);
+  enter(run, visit, { status: "completed", at: time, exit: 0, outputs: {}, assumed: true });
+  leave(run, record, unconditionalArrows(scope.graph, position));
+}
+
+function unconditionalArrows(graph: Graph, position: number): readonly number[] {
+  return (indexOf(graph).outgoing[position] ?? []).filter((index) => {
+    const arrow = graph.arrows[index];
+    return arrow?.on === "completed" && arrow.condition === undefined && !arrow.back;
+  });
+}

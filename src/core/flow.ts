@@ -1,0 +1,309 @@
+/**
+ * How work flows through a graph: arrows are settled, joins fire, scopes open and close.
+ *
+ * Owns: the mutable side of a run, for evolve.ts alone (C2).
+ * Does not: choose arrows; the events say which were followed.
+ * Invariants:
+ * - F1 A forward arrow is settled once per round: live when it was followed, dead when not. A step
+ *   with join `all` starts when its last forward arrow is settled and one of them is live; with
+ *   join `any`, at each live one. When all are dead it is unreachable, and so are its own arrows.
+ * - F2 A back arrow opens what lies behind its target for a new round and starts the target, so a
+ *   loop needs no counter of its own: arrows from outside the loop stay settled.
+ * - F3 An unhandled failure settles nothing: what lies behind it stays pending.
+ */
+import { arrowAt, closureOf, indexOf } from "../plan/graph-index.ts";
+import type { Graph } from "../plan/plan.ts";
+import { assert } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
+import { childScopeId } from "./place.ts";
+import {
+  currentVisit,
+  isDone,
+  placeOf,
+  type Run,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+  type VisitState,
+} from "./run.ts";
+
+/** How many losses a visit may have before somebody is asked. */
+export const LOSSES_MAX = 10;
+
+/** A value of the run with its readonly marks taken off. */
+export type Draft<T> = {
+  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B>
+    ? Map<A, B>
+    : T[K] extends ReadonlySet<infer A>
+      ? Set<A>
+      : T[K] extends readonly (infer A)[]
+        ? A[]
+        : T[K];
+};
+
+/** Opens a value for change. Only evolve.ts and this file may. */
+export function draft<T extends object>(value: T): Draft<T> {
+  return value as Draft<T>;
+}
+
+/** Opens a scope and starts the steps that wait for nothing. */
+export function openScope(
+  run: Run,
+  graph: Graph,
+  at: { id: string; parent?: Visit; item?: Json; index: number },
+): Scope {
+  const { forwardCount, entries } = indexOf(graph);
+  const scope: Scope = {
+    ...at,
+    graph,
+    steps: new Array<StepRecord | undefined>(graph.steps.length).fill(undefined),
+    arrows: new Array<"open">(graph.arrows.length).fill("open"),
+    unsettled: forwardCount.slice(),
+    live: new Array<number>(graph.steps.length).fill(0),
+    active: 0,
+    failures: 0,
+  };
+  draft(run).scopes.set(scope.id, scope);
+  draft(run).stepsTotal += graph.steps.length;
+  for (const position of entries) activate(run, scope, position);
+  return scope;
+}
+
+/** Starts a new visit of a step. */
+function activate(run: Run, scope: Scope, position: number): void {
+  const record = recordAt(scope, position);
+  const { retry } = stepOf(record);
+  const visit: Visit = {
+    record,
+    number: record.visits.length + 1,
+    state: { status: "ready" },
+    attempts: 0,
+    failures: 0,
+    losses: 0,
+    failuresMax: retry.attempts,
+    lossesMax: LOSSES_MAX,
+  };
+  draft(record).visits.push(visit);
+  draft(record).unreachable = false;
+  draft(scope).active++;
+  enter(run, visit, visit.state);
+}
+
+/** The record of a step, made when first needed. */
+export function recordAt(scope: Scope, position: number): StepRecord {
+  const known = scope.steps[position];
+  if (known !== undefined) return known;
+  const record: StepRecord = { scope, position, visits: [], past: 0, unreachable: false, counted: false };
+  draft(scope).steps[position] = record;
+  return record;
+}
+
+/** Moves a visit to another state and keeps every set and counter in step with it (C4). */
+export function enter(run: Run, visit: Visit, state: VisitState): void {
+  const { record } = visit;
+  const { scope } = record;
+  const before = visit.state;
+  for (const set of setsOf(run, visit, before)) set.delete(visit);
+  if (before.status === "failed" && !before.handled) draft(scope).failures--;
+  draft(visit).state = state;
+  for (const set of setsOf(run, visit, state)) set.add(visit);
+  if (state.status === "failed" && !state.handled) draft(scope).failures++;
+  if (isOver(before) !== isOver(state)) draft(scope).active += isOver(state) ? -1 : 1;
+  touch(run, record);
+}
+
+/** Notes that a step has changed, and counts it among the done ones or not. */
+export function touch(run: Run, record: StepRecord): void {
+  draft(run).changes.add(record);
+  const done = isDone(record);
+  if (done === record.counted) return;
+  draft(record).counted = done;
+  draft(run).stepsDone += done ? 1 : -1;
+}
+
+function isOver(state: VisitState): boolean {
+  return ["completed", "failed", "skipped", "abandoned"].includes(state.status);
+}
+
+function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
+  const sets = draft(run);
+  switch (state.status) {
+    case "ready":
+      return [sets.ready];
+    case "running":
+      return [visit.instances === undefined ? sets.running : sets.composites];
+    case "waiting":
+      return [sets.waiting];
+    case "interrupted":
+      return [sets.interrupted];
+    case "failed":
+      return state.handled ? [] : [sets.failed];
+    default:
+      return [];
+  }
+}
+
+/** Settles the arrows that leave a step: those in `followed` are live, the others dead. */
+export function leave(run: Run, record: StepRecord, followed: readonly number[]): void {
+  const { scope, position } = record;
+  const live = new Set(followed);
+  const queue = (indexOf(scope.graph).outgoing[position] ?? []).map((arrow) => ({
+    arrow,
+    live: live.has(arrow),
+  }));
+  // A queue instead of recursion: a dead path may be 100,000 steps long.
+  for (const next of queue) {
+    const dead = settle(run, scope, next.arrow, next.live);
+    for (const arrow of dead) queue.push({ arrow, live: false });
+  }
+}
+
+/** Settles one arrow; gives back the arrows that are dead now because their step is. */
+function settle(run: Run, scope: Scope, position: number, live: boolean): readonly number[] {
+  const arrow = arrowAt(scope.graph, position);
+  if (arrow.back) {
+    if (live) {
+      reopenBehind(run, scope, arrow.to);
+      activate(run, scope, arrow.to);
+    }
+    return [];
+  }
+  const { arrows, unsettled, live: followed } = draft(scope);
+  const before = arrows[position];
+  if (before === "open") unsettled[arrow.to] = (unsettled[arrow.to] ?? 0) - 1;
+  if (live && before !== "live") followed[arrow.to] = (followed[arrow.to] ?? 0) + 1;
+  if (before !== "live") arrows[position] = live ? "live" : "dead";
+  const complete = unsettled[arrow.to] === 0;
+  const reached = (followed[arrow.to] ?? 0) > 0;
+  const last = before === "open" && complete;
+  const any = scope.graph.steps[arrow.to]?.join === "any";
+  // After a rewind the arrow that starts an `any` step may be one that was followed long ago.
+  const forgotten = currentVisit(scope.steps[arrow.to]) === undefined;
+  if (any ? live || (last && reached && forgotten) : last && reached) {
+    activate(run, scope, arrow.to);
+    return [];
+  }
+  if (!last || reached) return [];
+  markUnreachable(run, recordAt(scope, arrow.to));
+  return indexOf(scope.graph).outgoing[arrow.to] ?? [];
+}
+
+function markUnreachable(run: Run, record: StepRecord): void {
+  draft(record).unreachable = true;
+  touch(run, record);
+}
+
+/** Opens the arrows of a step and of all that lies behind it for a new round. */
+export function reopenBehind(run: Run, scope: Scope, start: number): readonly number[] {
+  const region = closureOf(scope.graph, start);
+  const { outgoing } = indexOf(scope.graph);
+  const { arrows, unsettled, live } = draft(scope);
+  for (const position of region) {
+    const record = scope.steps[position];
+    if (record?.unreachable === true) {
+      draft(record).unreachable = false;
+      touch(run, record);
+    }
+    for (const index of outgoing[position] ?? []) {
+      const arrow = arrowAt(scope.graph, index);
+      const before = arrows[index];
+      if (arrow.back || before === "open") continue;
+      unsettled[arrow.to] = (unsettled[arrow.to] ?? 0) + 1;
+      if (before === "live") live[arrow.to] = (live[arrow.to] ?? 0) - 1;
+      arrows[index] = "open";
+    }
+  }
+  return region;
+}
+
+/** Starts a step again after a rewind, whatever its arrows say. */
+export function restart(run: Run, scope: Scope, position: number): void {
+  activate(run, scope, position);
+}
+
+/** Opens as many instances of a composite visit as there is room for. */
+export function openInstances(run: Run, visit: Visit): void {
+  const { work } = stepOf(visit);
+  assert(work.kind === "pipeline" || work.kind === "each", "only composite steps have instances");
+  const roomMax = work.kind === "each" ? work.maxParallel : 1;
+  for (let now = instancesOf(visit); mayOpen(visit, now, roomMax); now = instancesOf(visit)) {
+    draft(visit).instances = { ...now, opened: now.opened + 1 };
+    const item = now.items?.[now.opened];
+    const id = childScopeId({ ...placeOf(visit), attempt: visit.attempts }, now.opened);
+    const scope = openScope(run, work.graph, {
+      id,
+      parent: visit,
+      index: now.opened,
+      ...(item === undefined ? {} : { item }),
+    });
+    if (scope.active === 0) endInstance(visit, scope);
+  }
+  const { opened, ended } = instancesOf(visit);
+  if (opened === ended) draft(run).closing.add(visit);
+}
+
+function mayOpen(visit: Visit, now: Instances, roomMax: number): boolean {
+  const { work } = stepOf(visit);
+  const failFast = work.kind === "each" && work.onItemFailure === "fail" && now.failed > 0;
+  return now.opened < now.total && now.opened - now.ended < roomMax && !failFast;
+}
+
+function endInstance(visit: Visit, scope: Scope): void {
+  const now = instancesOf(visit);
+  const failed = now.failed + (scope.failures > 0 ? 1 : 0);
+  draft(visit).instances = { ...now, ended: now.ended + 1, failed };
+}
+
+/** Closes a scope in which nothing is left to do, and tells the visit that opened it. */
+export function closeIfOver(run: Run, scope: Scope): void {
+  if (scope.active > 0 || scope.parent === undefined) return;
+  endInstance(scope.parent, scope);
+  openInstances(run, scope.parent);
+}
+
+/** Opens a closed scope again, because a failure in it gets another try. */
+export function reopenScope(run: Run, scope: Scope): void {
+  const { parent } = scope;
+  if (parent === undefined) return;
+  const now = instancesOf(parent);
+  draft(run).closing.delete(parent);
+  draft(parent).instances = { ...now, ended: now.ended - 1, failed: now.failed - 1 };
+  if (parent.state.status === "running") return;
+  const closed = parent.record.scope.active === 0;
+  enter(run, parent, { status: "running", since: parent.startedAt ?? 0 });
+  if (closed) reopenScope(run, parent.record.scope);
+}
+
+/** The scopes that the current attempt of a composite visit has opened. */
+export function* childScopes(run: Run, visit: Visit): Generator<Scope> {
+  const at = { ...placeOf(visit), attempt: visit.attempts };
+  for (let index = 0; index < (visit.instances?.opened ?? 0); index++) {
+    const scope = run.scopes.get(childScopeId(at, index));
+    if (scope !== undefined) yield scope;
+  }
+}
+
+/** Marks the failures inside a composite visit as handled: the visit itself has answered them. */
+export function absorbFailures(run: Run, visit: Visit): void {
+  if ((visit.instances?.failed ?? 0) === 0) return;
+  for (const scope of childScopes(run, visit)) {
+    for (const inner of scope.failures === 0 ? [] : visitsOf(scope)) {
+      if (inner.state.status !== "failed" || inner.state.handled) continue;
+      enter(run, inner, { ...inner.state, handled: true });
+      absorbFailures(run, inner);
+    }
+  }
+}
+
+/** All visits in a scope. */
+export function* visitsOf(scope: Scope): Generator<Visit> {
+  for (const record of scope.steps) yield* record?.visits ?? [];
+}
+
+type Instances = NonNullable<Visit["instances"]>;
+
+function instancesOf(visit: Visit): Instances {
+  assert(visit.instances !== undefined, "a composite visit has instances once it was started");
+  return visit.instances;
+}

@@ -1,0 +1,35 @@
+/**
+ * How places in a run are written: `fix@2` is the second visit of the step `fix`, `fix@2.3` its
+ * third attempt, and a nested scope is the path of the instance that it belongs to:
+ * `each@1.1[3]/test@1`.
+ */
+import type { AttemptRef, Place } from "./event.ts";
+
+/** The scope that holds the plan's own graph. */
+export const ROOT_SCOPE = "";
+
+/** The id of the n-th instance that an attempt of a composite step opened. */
+export function childScopeId(at: AttemptRef, index: number): string {
+  return `${attemptText(at)}[${index}]/`;
+}
+
+/** `fix` at the root, `each@1.1[3]/test` below: a step, whatever its visit. */
+export function stepPath(at: { readonly scope: string; readonly step: string }): string {
+  return at.scope + at.step;
+}
+
+/** `fix@2`. */
+export function placeText(place: Place): string {
+  return `${stepPath(place)}@${place.visit}`;
+}
+
+/** `fix@2.3`. */
+export function attemptText(at: AttemptRef): string {
+  return `${placeText(at)}.${at.attempt}`;
+}
+
+/** Splits the path of a step into its scope and its id. */
+export function parseStepPath(path: string): { readonly scope: string; readonly step: string } {
+  const cut = path.lastIndexOf("/") + 1;
+  return { scope: path.slice(0, cut), step: path.slice(cut) };
+}

@@ -1,0 +1,71 @@
+/** Going back: what a person's wish to run a step again, or to go on from it, does to a run. */
+import { ancestorsOf, closureOf, indexOf } from "../plan/graph-index.ts";
+import type { Plan } from "../plan/plan.ts";
+import type { RunEvent, RunRewound } from "./event.ts";
+import { ROOT_SCOPE } from "./place.ts";
+import { currentVisit, findStep, isDone, placeOf, type Run, stepOf } from "./run.ts";
+
+/** A wish that cannot be granted; the message says why and what can be done. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+}
+
+/** What going on from a step would do: which steps run again, which are taken as done. */
+export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
+  const { graph } = plan;
+  const start = indexOf(graph).byId.get(step);
+  if (start === undefined) throw new Refusal(unknownStep(plan, step));
+  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
+  const idOf = (position: number): string => graph.steps[position]?.id ?? "";
+  const unfinished = (position: number): boolean => !isDone(records[position]);
+  const ancestors = new Set(ancestorsOf(graph, start, graph.steps.length));
+  return {
+    step,
+    reopened: closureOf(graph, start).map(idOf),
+    assumed: topological(graph.steps.length, plan)
+      .filter((position) => ancestors.has(position) && unfinished(position))
+      .map(idOf),
+  };
+}
+
+/** Positions such that every forward arrow leads to a later one. */
+function topological(count: number, plan: Plan): readonly number[] {
+  const { forwardCount, outgoing, entries } = indexOf(plan.graph);
+  const missing = forwardCount.slice();
+  const order = [...entries];
+  for (const position of order) {
+    for (const index of outgoing[position] ?? []) {
+      const arrow = plan.graph.arrows[index];
+      if (arrow === undefined || arrow.back) continue;
+      const left = (missing[arrow.to] ?? 0) - 1;
+      missing[arrow.to] = left;
+      if (left === 0) order.push(arrow.to);
+    }
+  }
+  return order.slice(0, count);
+}
+
+/** The events of running a step again: another allowance when it failed, a rewind when it is done. */
+export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEvent[] {
+  const record = findStep(run, path);
+  const visit = currentVisit(record);
+  if (visit?.state.status === "failed" && run.failed.has(visit)) {
+    const { attempts } = stepOf(visit).retry;
+    return [{ type: "step.granted", ...placeOf(visit), attempts }];
+  }
+  if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
+    throw new Refusal(`step ${path} has not failed; only a step of the pipeline itself is run again`);
+  }
+  const rewind = planRewind(plan, run, path);
+  const before = rewind.assumed[0];
+  if (before !== undefined) {
+    throw new Refusal(`step ${path} cannot run yet: step ${before} before it is not done`);
+  }
+  return [{ type: "run.rewound", ...rewind }];
+}
+
+function unknownStep(plan: Plan, step: string): string {
+  const ids = plan.graph.steps.slice(0, 20).map(({ id }) => id);
+  const more = plan.graph.steps.length > ids.length ? ", ..." : "";
+  return `there is no step ${step} in this run; its steps are ${ids.join(", ")}${more}`;
+}

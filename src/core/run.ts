@@ -1,0 +1,199 @@
+/**
+ * The run as a value: what its events add up to. Only evolve.ts changes it; everything else reads.
+ *
+ * Owns: the shape of a run, its scopes and visits, and how to look things up in it.
+ * Does not: know how it came about (evolve.ts) or what comes next (next-actions.ts).
+ * Invariants:
+ * - C2 Only `evolve` makes a Run from a Run. It takes the old one over: after
+ *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
+ *   steps would otherwise be copied 200,000 times.
+ * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
+ *   interrupted, composites.
+ */
+import { indexOf } from "../plan/graph-index.ts";
+import type { Graph, Step } from "../plan/plan.ts";
+import type { Json } from "../util/json.ts";
+import type { FailureReason, Output, Place, RunCreated, StopMode } from "./event.ts";
+import { parseStepPath } from "./place.ts";
+
+export interface Run {
+  readonly id: string;
+  /** Sequence number of the last event. */
+  readonly seq: number;
+  readonly created?: RunCreated & { readonly time: number };
+  readonly state: RunState;
+  readonly updatedAt: number;
+  readonly context: ReadonlyMap<string, Json>;
+  readonly scopes: ReadonlyMap<string, Scope>;
+  /** Wait for room, in the order in which they became ready. */
+  readonly ready: ReadonlySet<Visit>;
+  /** Have a process. */
+  readonly running: ReadonlySet<Visit>;
+  /** Wait for the time of their next attempt. */
+  readonly waiting: ReadonlySet<Visit>;
+  readonly interrupted: ReadonlySet<Visit>;
+  /** Have open instances. */
+  readonly composites: ReadonlySet<Visit>;
+  /** Composites all of whose instances have ended. */
+  readonly closing: ReadonlySet<Visit>;
+  /** Failures that nothing handles. */
+  readonly failed: ReadonlySet<Visit>;
+  readonly stepsTotal: number;
+  readonly stepsDone: number;
+  /** Steps whose summary has changed since it was last taken (see takeChanges). */
+  readonly changes: ReadonlySet<StepRecord>;
+}
+
+export type RunState =
+  | { readonly status: "created" }
+  | { readonly status: "running" }
+  | { readonly status: "stopping"; readonly mode: StopMode; readonly by: string }
+  | { readonly status: "stopped"; readonly by: string }
+  | { readonly status: "completed" }
+  | { readonly status: "failed"; readonly message: string };
+
+/** One execution of a graph: the plan's own, a sub-pipeline's, or one item's. */
+export interface Scope {
+  readonly id: string;
+  readonly graph: Graph;
+  readonly parent?: Visit;
+  readonly item?: Json;
+  readonly index: number;
+  /** By position; made when first needed. */
+  readonly steps: readonly (StepRecord | undefined)[];
+  /** What has come along each arrow. */
+  readonly arrows: readonly ArrowState[];
+  /** Per step: forward arrows that have not been settled yet, and those that were followed. */
+  readonly unsettled: readonly number[];
+  readonly live: readonly number[];
+  /** Visits that are not over. */
+  readonly active: number;
+  /** Failures in it that nothing handles. */
+  readonly failures: number;
+}
+
+export type ArrowState = "open" | "live" | "dead";
+
+/** A step in a scope with everything that was done for it. */
+export interface StepRecord {
+  readonly scope: Scope;
+  readonly position: number;
+  readonly visits: readonly Visit[];
+  /** How many visits lie before the last rewind; they are history. */
+  readonly past: number;
+  /** No arrow can reach it any more. */
+  readonly unreachable: boolean;
+  /** Whether it is among `stepsDone`. */
+  readonly counted: boolean;
+}
+
+export interface Visit {
+  readonly record: StepRecord;
+  readonly number: number;
+  readonly state: VisitState;
+  /** Attempts started so far. */
+  readonly attempts: number;
+  readonly failures: number;
+  readonly losses: number;
+  /** How many failures it may have in all; granted anew by resume and retry. */
+  readonly failuresMax: number;
+  readonly lossesMax: number;
+  readonly startedAt?: number;
+  readonly instances?: Instances;
+}
+
+/** The instances of a composite visit. */
+export interface Instances {
+  readonly items?: readonly Json[];
+  readonly total: number;
+  readonly opened: number;
+  readonly ended: number;
+  readonly failed: number;
+}
+
+export type VisitState =
+  | { readonly status: "ready" }
+  | { readonly status: "running"; readonly since: number }
+  | {
+      readonly status: "waiting";
+      readonly until: number;
+      readonly delayMs: number;
+      readonly message: string;
+    }
+  | { readonly status: "interrupted"; readonly message: string }
+  | {
+      readonly status: "completed";
+      readonly at: number;
+      readonly exit: number;
+      readonly outputs: Readonly<Record<string, Output>>;
+      /** A person declared it done. */
+      readonly assumed: boolean;
+    }
+  | {
+      readonly status: "failed";
+      readonly at: number;
+      readonly reason: FailureReason;
+      readonly message: string;
+      readonly exit?: number;
+      /** An arrow led on from the failure. */
+      readonly handled: boolean;
+    }
+  | { readonly status: "skipped"; readonly at: number }
+  /** Left behind by a rewind before it was over. */
+  | { readonly status: "abandoned"; readonly at: number };
+
+export type VisitStatus = VisitState["status"];
+
+/** The plan's step of a record or visit. */
+export function stepOf(at: StepRecord | Visit): Step {
+  const record = "record" in at ? at.record : at;
+  return record.scope.graph.steps[record.position] as Step;
+}
+
+/** Where a visit stands. */
+export function placeOf(visit: Visit): Place {
+  return {
+    scope: visit.record.scope.id,
+    step: stepOf(visit).id,
+    visit: visit.number,
+  };
+}
+
+/** The current visit of a step: the last one since the last rewind. */
+export function currentVisit(record: StepRecord | undefined): Visit | undefined {
+  return record !== undefined && record.visits.length > record.past
+    ? record.visits.at(-1)
+    : undefined;
+}
+
+/** The record of a step in a scope, when anything has happened to it. */
+export function findRecord(scope: Scope, step: string): StepRecord | undefined {
+  const position = indexOf(scope.graph).byId.get(step);
+  return position === undefined ? undefined : scope.steps[position];
+}
+
+/** The visit at a place. */
+export function findVisit(run: Run, place: Place): Visit | undefined {
+  const scope = run.scopes.get(place.scope);
+  return scope && findRecord(scope, place.step)?.visits[place.visit - 1];
+}
+
+/** The record behind a step's path, such as `build` or `each@1.1[3]/test`. */
+export function findStep(run: Run, path: string): StepRecord | undefined {
+  const { scope, step } = parseStepPath(path);
+  const found = run.scopes.get(scope);
+  return found && findRecord(found, step);
+}
+
+/** True when a step needs no more work as things stand. */
+export function isDone(record: StepRecord | undefined): boolean {
+  const state = currentVisit(record)?.state;
+  if (state === undefined) return record?.unreachable === true;
+  if (state.status === "failed") return state.handled;
+  return state.status === "completed" || state.status === "skipped";
+}
+
+/** True when the work of a step is done by steps of its own. */
+export function isComposite(step: Step): boolean {
+  return step.work.kind === "pipeline" || step.work.kind === "each";
+}

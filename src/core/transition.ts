@@ -1,0 +1,90 @@
+/**
+ * The transition tables: which event may meet which state, and where it leads. `evolve` refuses
+ * what is not here, one test walks all pairs, and docs/STATE_MACHINE.md is made from them.
+ */
+import type { RunEvent } from "./event.ts";
+import type { RunState, VisitStatus } from "./run.ts";
+
+export type StepEventType = Extract<RunEvent["type"], `step.${string}`>;
+export type RunEventType = Extract<RunEvent["type"], `run.${string}`>;
+type RunStatusName = RunState["status"];
+
+/** Where each event may take a visit. `run.*` rows are what happens to visits as a side effect. */
+export const VISIT_TRANSITIONS: Readonly<
+  Record<VisitStatus, Partial<Readonly<Record<StepEventType, readonly VisitStatus[]>>>>
+> = {
+  ready: { "step.started": ["running"], "step.skipped": ["skipped"] },
+  running: {
+    "step.completed": ["completed"],
+    "step.failed": ["waiting", "failed"],
+    "step.lost": ["waiting", "failed"],
+    "step.interrupted": ["interrupted", "ready"],
+  },
+  waiting: { "step.started": ["running"] },
+  interrupted: {},
+  completed: {},
+  failed: { "step.granted": ["ready"] },
+  skipped: {},
+  abandoned: {},
+};
+
+/** Where each event may take a run. */
+export const RUN_TRANSITIONS: Readonly<
+  Record<RunStatusName, Partial<Readonly<Record<RunEventType, readonly RunStatusName[]>>>>
+> = {
+  created: { "run.created": ["created"], "run.opened": ["running"] },
+  running: {
+    "run.opened": ["running"],
+    "run.stopping": ["stopping"],
+    "run.rewound": ["running"],
+    "run.completed": ["completed"],
+    "run.failed": ["failed"],
+  },
+  stopping: {
+    "run.opened": ["running"],
+    "run.stopping": ["stopping"],
+    "run.stopped": ["stopped"],
+    "run.completed": ["completed"],
+    "run.failed": ["failed"],
+  },
+  stopped: { "run.opened": ["running"] },
+  completed: { "run.opened": ["running"] },
+  failed: { "run.opened": ["running"] },
+};
+
+/** Visits that change without an event of their own when the run itself does. */
+export const SIDE_TRANSITIONS: readonly {
+  readonly event: RunEventType;
+  readonly from: readonly VisitStatus[];
+  readonly to: VisitStatus;
+  readonly why: string;
+}[] = [
+  {
+    event: "run.opened",
+    from: ["interrupted"],
+    to: "ready",
+    why: "a new owner takes interrupted work up again",
+  },
+  {
+    event: "run.rewound",
+    from: ["ready", "waiting", "interrupted", "failed"],
+    to: "abandoned",
+    why: "it lies behind the step from which the person goes on",
+  },
+  {
+    event: "run.rewound",
+    from: ["ready", "waiting", "interrupted", "failed"],
+    to: "completed",
+    why: "it lies before that step, so the person declared it done",
+  },
+];
+
+/** True when the event may meet a visit in this state. */
+export function mayMeetVisit(status: VisitStatus, type: StepEventType): boolean {
+  return VISIT_TRANSITIONS[status][type] !== undefined;
+}
+
+/** True when the event may meet a run in this state. */
+export function mayMeetRun(status: RunStatusName, type: RunEventType): boolean {
+  return RUN_TRANSITIONS[status][type] !== undefined;
+}

@@ -1,0 +1,133 @@
+/**
+ * The only loop: new and resumed runs go through it alike.
+ *
+ * Owns: waiting, and the processes in this owner's hands.
+ * Does not: change the run. Effects report facts; the engine makes events of them (E2).
+ * Invariants:
+ * - E1 One await per turn.
+ * - E5 Whatever the journal says is running is in our hands before the first wait: started by us, or
+ *   adopted on the evidence that it left.
+ */
+import type { Turn } from "../core/advance.ts";
+import type { AttemptRef, StopMode } from "../core/event.ts";
+import type { Environment, Fact } from "../core/fact.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText } from "../core/place.ts";
+import { findVisit, type RunState, stepOf, type Visit } from "../core/run.ts";
+import { adoptProcess } from "../runner/adopt.ts";
+import { startProcess } from "../runner/start.ts";
+import type { ProcessEnding, StepProcess } from "../runner/step-process.ts";
+import { assert } from "../util/assert.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { ExpressionError } from "../util/expression.ts";
+import type { Redact } from "../util/redact.ts";
+import { TemplateError } from "../util/template.ts";
+import type { Engine } from "./engine.ts";
+import { collectEvidence } from "./evidence.ts";
+import { attemptMarker, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
+import { Mailbox } from "./mailbox.ts";
+import { attemptDirOf, type RunDir } from "./state-dir.ts";
+
+export interface DriverOptions {
+  readonly engine: Engine;
+  readonly dir: RunDir;
+  readonly env: Environment;
+  readonly redact: Redact;
+  /** The clock that the engine uses. */
+  readonly now: () => number;
+}
+
+/** Drives one run until it ends, stops, or cannot be written any more. */
+export class Driver {
+  readonly #options: DriverOptions;
+  readonly #mailbox = new Mailbox();
+  readonly #hands = new Map<string, StepProcess>();
+  readonly #stopped = new Set<string>();
+
+  constructor(options: DriverOptions) {
+    this.#options = options;
+  }
+
+  /** Asks the run to stop; a second, stronger wish ends the processes at once. */
+  stop(mode: StopMode, by: string): void {
+    this.#mailbox.post({ type: "stop-requested", mode, by });
+  }
+
+  /** Ends every process now, without its grace period. */
+  hurry(): void {
+    for (const hand of this.#hands.values()) hand.stop("at-once");
+  }
+
+  /** Runs until nothing is left to do for this owner. */
+  async run(wishes: readonly Fact[]): Promise<RunState> {
+    const { engine, now } = this.#options;
+    const found = [...engine.run.running].map(attemptOf);
+    let turn = engine.open(wishes);
+    for (const at of found) this.#adopt(at);
+    for (;;) {
+      this.#perform(turn);
+      const { state } = engine.run;
+      if (state.status !== "running" && state.status !== "stopping") return state;
+      const waitMs = turn.wakeAt === undefined ? undefined : turn.wakeAt - now();
+      const facts = turn.more ? [] : await this.#mailbox.take(waitMs);
+      turn = engine.turn(facts);
+    }
+  }
+
+  #perform(turn: Turn): void {
+    for (const at of turn.launches) this.#launch(at);
+    for (const at of turn.cancels) {
+      const key = attemptText(at);
+      if (this.#stopped.has(key)) continue;
+      this.#stopped.add(key);
+      this.#hands.get(key)?.stop("gently");
+    }
+  }
+
+  #launch(at: AttemptRef): void {
+    const visit = this.#visit(at);
+    try {
+      const launch = prepareLaunch(this.#site(), visit, at);
+      failpoint("engine.launch");
+      this.#hold(at, launch.dir, startProcess(launch, limitsOf(stepOf(visit))));
+    } catch (error) {
+      if (!(error instanceof ExpressionError) && !(error instanceof TemplateError)) throw error;
+      const message = this.#options.redact(error.message);
+      const ending = { how: "not-started", reason: "expression", message } as const;
+      this.#mailbox.post({ type: "attempt-ended", at, ending });
+    }
+  }
+
+  #adopt(at: AttemptRef): void {
+    const visit = this.#visit(at);
+    const dir = attemptDirOf(this.#options.dir, at);
+    const marker = attemptMarker(this.#options.engine.run.id, at);
+    this.#hold(at, dir, adoptProcess(dir, marker, limitsOf(stepOf(visit))));
+  }
+
+  #hold(at: AttemptRef, dir: string, process: StepProcess): void {
+    const key = attemptText(at);
+    this.#hands.set(key, process);
+    const report = async (ending: ProcessEnding): Promise<void> => {
+      const { redact } = this.#options;
+      const evidence = await collectEvidence(this.#site(), this.#visit(at), dir, ending, redact);
+      this.#hands.delete(key);
+      failpoint("engine.ended");
+      this.#mailbox.post({ type: "attempt-ended", at, ending: evidence });
+    };
+    process.ended
+      .then(report)
+      .catch((error: unknown) => this.#mailbox.fail(error instanceof Error ? error : new Error(String(error))));
+  }
+
+  #visit(at: AttemptRef): Visit {
+    const visit = findVisit(this.#options.engine.run, at);
+    assert(visit !== undefined, `no visit ${attemptText(at)}`);
+    return visit;
+  }
+
+  #site(): LaunchSite {
+    const { engine, dir, env } = this.#options;
+    return { plan: engine.plan, run: engine.run, dir, env };
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * One owner's hold on a run: takes the lease, replays, and makes every turn durable.
+ *
+ * Owns: the order of a turn: facts -> events -> disk -> whoever watches -> effects.
+ * Does not: start processes or wait (drive.ts), or decide anything (room `core`).
+ * Invariants:
+ * - E1 One await per turn of the loop; here there is none.
+ * - J1 `turn` returns what is to be started only after the events that say so are on the disk.
+ * - E4 A failed append ends this engine: the run in memory is then ahead of the disk, and only a
+ *   new replay can be trusted.
+ */
+import { advance, type Turn } from "../core/advance.ts";
+import { EVENT_VERSION, type Owner, type Recorded } from "../core/event.ts";
+import { replay, takeChanges } from "../core/evolve.ts";
+import type { Environment, Fact } from "../core/fact.ts";
+import type { Run } from "../core/run.ts";
+import { summaryOf } from "../core/summary.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Plan } from "../plan/plan.ts";
+import { assert } from "../util/assert.ts";
+import type { Clock } from "../util/clock.ts";
+
+/** Sees every batch of events after it is on the disk and before its effects begin. */
+export type Watcher = (events: readonly Recorded[], run: Run) => void;
+
+export interface EngineOptions {
+  readonly journal: Journal;
+  readonly runId: string;
+  readonly plan: Plan;
+  readonly events: readonly Recorded[];
+  readonly owner: Owner;
+  readonly epoch: number;
+  readonly clock: Clock;
+  readonly env: Environment;
+  readonly watch: Watcher;
+}
+
+export class Engine {
+  readonly #options: EngineOptions;
+  #run: Run;
+  #broken = false;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#run = replay(options.plan, options.runId, options.events);
+    takeChanges(this.#run);
+  }
+
+  get run(): Run {
+    return this.#run;
+  }
+
+  get plan(): Plan {
+    return this.#options.plan;
+  }
+
+  /** The first turn of a new owner. */
+  open(wishes: readonly Fact[]): Turn {
+    const { owner, epoch } = this.#options;
+    return this.turn([{ type: "opened", owner, epoch }, ...wishes]);
+  }
+
+  /** One turn: when it returns, everything that it says is durable. */
+  turn(facts: readonly Fact[]): Turn {
+    assert(!this.#broken, "an engine whose append failed is not used again");
+    const { journal, runId, plan, epoch, clock, env, watch } = this.#options;
+    const now = clock.now();
+    const afterSeq = this.#run.seq;
+    this.#broken = true;
+    const turn = advance(plan, this.#run, facts, now, env);
+    this.#run = turn.run;
+    if (turn.events.length > 0) {
+      const summary = summaryOf(turn.run, takeChanges(turn.run));
+      journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
+      watch(
+        turn.events.map((event, index) => ({
+          seq: afterSeq + 1 + index,
+          time: now,
+          version: EVENT_VERSION,
+          event,
+        })),
+        turn.run,
+      );
+    }
+    this.#broken = false;
+    return turn;
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * What an ended process left behind: outputs, key-values and the finding of its check.
+ *
+ * Owns: reading and judging an attempt's files; they come from outside and are parsed, not trusted.
+ * Does not: decide what follows (core/decide.ts).
+ * Invariants:
+ * - N1 A step is complete only when its check has passed and every output that it names is there.
+ * - N2 Secrets that stand in the environment do not reach the journal.
+ */
+import { readFile, stat } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import type { CheckEvidence, Output } from "../core/event.ts";
+import type { Ending } from "../core/fact.ts";
+import { stepOf, type Visit } from "../core/run.ts";
+import type { Check } from "../plan/plan.ts";
+import type { ProcessEnding } from "../runner/step-process.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { type Redact, redactJson } from "../util/redact.ts";
+import { renderText } from "../util/template.ts";
+import { describeFile } from "../workspace/artifact.ts";
+import { CONTEXT_FILE, evaluatorAt, type LaunchSite, outputPaths, workDirOf } from "./launch.ts";
+
+/** How much one attempt may add to the context. */
+const CONTEXT_BYTES_MAX = 256 * 1024;
+/** How large a file may be that is held against a schema. */
+const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
+const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
+const CHECK_LOG = "check.log";
+
+type Exited = Extract<Ending, { how: "exited" }>;
+type Problem = NonNullable<Exited["problem"]>;
+
+/** The ending of an attempt with all its evidence. */
+export async function collectEvidence(
+  site: LaunchSite,
+  visit: Visit,
+  dir: string,
+  ending: ProcessEnding,
+  redact: Redact,
+): Promise<Ending> {
+  if (ending.how === "not-started") return { ...ending, reason: "spawn" };
+  if (ending.how !== "exited") return ending;
+  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: {} } as const;
+  if (ending.exit !== 0) return nothing;
+  const check = await checkEvidence(site, visit, dir, ending.checkExit);
+  const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
+  if (check?.problem !== undefined) {
+    return { ...checked, problem: { reason: "check", message: redact(check.problem) } };
+  }
+  const outputs = await findOutputs(site, visit);
+  if ("message" in outputs) return { ...checked, problem: outputs as Problem };
+  const context = await readContext(join(dir, CONTEXT_FILE));
+  if (!context.ok) {
+    return { ...checked, problem: { reason: "context", message: redact(context.message) } };
+  }
+  return { ...checked, outputs, context: redactJson(redact, context.values) };
+}
+
+async function findOutputs(
+  site: LaunchSite,
+  visit: Visit,
+): Promise<Readonly<Record<string, Output>> | Problem> {
+  const found: Record<string, Output> = {};
+  for (const [name, path] of Object.entries(outputPaths(site, visit))) {
+    const facts = await describeFile(path);
+    if (facts === undefined) {
+      const shown = relative(workDirOf(site, visit), path);
+      return { reason: "output", message: `it wrote no output "${name}": there is no file ${shown}` };
+    }
+    found[name] = facts;
+  }
+  return found;
+}
+
+interface CheckFinding {
+  readonly evidence: CheckEvidence;
+  readonly problem?: string;
+}
+
+async function checkEvidence(
+  site: LaunchSite,
+  visit: Visit,
+  dir: string,
+  exit: number | undefined,
+): Promise<CheckFinding | undefined> {
+  const { check } = stepOf(visit);
+  if (check === undefined) return undefined;
+  if (check.kind === "schema") return checkSchema(site, visit, check);
+  const log = await describeFile(join(dir, CHECK_LOG));
+  const evidence: CheckEvidence = {
+    kind: "command",
+    subject: check.run,
+    exit: exit ?? -1,
+    ...(log === undefined ? {} : { outputPath: log.path, outputSha256: log.sha256 }),
+  };
+  if (exit === 0) return { evidence };
+  return { evidence, problem: `its check exited with ${exit ?? "nothing"}` };
+}
+
+async function checkSchema(
+  site: LaunchSite,
+  visit: Visit,
+  check: Extract<Check, { kind: "schema" }>,
+): Promise<CheckFinding> {
+  const name = renderText(check.file, evaluatorAt(site, visit));
+  const path = resolve(workDirOf(site, visit), name);
+  const facts = await describeFile(path);
+  const evidence = { kind: "schema", subject: name } as const;
+  if (facts === undefined) {
+    return { evidence: { ...evidence, exit: 1 }, problem: `there is no file ${name} to check` };
+  }
+  const proof = { ...evidence, outputPath: facts.path, outputSha256: facts.sha256 };
+  if (facts.bytes > SCHEMA_FILE_BYTES_MAX) {
+    const problem = `${name} is larger than ${SCHEMA_FILE_BYTES_MAX} bytes`;
+    return { evidence: { ...proof, exit: 1 }, problem };
+  }
+  const problem = await schemaProblem(await readFile(path, "utf8"), name, check.schema);
+  return problem === undefined
+    ? { evidence: { ...proof, exit: 0 } }
+    : { evidence: { ...proof, exit: 1 }, problem };
+}
+
+async function schemaProblem(text: string, name: string, schema: Json): Promise<string | undefined> {
+  const value = parseJson(text);
+  if (!value.ok) return `${name} is not JSON: ${value.message}`;
+  const { Validator } = await import("@cfworker/json-schema");
+  const result = new Validator(schema as boolean | object, "2020-12", false).validate(value.json);
+  const first = result.errors.at(-1);
+  if (result.valid || first === undefined) return undefined;
+  return `${name} does not fit its schema: ${first.instanceLocation}: ${first.error}`;
+}
+
+type ContextRead =
+  | { readonly ok: true; readonly values: JsonObject }
+  | { readonly ok: false; readonly message: string };
+
+/** Key-values that a step wrote: `key=value` lines, or one JSON object. */
+async function readContext(path: string): Promise<ContextRead> {
+  const facts = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  if (facts === undefined) return { ok: true, values: {} };
+  if (facts.size > CONTEXT_BYTES_MAX) {
+    const message = `it wrote more than ${CONTEXT_BYTES_MAX} bytes to $PERDURE_CONTEXT`;
+    return { ok: false, message };
+  }
+  const text = await readFile(path, "utf8");
+  return text.trimStart().startsWith("{") ? contextFromJson(text) : contextFromLines(text);
+}
+
+function contextFromJson(text: string): ContextRead {
+  const parsed = parseJson(text);
+  if (!parsed.ok || !isObject(parsed.json)) {
+    const why = parsed.ok ? "not an object" : parsed.message;
+    return { ok: false, message: `what it wrote to $PERDURE_CONTEXT is no JSON object: ${why}` };
+  }
+  const bad = Object.keys(parsed.json).find((key) => !CONTEXT_KEY.test(key));
+  return bad === undefined
+    ? { ok: true, values: parsed.json as JsonObject }
+    : { ok: false, message: badKey(bad) };
+}
+
+function contextFromLines(text: string): ContextRead {
+  const values: Record<string, Json> = {};
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const cut = line.indexOf("=");
+    const key = line.slice(0, Math.max(0, cut)).trim();
+    if (!CONTEXT_KEY.test(key)) return { ok: false, message: badKey(cut < 0 ? line : key) };
+    values[key] = line.slice(cut + 1);
+  }
+  return { ok: true, values };
+}
+
+function badKey(key: string): string {
+  const shown = JSON.stringify(key.slice(0, 80));
+  return `it wrote ${shown} to $PERDURE_CONTEXT; lines have the form key=value`;
+}
+
+type ParsedJson =
+  | { readonly ok: true; readonly json: unknown }
+  | { readonly ok: false; readonly message: string };
+
+function parseJson(text: string): ParsedJson {
+  try {
+    return { ok: true, json: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { ok: false, message: error instanceof Error ? error.message : String(error) };
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * From an attempt to the process that does it: renders commands, prompts and the environment.
+ *
+ * Owns: what a step finds in its environment.
+ * Does not: start it (room `runner`). Nothing rendered here is written to the journal.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { AttemptRef } from "../core/event.ts";
+import type { Environment } from "../core/fact.ts";
+import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
+import { valuesAt } from "../core/values.ts";
+import { ancestorsOf } from "../plan/graph-index.ts";
+import type { Plan, Step } from "../plan/plan.ts";
+import type { Launch, Limits } from "../runner/step-process.ts";
+import { evaluateSource } from "../util/expression.ts";
+import { renderShell } from "../util/shell.ts";
+import { type Evaluate, renderText } from "../util/template.ts";
+import { attemptDirOf, type RunDir } from "./state-dir.ts";
+
+/** How far back a step's environment looks for outputs; expressions can name any of them. */
+const ANCESTORS_MAX = 1_000;
+/** How many outputs of earlier steps stand in the environment. */
+const ENV_OUTPUTS_MAX = 256;
+/** How much a step may print. */
+export const OUTPUT_BYTES_MAX = 1024 ** 3;
+/** From SIGTERM to SIGKILL. */
+export const GRACE_MS = 10_000;
+
+/** Variables that name where a step is; the runner's sweep looks for the last two. */
+export const RUN_VARIABLE = "PERDURE_RUN_ID";
+export const ATTEMPT_VARIABLE = "PERDURE_ATTEMPT_ID";
+
+export interface LaunchSite {
+  readonly plan: Plan;
+  readonly run: Run;
+  readonly dir: RunDir;
+  readonly env: Environment;
+}
+
+/** Files of an attempt that the engine reads again when it has ended. */
+export const CONTEXT_FILE = "context";
+export const PROMPT_FILE = "prompt.md";
+
+/** Renders an attempt and creates its folder; throws ExpressionError or TemplateError. */
+export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): Launch {
+  const step = stepOf(visit);
+  const dir = attemptDirOf(site.dir, at);
+  const evaluate = evaluatorAt(site, visit);
+  const cwd = workDirOf(site, visit);
+  const { work } = step;
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  for (const path of Object.values(outputPaths(site, visit))) {
+    mkdirSync(dirname(path), { recursive: true });
+  }
+  const env = environmentOf(site, visit, at, dir);
+  const check = step.check?.kind === "command" ? { check: renderShell(step.check.run, evaluate) } : {};
+  if (work.kind === "agent") {
+    const agent = site.plan.agents[work.agent];
+    const prompt = join(dir, PROMPT_FILE);
+    writeFileSync(prompt, renderText(work.prompt, evaluate), { mode: 0o600 });
+    const script = renderShell(agent?.command ?? "", evaluate);
+    return { dir, cwd, env: { ...env, PERDURE_PROMPT_FILE: prompt }, script, ...check, stdin: prompt, separateStderr: true };
+  }
+  const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
+  return { dir, cwd, env, script, ...check, separateStderr: false };
+}
+
+/** The limits of a step's process. */
+export function limitsOf(step: Step): Limits {
+  return {
+    ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
+    ...(step.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: step.idleTimeoutMs }),
+    outputBytesMax: OUTPUT_BYTES_MAX,
+    graceMs: GRACE_MS,
+  };
+}
+
+/** What a process of this attempt carries in its environment. */
+export function attemptMarker(runId: string, at: AttemptRef): string {
+  return `${ATTEMPT_VARIABLE}=${runId}/${attemptText(at)}`;
+}
+
+/** Evaluates expressions at a visit. */
+export function evaluatorAt(site: LaunchSite, visit: Visit): Evaluate {
+  const values = valuesAt(site.run, visit, site.env);
+  return (source) => evaluateSource(source, values);
+}
+
+/** The directory in which a step works. */
+export function workDirOf(site: LaunchSite, visit: Visit): string {
+  const { cwd } = stepOf(visit);
+  const root = site.run.created?.cwd ?? ".";
+  return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
+}
+
+/** Where a step is to write its outputs: name -> absolute path. */
+export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<string, string>> {
+  const { outputs } = stepOf(visit);
+  const evaluate = evaluatorAt(site, visit);
+  const cwd = workDirOf(site, visit);
+  return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
+}
+
+function environmentOf(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  dir: string,
+): Record<string, string> {
+  const { plan, run } = site;
+  const step = stepOf(visit);
+  const evaluate = evaluatorAt(site, visit);
+  const agent = step.work.kind === "agent" ? plan.agents[step.work.agent]?.env : undefined;
+  const written = { ...plan.env, ...agent, ...step.env };
+  const inherited = Object.entries(site.env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
+  );
+  return {
+    ...Object.fromEntries(inherited),
+    ...mapValues(written, (value) => renderText(value, evaluate)),
+    ...outputsBefore(visit),
+    ...prefixed("PERDURE_OUTPUT_", outputPaths(site, visit)),
+    PERDURE: "1",
+    PERDURE_STEP: stepPath(at),
+    PERDURE_VISIT: String(at.visit),
+    PERDURE_ATTEMPT: String(at.attempt),
+    PERDURE_CONTEXT: join(dir, CONTEXT_FILE),
+    PERDURE_ATTEMPT_DIR: dir,
+    PERDURE_IDEMPOTENCY_KEY: `${run.id}/${placeText(at)}`,
+    [RUN_VARIABLE]: run.id,
+    [ATTEMPT_VARIABLE]: `${run.id}/${attemptText(at)}`,
+  };
+}
+
+/** The outputs of the steps before this one: PERDURE_OUTPUT_<STEP>_<NAME>. */
+function outputsBefore(visit: Visit): Record<string, string> {
+  const { scope, position } = visit.record;
+  const found: Record<string, string> = {};
+  let left = ENV_OUTPUTS_MAX;
+  for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
+    const state = currentVisit(scope.steps[ancestor])?.state;
+    if (state?.status !== "completed") continue;
+    for (const [name, { path }] of Object.entries(state.outputs)) {
+      if (left-- <= 0) return found;
+      found[variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name)] = path;
+    }
+  }
+  return found;
+}
+
+function prefixed(prefix: string, values: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [variable(prefix, name), value]),
+  );
+}
+
+function variable(prefix: string, name: string): string {
+  return `${prefix}${name}`.toUpperCase().replaceAll("-", "_");
+}
+
+function mapValues(
+  values: Readonly<Record<string, string>>,
+  change: (value: string) => string,
+): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]));
+}

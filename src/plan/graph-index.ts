@@ -1,0 +1,77 @@
+/** What the engine asks of a graph again and again, worked out once per graph. */
+import type { Arrow, Graph, Step } from "./plan.ts";
+
+export interface GraphIndex {
+  readonly byId: ReadonlyMap<string, number>;
+  /** Positions of the arrows that leave a step. */
+  readonly outgoing: readonly (readonly number[])[];
+  /** Positions of the arrows that come to a step. */
+  readonly incoming: readonly (readonly number[])[];
+  /** How many arrows, back arrows apart, come to each step. */
+  readonly forwardCount: readonly number[];
+  /** Steps that start when the scope opens. */
+  readonly entries: readonly number[];
+}
+
+const indexes = new WeakMap<Graph, GraphIndex>();
+
+/** The index of a graph; the same graph gives the same index. */
+export function indexOf(graph: Graph): GraphIndex {
+  const known = indexes.get(graph);
+  if (known !== undefined) return known;
+  const index = buildIndex(graph);
+  indexes.set(graph, index);
+  return index;
+}
+
+function buildIndex(graph: Graph): GraphIndex {
+  const outgoing: number[][] = graph.steps.map(() => []);
+  const incoming: number[][] = graph.steps.map(() => []);
+  const forwardCount: number[] = graph.steps.map(() => 0);
+  graph.arrows.forEach((arrow, position) => {
+    outgoing[arrow.from]?.push(position);
+    incoming[arrow.to]?.push(position);
+    if (!arrow.back) forwardCount[arrow.to] = (forwardCount[arrow.to] ?? 0) + 1;
+  });
+  const entries = forwardCount.flatMap((count, step) => (count === 0 ? [step] : []));
+  const byId = new Map(graph.steps.map((step, position) => [step.id, position]));
+  return { byId, outgoing, incoming, forwardCount, entries };
+}
+
+/** The step at a position; positions come from the same graph, so it exists. */
+export function stepAt(graph: Graph, position: number): Step {
+  return graph.steps[position] as Step;
+}
+
+/** The arrow at a position of the same graph. */
+export function arrowAt(graph: Graph, position: number): Arrow {
+  return graph.arrows[position] as Arrow;
+}
+
+/** A step and all that lies behind it, back arrows apart, in the order in which it is met. */
+export function closureOf(graph: Graph, start: number): readonly number[] {
+  const { outgoing } = indexOf(graph);
+  const seen = new Set([start]);
+  for (const step of seen) {
+    for (const position of outgoing[step] ?? []) {
+      const arrow = arrowAt(graph, position);
+      if (!arrow.back) seen.add(arrow.to);
+    }
+  }
+  return [...seen];
+}
+
+/** All that lies before a step, nearest first, at most `limit` steps. */
+export function ancestorsOf(graph: Graph, start: number, limit: number): readonly number[] {
+  const { incoming } = indexOf(graph);
+  const seen = new Set([start]);
+  for (const step of seen) {
+    if (seen.size > limit) break;
+    for (const position of incoming[step] ?? []) {
+      const arrow = arrowAt(graph, position);
+      if (!arrow.back) seen.add(arrow.from);
+    }
+  }
+  seen.delete(start);
+  return [...seen];
+}

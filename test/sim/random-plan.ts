@@ -1,0 +1,89 @@
+/** Random plans that use the whole graph model: joins, splits, loops, fan-out, nested scopes. */
+import {
+  type Arrow,
+  type Graph,
+  markBackArrows,
+  type Plan,
+  PLAN_FORMAT,
+  type Step,
+  type Work,
+} from "../../src/plan/plan.ts";
+import type { Random } from "../../src/util/random.ts";
+
+const STEPS_MAX = 7;
+const DEPTH_MAX = 2;
+
+export function randomPlan(random: Random): Plan {
+  return {
+    format: PLAN_FORMAT,
+    name: "simulated",
+    maxParallel: 1 + random.below(4),
+    env: {},
+    agents: {},
+    graph: randomGraph(random, 0),
+  };
+}
+
+function randomGraph(random: Random, depth: number): Graph {
+  const count = 1 + random.below(depth === 0 ? STEPS_MAX : 3);
+  const arrows: Omit<Arrow, "back">[] = [];
+  for (let to = 1; to < count; to++) {
+    const sources = new Set([random.below(to)]);
+    if (random.chance(0.4)) sources.add(random.below(to));
+    for (const from of sources) if (!random.chance(0.1)) arrows.push(randomArrow(random, from, to));
+  }
+  const loops = random.chance(0.35) ? 1 : 0;
+  for (let loop = 0; loop < loops; loop++) {
+    const from = random.below(count);
+    const on = random.chance(0.5) ? "completed" : "failed";
+    arrows.push({ from, to: random.below(from + 1), on, condition: "run.visit < 3", weight: 1 });
+  }
+  const steps = Array.from({ length: count }, (_, index) => randomStep(random, `s${index}`, depth));
+  return { steps, arrows: markBackArrows(count, arrows) };
+}
+
+function randomArrow(random: Random, from: number, to: number): Omit<Arrow, "back"> {
+  const on = random.chance(0.85) ? "completed" : "failed";
+  const base = { from, to, on, weight: random.below(3) } as const;
+  return random.chance(0.2) ? { ...base, condition: randomCondition(random) } : base;
+}
+
+function randomCondition(random: Random): string {
+  return random.pick(["true", "false", 'context.dice == "1"', "run.visit > 1", "input.n > 1"]);
+}
+
+function randomStep(random: Random, id: string, depth: number): Step {
+  const attempts = 1 + random.below(3);
+  return {
+    id,
+    join: random.chance(0.75) ? "all" : "any",
+    split: random.chance(0.75) ? "all" : "one",
+    work: randomWork(random, depth),
+    ...(random.chance(0.15) ? { when: random.pick(["true", "false", "run.visit == 1"]) } : {}),
+    env: {},
+    retry: {
+      attempts,
+      backoff: { initialMs: 100, factor: 2, maxMs: 1_000, jitter: 0.5 },
+      onResume: random.chance(0.8) ? "fresh" : "keep",
+    },
+    outputs: {},
+    once: random.chance(0.1),
+    visitsMax: 4,
+  };
+}
+
+function randomWork(random: Random, depth: number): Work {
+  if (depth < DEPTH_MAX && random.chance(0.12)) {
+    return { kind: "pipeline", graph: randomGraph(random, depth + 1) };
+  }
+  if (depth < DEPTH_MAX && random.chance(0.12)) {
+    return {
+      kind: "each",
+      items: random.pick(["[]", "[1]", "[1, 2, 3]", "input.items", "input.n"]),
+      graph: randomGraph(random, depth + 1),
+      maxParallel: 1 + random.below(3),
+      onItemFailure: random.chance(0.5) ? "fail" : "continue",
+    };
+  }
+  return { kind: "shell", run: "simulated" };
+}

@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { type Bug, simulate } from "./simulate.ts";
+
+const SEEDS = 1_000;
+/** Within so many seeds a planted bug must be found. */
+const SEEDS_PER_BUG = 400;
+
+describe("the simulator", () => {
+  it("finds nothing wrong with the engine", () => {
+    for (let seed = 1; seed <= SEEDS; seed++) simulate(seed);
+  });
+
+  it("tells the same story for the same seed", () => {
+    for (let seed = 1; seed <= 50; seed++) expect(simulate(seed)).toEqual(simulate(seed));
+  });
+
+  it("reaches every kind of event", () => {
+    const seen = new Set<string>();
+    for (let seed = 1; seed <= 300; seed++) {
+      for (const event of simulate(seed).events) seen.add(event.type);
+    }
+    expect([...seen].sort()).toEqual([
+      "run.completed",
+      "run.created",
+      "run.failed",
+      "run.opened",
+      "run.rewound",
+      "run.stopped",
+      "run.stopping",
+      "step.completed",
+      "step.failed",
+      "step.granted",
+      "step.interrupted",
+      "step.lost",
+      "step.skipped",
+      "step.started",
+    ]);
+  });
+});
+
+describe("the checkers find a planted bug:", () => {
+  const bugs: readonly Bug[] = [
+    "spawn-before-append",
+    "spawn-twice",
+    "adopt-alive-as-lost",
+    "forget-last-event",
+    "finish-with-living-process",
+    "ignore-room",
+    "rerun-completed",
+    "exit-code-ignored",
+    "lose-context",
+  ];
+  it.each(bugs)("%s", (bug) => {
+    const found: string[] = [];
+    for (let seed = 1; seed <= SEEDS_PER_BUG && found.length === 0; seed++) {
+      try {
+        simulate(seed, bug);
+      } catch (error) {
+        if (error instanceof Error) found.push(`${error.name}: ${error.message}`);
+      }
+    }
+    expect(found).toHaveLength(1);
+    expect(found[0]).toMatch(/Violation|AssertionError|JournalError/);
+  });
+});

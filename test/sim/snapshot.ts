@@ -1,0 +1,40 @@
+/** A run as plain data, so that two runs can be compared. */
+import { placeText } from "../../src/core/place.ts";
+import { placeOf, type Run, stepOf, type Visit } from "../../src/core/run.ts";
+
+export function snapshot(run: Run): unknown {
+  const names = (visits: ReadonlySet<Visit>): string[] => [...visits].map((v) => placeText(placeOf(v)));
+  return {
+    id: run.id,
+    seq: run.seq,
+    state: run.state,
+    context: [...run.context],
+    ready: names(run.ready),
+    running: names(run.running),
+    waiting: names(run.waiting),
+    interrupted: names(run.interrupted),
+    composites: names(run.composites),
+    closing: names(run.closing),
+    failed: names(run.failed),
+    total: run.stepsTotal,
+    done: run.stepsDone,
+    scopes: [...run.scopes.values()].map((scope) => ({
+      id: scope.id,
+      arrows: scope.arrows,
+      unsettled: scope.unsettled,
+      live: scope.live,
+      active: scope.active,
+      failures: scope.failures,
+      steps: scope.steps.map((record) =>
+        record === undefined
+          ? null
+          : {
+              step: stepOf(record).id,
+              past: record.past,
+              unreachable: record.unreachable,
+              visits: record.visits.map(({ record: _record, ...visit }) => visit),
+            },
+      ),
+    })),
+  };
+}
