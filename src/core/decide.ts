@@ -19,7 +19,7 @@ import type { Ending, Environment, Fact } from "./fact.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, stepPath } from "./place.ts";
 import { retryAfterFailure } from "./retry.ts";
-import { planRewind, retryEvents } from "./rewind.ts";
+import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
 
@@ -60,12 +60,9 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
 
 /** What `resume` of a failed run grants: a new allowance, where the author wants that. */
 function allowances(run: Run): readonly RunEvent[] {
-  return [...run.failed].flatMap((visit) => {
-    const { retry } = stepOf(visit);
-    const failed = visit.state.status === "failed" ? visit.state : undefined;
-    const settled = failed?.reason === "items" || failed?.reason === "once";
-    if (settled || retry.onResume === "keep") return [];
-    return [{ type: "step.granted", ...placeOf(visit), attempts: retry.attempts } as const];
+  return [...run.failed].filter(resumeGrants).map((visit) => {
+    const { attempts } = stepOf(visit).retry;
+    return { type: "step.granted", ...placeOf(visit), attempts };
   });
 }
 
@@ -133,7 +130,8 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
   if (failed === 0 || tolerant) return complete(run, visit, 0, { outputs: {}, context: {} });
   const total = visit.instances?.total ?? failed;
-  const message = work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
+  const message =
+    work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
   return [fail(run, visit, "items", message, now)];
 }
 
@@ -176,7 +174,13 @@ function complete(
   if (!chosen.ok) {
     return [finalFailure(run, visit, attemptOf(visit), "expression", chosen.message)];
   }
-  const completed = { type: "step.completed", ...attemptOf(visit), exit, outputs, context } as const;
+  const completed = {
+    type: "step.completed",
+    ...attemptOf(visit),
+    exit,
+    outputs,
+    context,
+  } as const;
   const evidence = check === undefined ? {} : { check };
   return [{ ...completed, ...evidence, arrows: chosen.arrows }];
 }
@@ -256,7 +260,8 @@ function chooseArrows(run: Run, visit: Visit, outcome: Outcome): Chosen {
     }
     applying.push(candidate);
   }
-  if (stepOf(visit).split === "all") return { ok: true, arrows: applying.map(({ index }) => index) };
+  if (stepOf(visit).split === "all")
+    return { ok: true, arrows: applying.map(({ index }) => index) };
   const conditional = applying.filter(({ arrow }) => arrow.condition !== undefined);
   const best = heaviest(conditional.length > 0 ? conditional : applying);
   if (best === undefined && candidates.length > 0 && on === "completed") {

@@ -98,6 +98,8 @@ export interface RunCreated {
   readonly pipeline: string;
   /** The author's file, as an absolute path. */
   readonly file: string;
+  /** The file's content, so that resume can say that it was edited. */
+  readonly fileSha256?: string;
   readonly fingerprint: string;
   readonly input: Json;
   readonly args: readonly string[];

@@ -30,9 +30,16 @@ export type Ending =
       readonly context: JsonObject;
       readonly check?: CheckEvidence;
       /** What is wrong with its files, although it exited with 0. */
-      readonly problem?: { readonly reason: "output" | "context" | "check"; readonly message: string };
+      readonly problem?: {
+        readonly reason: "output" | "context" | "check";
+        readonly message: string;
+      };
     }
-  | { readonly how: "timed-out"; readonly limit: "timeout" | "idle" | "output-limit"; readonly message: string }
+  | {
+      readonly how: "timed-out";
+      readonly limit: "timeout" | "idle" | "output-limit";
+      readonly message: string;
+    }
   /** Ended because the run is being stopped. */
   | { readonly how: "stopped"; readonly message: string }
   /** Nobody vouches for it: no exit status, no process. `started` is false only when it is proven

@@ -94,7 +94,14 @@ function activate(run: Run, scope: Scope, position: number): void {
 export function recordAt(scope: Scope, position: number): StepRecord {
   const known = scope.steps[position];
   if (known !== undefined) return known;
-  const record: StepRecord = { scope, position, visits: [], past: 0, unreachable: false, counted: false };
+  const record: StepRecord = {
+    scope,
+    position,
+    visits: [],
+    past: 0,
+    unreachable: false,
+    counted: false,
+  };
   draft(scope).steps[position] = record;
   return record;
 }
@@ -147,46 +154,45 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
 /** Settles the arrows that leave a step: those in `followed` are live, the others dead. */
 export function leave(run: Run, record: StepRecord, followed: readonly number[]): void {
   const { scope, position } = record;
+  const outgoing = indexOf(scope.graph).outgoing[position] ?? [];
+  const queue = outgoing.filter((index) => !arrowAt(scope.graph, index).back);
   const live = new Set(followed);
-  const queue = (indexOf(scope.graph).outgoing[position] ?? []).map((arrow) => ({
-    arrow,
-    live: live.has(arrow),
-  }));
   // A queue instead of recursion: a dead path may be 100,000 steps long.
-  for (const next of queue) {
-    const dead = settle(run, scope, next.arrow, next.live);
-    for (const arrow of dead) queue.push({ arrow, live: false });
+  for (const index of queue) queue.push(...settle(run, scope, index, live.has(index)));
+  // Last, because they open the arrows that were settled just now for the next round.
+  for (const index of followed) {
+    const arrow = arrowAt(scope.graph, index);
+    if (!arrow.back) continue;
+    reopenBehind(run, scope, arrow.to);
+    activate(run, scope, arrow.to);
   }
 }
 
-/** Settles one arrow; gives back the arrows that are dead now because their step is. */
+/** Settles one forward arrow; gives back the arrows that are dead now because nothing leaves by them. */
 function settle(run: Run, scope: Scope, position: number, live: boolean): readonly number[] {
-  const arrow = arrowAt(scope.graph, position);
-  if (arrow.back) {
-    if (live) {
-      reopenBehind(run, scope, arrow.to);
-      activate(run, scope, arrow.to);
-    }
-    return [];
-  }
+  const { to } = arrowAt(scope.graph, position);
   const { arrows, unsettled, live: followed } = draft(scope);
   const before = arrows[position];
-  if (before === "open") unsettled[arrow.to] = (unsettled[arrow.to] ?? 0) - 1;
-  if (live && before !== "live") followed[arrow.to] = (followed[arrow.to] ?? 0) + 1;
+  if (before === "open") unsettled[to] = (unsettled[to] ?? 0) - 1;
+  if (live && before !== "live") followed[to] = (followed[to] ?? 0) + 1;
   if (before !== "live") arrows[position] = live ? "live" : "dead";
-  const complete = unsettled[arrow.to] === 0;
-  const reached = (followed[arrow.to] ?? 0) > 0;
-  const last = before === "open" && complete;
-  const any = scope.graph.steps[arrow.to]?.join === "any";
+  const last = before === "open" && unsettled[to] === 0;
+  const reached = (followed[to] ?? 0) > 0;
+  const record = recordAt(scope, to);
+  const any = stepOf(record).join === "any";
   // After a rewind the arrow that starts an `any` step may be one that was followed long ago.
-  const forgotten = currentVisit(scope.steps[arrow.to]) === undefined;
+  const forgotten = currentVisit(record) === undefined;
   if (any ? live || (last && reached && forgotten) : last && reached) {
-    activate(run, scope, arrow.to);
+    activate(run, scope, to);
     return [];
   }
-  if (!last || reached) return [];
-  markUnreachable(run, recordAt(scope, arrow.to));
-  return indexOf(scope.graph).outgoing[arrow.to] ?? [];
+  if (!last) return [];
+  if (!reached) markUnreachable(run, record);
+  // Reached in an earlier round, but not in this one: it will not settle its arrows by itself.
+  else if (record.visits.some(({ state }) => !isOver(state))) return [];
+  return (indexOf(scope.graph).outgoing[to] ?? []).filter(
+    (index) => !arrowAt(scope.graph, index).back && arrows[index] === "open",
+  );
 }
 
 function markUnreachable(run: Run, record: StepRecord): void {

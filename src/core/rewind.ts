@@ -3,7 +3,7 @@ import { ancestorsOf, closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import { ROOT_SCOPE } from "./place.ts";
-import { currentVisit, findStep, isDone, placeOf, type Run, stepOf } from "./run.ts";
+import { currentVisit, findStep, isDone, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
@@ -49,12 +49,11 @@ function topological(count: number, plan: Plan): readonly number[] {
 export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEvent[] {
   const record = findStep(run, path);
   const visit = currentVisit(record);
-  if (visit?.state.status === "failed" && run.failed.has(visit)) {
-    const { attempts } = stepOf(visit).retry;
-    return [{ type: "step.granted", ...placeOf(visit), attempts }];
-  }
+  if (visit?.state.status === "failed" && run.failed.has(visit)) return grants(run, visit);
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
-    throw new Refusal(`step ${path} has not failed; only a step of the pipeline itself is run again`);
+    throw new Refusal(
+      `step ${path} has not failed; only a step of the pipeline itself is run again`,
+    );
   }
   const rewind = planRewind(plan, run, path);
   const before = rewind.assumed[0];
@@ -62,6 +61,36 @@ export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEve
     throw new Refusal(`step ${path} cannot run yet: step ${before} before it is not done`);
   }
   return [{ type: "run.rewound", ...rewind }];
+}
+
+/** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
+function grants(run: Run, visit: Visit): readonly RunEvent[] {
+  return [...run.failed]
+    .filter((failed) => isWithin(failed, visit) && !isCausedInside(failed))
+    .map((failed) => {
+      const { attempts } = stepOf(failed).retry;
+      return { type: "step.granted", ...placeOf(failed), attempts };
+    });
+}
+
+/** True when `resume` of a failed run gives this failure another allowance. */
+export function resumeGrants(visit: Visit): boolean {
+  const { state } = visit;
+  // Whether a step happened that must not happen twice is for a person to say.
+  const unsettled = state.status === "failed" && state.reason === "once";
+  return !unsettled && !isCausedInside(visit) && stepOf(visit).retry.onResume === "fresh";
+}
+
+/** True when a visit failed only because something in it did. */
+function isCausedInside({ state }: Visit): boolean {
+  return state.status === "failed" && state.reason === "items";
+}
+
+function isWithin(visit: Visit, outer: Visit): boolean {
+  for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {
+    if (at === outer) return true;
+  }
+  return false;
 }
 
 function unknownStep(plan: Plan, step: string): string {

@@ -5,7 +5,7 @@
  * Owns: the names that expressions use and what they mean.
  * Does not: parse expressions (util/expression.ts) or decide what follows from a value.
  */
-import { evaluateSource, ExpressionError, type Scope as Values } from "../util/expression.ts";
+import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { Output } from "./event.ts";
@@ -95,7 +95,8 @@ function itemOf(scope: Scope): { item?: Json; index?: number } {
 /** What `results.<step>` is: the state of its current visit, in plain words. */
 function resultOf(record: StepRecord): Json | undefined {
   const visit = currentVisit(record);
-  if (visit === undefined) return record.unreachable ? { status: "skipped", attempts: 0 } : undefined;
+  if (visit === undefined)
+    return record.unreachable ? { status: "skipped", attempts: 0 } : undefined;
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
   if (state.status === "completed") return { ...base, exit: state.exit };

@@ -18,8 +18,8 @@ import { adoptProcess } from "../runner/adopt.ts";
 import { startProcess } from "../runner/start.ts";
 import type { ProcessEnding, StepProcess } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
-import { failpoint } from "../util/failpoint.ts";
 import { ExpressionError } from "../util/expression.ts";
+import { failpoint } from "../util/failpoint.ts";
 import type { Redact } from "../util/redact.ts";
 import { TemplateError } from "../util/template.ts";
 import type { Engine } from "./engine.ts";
@@ -117,7 +117,9 @@ export class Driver {
     };
     process.ended
       .then(report)
-      .catch((error: unknown) => this.#mailbox.fail(error instanceof Error ? error : new Error(String(error))));
+      .catch((error: unknown) =>
+        this.#mailbox.fail(error instanceof Error ? error : new Error(String(error))),
+      );
   }
 
   #visit(at: AttemptRef): Visit {

@@ -65,7 +65,10 @@ async function findOutputs(
     const facts = await describeFile(path);
     if (facts === undefined) {
       const shown = relative(workDirOf(site, visit), path);
-      return { reason: "output", message: `it wrote no output "${name}": there is no file ${shown}` };
+      return {
+        reason: "output",
+        message: `it wrote no output "${name}": there is no file ${shown}`,
+      };
     }
     found[name] = facts;
   }
@@ -120,7 +123,11 @@ async function checkSchema(
     : { evidence: { ...proof, exit: 1 }, problem };
 }
 
-async function schemaProblem(text: string, name: string, schema: Json): Promise<string | undefined> {
+async function schemaProblem(
+  text: string,
+  name: string,
+  schema: Json,
+): Promise<string | undefined> {
   const value = parseJson(text);
   if (!value.ok) return `${name} is not JSON: ${value.message}`;
   const { Validator } = await import("@cfworker/json-schema");

@@ -55,13 +55,22 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     mkdirSync(dirname(path), { recursive: true });
   }
   const env = environmentOf(site, visit, at, dir);
-  const check = step.check?.kind === "command" ? { check: renderShell(step.check.run, evaluate) } : {};
+  const check =
+    step.check?.kind === "command" ? { check: renderShell(step.check.run, evaluate) } : {};
   if (work.kind === "agent") {
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
     writeFileSync(prompt, renderText(work.prompt, evaluate), { mode: 0o600 });
     const script = renderShell(agent?.command ?? "", evaluate);
-    return { dir, cwd, env: { ...env, PERDURE_PROMPT_FILE: prompt }, script, ...check, stdin: prompt, separateStderr: true };
+    return {
+      dir,
+      cwd,
+      env: { ...env, PERDURE_PROMPT_FILE: prompt },
+      script,
+      ...check,
+      stdin: prompt,
+      separateStderr: true,
+    };
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
   return { dir, cwd, env, script, ...check, separateStderr: false };
@@ -115,7 +124,8 @@ function environmentOf(
   const agent = step.work.kind === "agent" ? plan.agents[step.work.agent]?.env : undefined;
   const written = { ...plan.env, ...agent, ...step.env };
   const inherited = Object.entries(site.env).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
   );
   return {
     ...Object.fromEntries(inherited),
@@ -150,7 +160,10 @@ function outputsBefore(visit: Visit): Record<string, string> {
   return found;
 }
 
-function prefixed(prefix: string, values: Readonly<Record<string, string>>): Record<string, string> {
+function prefixed(
+  prefix: string,
+  values: Readonly<Record<string, string>>,
+): Record<string, string> {
   return Object.fromEntries(
     Object.entries(values).map(([name, value]) => [variable(prefix, name), value]),
   );

@@ -36,7 +36,8 @@ export type ProcessEnding =
       readonly message: string;
     }
   | { readonly how: "stopped"; readonly message: string }
-  | { readonly how: "lost"; readonly message: string }
+  /** `started` is false only when it is proven that nothing of it ever ran. */
+  | { readonly how: "lost"; readonly started: boolean; readonly message: string }
   | { readonly how: "not-started"; readonly message: string };
 
 /** A step's process in our hands, whether we started it or found it. */

@@ -1,0 +1,71 @@
+/** `perdure clean`: removes the files of runs and keeps their records. */
+import { existsSync, rmSync } from "node:fs";
+import { runDirOf } from "../../engine/state-dir.ts";
+import type { RunSummary } from "../../journal/journal.ts";
+import { parseDuration } from "../../util/duration.ts";
+import { shownStatus } from "../../view/run-table.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print } from "../print.ts";
+import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
+
+export interface CleanOptions {
+  readonly olderThan?: string;
+  readonly dryRun?: boolean;
+  readonly all?: boolean;
+}
+
+/** Cleans the runs that are named, or all finished ones; `--all` takes interrupted ones as well. */
+export async function cleanCommand(
+  ids: readonly string[],
+  options: CleanOptions,
+): Promise<ExitCode> {
+  const project = openProject(process.cwd(), "read-write");
+  const { journal } = project;
+  const named = new Set(ids.map((id) => resolveRunId(journal, id)));
+  const before = Date.now() - ageOf(options.olderThan);
+  const chosen = journal.list({}).filter((run) => {
+    if (run.cleanedAt !== undefined) return false;
+    if (named.size > 0) return named.has(run.runId);
+    return run.updatedAt <= before && (options.all === true || isFinished(run));
+  });
+  for (const run of chosen) cleanRun(project, run, options);
+  if (chosen.length === 0) print("There is nothing to clean.");
+  return EXIT.done;
+}
+
+function ageOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  const age = parseDuration(text);
+  if (age === undefined) {
+    throw new CliError(
+      EXIT.usage,
+      `--older-than takes a duration such as 7d or 12h, not "${text}"`,
+    );
+  }
+  return age;
+}
+
+function isFinished(run: RunSummary): boolean {
+  const alive = livenessOf(run.lease) === "owned";
+  return shownStatus({ ...run, alive }) === "completed";
+}
+
+function cleanRun(project: Project, run: RunSummary, options: CleanOptions): void {
+  const { journal, dir } = project;
+  const shortId = shortIdOf(journal, run.runId);
+  if (livenessOf(run.lease) === "owned") {
+    print(`${shortId}  kept: it is running`);
+    return;
+  }
+  const { root } = runDirOf(dir, run.runId);
+  if (options.dryRun === true) {
+    print(`${shortId}  would remove ${root}`);
+    return;
+  }
+  // First the note, then the files: a crash in between leaves files to remove, never a run that
+  // looks as if it could be resumed.
+  journal.markCleaned(run.runId, Date.now());
+  if (existsSync(root)) rmSync(root, { recursive: true });
+  print(`${shortId}  removed ${root}`);
+}

@@ -1,0 +1,77 @@
+/** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
+import { existsSync } from "node:fs";
+import { replay } from "../../core/evolve.ts";
+import { fullSummary } from "../../core/summary.ts";
+import { checkJournal } from "../../journal/check.ts";
+import { type RepairReport, repair } from "../../journal/repair.ts";
+import { openSqliteJournal } from "../../journal/sqlite.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { isOwnerAlive } from "../owner.ts";
+import { print } from "../print.ts";
+import { findStateDir, livenessOf, parsePlan } from "../project.ts";
+import { packageVersion } from "../version.ts";
+
+export interface DoctorOptions {
+  readonly repair?: boolean;
+}
+
+/** Checks, and repairs when asked to. */
+export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
+  print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
+  const dir = findStateDir(process.cwd());
+  if (dir === undefined || !existsSync(dir.root)) {
+    print("There is no state here yet; nothing can be wrong with it.");
+    return EXIT.done;
+  }
+  print(`state: ${dir.root}`);
+  if (options.repair === true) return repairState(dir.root);
+  if (!existsSync(dir.database)) {
+    throw new CliError(EXIT.error, `${dir.database} is missing`, "perdure doctor --repair");
+  }
+  const problems = checkJournal(dir.database);
+  for (const { runId, message } of problems)
+    print(`✗ ${runId === undefined ? "" : `run ${runId}: `}${message}`);
+  if (problems.length > 0) {
+    throw new CliError(EXIT.error, "the journal is damaged", "perdure doctor --repair");
+  }
+  print("✓ the journal is whole: every event and every plan has its checksum");
+  listUnfinished(dir.database);
+  return EXIT.done;
+}
+
+function listUnfinished(database: string): void {
+  const journal = openSqliteJournal(database, { mode: "read-only" });
+  const open = journal.list({ status: ["queued", "running", "interrupted"], limit: 20 });
+  for (const { runId, pipeline, lease } of open) {
+    const owned = livenessOf(lease) === "owned";
+    const next = owned ? `perdure attach ${runId}` : `perdure resume ${runId}`;
+    print(`${owned ? "▶" : "‖"} ${pipeline} is ${owned ? "running" : "interrupted"}: ${next}`);
+  }
+  journal.close();
+}
+
+function repairState(root: string): ExitCode {
+  const report = repair(root, {
+    isAlive: isOwnerAlive,
+    summarise: (planText, events) => fullSummary(replay(parsePlan(planText, ""), "", events)),
+  });
+  for (const line of repairLines(report)) print(line);
+  return report.runs.every(({ restored }) => restored !== undefined) ? EXIT.done : EXIT.error;
+}
+
+function repairLines(report: RepairReport): readonly string[] {
+  if (report.outcome === "healthy") return ["✓ nothing is broken; nothing was changed"];
+  const lines = report.problems.map(({ message }) => `✗ ${message}`);
+  lines.push(...report.setAside.map((path) => `set aside: ${path}`));
+  for (const { runId, restored, notes } of report.runs) {
+    const what =
+      restored === undefined
+        ? "not restored"
+        : `restored: events 1 to ${restored.lastSeq} (${restored.status}), from its ${restored.source}`;
+    lines.push(`${restored === undefined ? "✗" : "✓"} run ${runId} ${what}`);
+    lines.push(...notes.map((note) => `    ${note}`));
+  }
+  lines.push("The state is whole again. See the runs: perdure list runs");
+  return lines;
+}

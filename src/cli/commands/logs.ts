@@ -1,0 +1,125 @@
+/** `perdure logs RUN [STEP] [-f]`: what the steps printed, attempt by attempt. */
+import { createReadStream, existsSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AttemptRef } from "../../core/event.ts";
+import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { followLines } from "../../runner/output.ts";
+import { redactor } from "../../util/redact.ts";
+import { attemptEnd } from "../../view/attempt-history.ts";
+import { outputLine } from "../../view/event-line.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print } from "../print.ts";
+import {
+  type KnownRun,
+  livenessOf,
+  loadRun,
+  openProject,
+  type Project,
+  resolveRunId,
+} from "../project.ts";
+
+export interface LogsOptions {
+  readonly follow?: boolean;
+}
+
+const FILES = ["output.log", "stderr.log", "check.log"] as const;
+const LOOK_MS = 200;
+
+/** Prints the output of all attempts, or of those of one step. */
+export async function logsCommand(
+  id: string,
+  step: string | undefined,
+  options: LogsOptions,
+): Promise<ExitCode> {
+  const project = openProject(process.cwd(), "read-only");
+  const known = loadRun(project, resolveRunId(project.journal, id));
+  checkStep(known, step);
+  if (known.cleanedAt !== undefined) {
+    throw new CliError(
+      EXIT.error,
+      `the files of run ${known.shortId} were removed by perdure clean`,
+    );
+  }
+  const shown = new Set<string>();
+  for (;;) {
+    const now = loadRun(project, known.id);
+    for (const at of attemptsOf(now, step)) {
+      if (shown.has(attemptText(at))) continue;
+      shown.add(attemptText(at));
+      const running = options.follow === true && isRunning(now, at);
+      await (running ? followAttempt(project, now, at, step) : printAttempt(now, at, step));
+    }
+    if (options.follow !== true || livenessOf(project.journal.leaseOf(known.id)) !== "owned") break;
+    await sleep(LOOK_MS);
+  }
+  return EXIT.done;
+}
+
+/** Lines of one step stand alone; those of a whole run are marked with their step. */
+function printerFor(at: AttemptRef, step: string | undefined): (line: string) => void {
+  const redact = redactor(process.env);
+  return step === undefined
+    ? (line) => print(outputLine(stepPath(at), redact(line)))
+    : (line) => print(redact(line));
+}
+
+async function printAttempt(
+  known: KnownRun,
+  at: AttemptRef,
+  step: string | undefined,
+): Promise<void> {
+  const show = printerFor(at, step);
+  for (const name of FILES) {
+    const path = join(attemptDirOf(known.dir, at), name);
+    if (!existsSync(path)) continue;
+    for await (const line of createInterface({ input: createReadStream(path) })) show(line);
+  }
+}
+
+async function followAttempt(
+  project: Project,
+  known: KnownRun,
+  at: AttemptRef,
+  step: string | undefined,
+): Promise<void> {
+  const show = printerFor(at, step);
+  const folder = attemptDirOf(known.dir, at);
+  const files = FILES.map((name) => followLines(join(folder, name), show));
+  while (
+    isRunning(loadRun(project, known.id), at) &&
+    livenessOf(project.journal.leaseOf(known.id)) === "owned"
+  ) {
+    await sleep(LOOK_MS);
+  }
+  for (const file of files) await file.close();
+}
+
+function attemptsOf({ events }: KnownRun, step: string | undefined): readonly AttemptRef[] {
+  return events.flatMap(({ event }) =>
+    event.type === "step.started" && (step === undefined || stepPath(event) === step)
+      ? [event]
+      : [],
+  );
+}
+
+function isRunning({ events }: KnownRun, at: AttemptRef): boolean {
+  const key = attemptText(at);
+  return !events.some(({ event }) => {
+    const end = attemptEnd(event);
+    return end !== undefined && attemptText(end) === key;
+  });
+}
+
+function checkStep({ run, plan, shortId }: KnownRun, step: string | undefined): void {
+  if (step === undefined) return;
+  const { scope, step: id } = parseStepPath(step);
+  const graph = run.scopes.get(scope)?.graph ?? plan.graph;
+  if (graph.steps.some((known) => known.id === id)) return;
+  const ids = graph.steps.slice(0, 20).map((known) => known.id);
+  const message = `run ${shortId} has no step ${step}; its steps are ${ids.join(", ")}`;
+  throw new CliError(EXIT.usage, message, `perdure show ${shortId}`);
+}

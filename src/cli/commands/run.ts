@@ -1,0 +1,122 @@
+/** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
+import { randomUUID } from "node:crypto";
+import { relative, resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { initialSummary } from "../../core/summary.ts";
+import type { RunSummary } from "../../journal/journal.ts";
+import { envNamesOf } from "../../plan/build.ts";
+import { freeze, type Plan } from "../../plan/plan.ts";
+import { sha256 } from "../../util/hash.ts";
+import type { Json } from "../../util/json.ts";
+import { redactJson, redactor } from "../../util/redact.ts";
+import { CliError } from "../cli-error.ts";
+import { detach } from "../detach.ts";
+import { execute, sayGoodbye } from "../execute.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { fitInput, parseInput } from "../input.ts";
+import { type OutputOptions, screenKind } from "../output-options.ts";
+import { requirePlan } from "../pipeline-file.ts";
+import { print } from "../print.ts";
+import { createProject, type Project, shortIdOf } from "../project.ts";
+import { resumeCommand } from "./resume.ts";
+
+export interface RunOptions extends OutputOptions {
+  readonly input: readonly string[];
+  readonly detach?: boolean;
+}
+
+/** Starts a new run and drives it to its end. */
+export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
+  const path = resolve(file);
+  const { plan, text } = await requirePlan(path);
+  const input = await fitInput(parseInput(options.input), plan.inputSchema);
+  checkEnvironment(plan);
+  const project = createProject(process.cwd());
+  const choice = await askAboutUnfinished(project, path, options);
+  if (choice.kind === "resume") return resumeCommand(choice.runId, options);
+  if (choice.kind === "abort") return EXIT.interrupted;
+  const runId = createRun(project, plan, { path, input, text });
+  const shortId = shortIdOf(project.journal, runId);
+  if (options.detach === true) return detach(project, runId, shortId);
+  const screen = screenKind(options);
+  const greet = (): readonly string[] => [
+    `Run ${runId} of ${plan.name} (${plan.graph.steps.length} steps)`,
+    `If it is interrupted: perdure resume ${shortId}`,
+  ];
+  const exit = await execute(project, runId, { screen, greet });
+  sayGoodbye(project, runId, screen);
+  return exit;
+}
+
+function createRun(
+  { journal }: Project,
+  plan: Plan,
+  given: { path: string; input: Json; text: string },
+): string {
+  const runId = randomUUID();
+  const { text: planText, fingerprint } = freeze(plan);
+  journal.create({
+    runId,
+    planText,
+    created: {
+      type: "run.created",
+      pipeline: plan.name,
+      file: given.path,
+      fileSha256: sha256(given.text),
+      fingerprint,
+      input: redactJson(redactor(process.env), given.input),
+      args: process.argv.slice(2),
+      cwd: process.cwd(),
+      envNames: envNamesOf(plan),
+    },
+    time: Date.now(),
+    summary: initialSummary(plan),
+  });
+  return runId;
+}
+
+/** Expressions that name a variable of the environment need it before anything is started. */
+export function checkEnvironment(plan: Plan): void {
+  const missing = envNamesOf(plan).filter((name) => process.env[name] === undefined);
+  if (missing.length === 0) return;
+  const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
+  throw new CliError(EXIT.usage, message, `export ${missing[0]}=..., then the same command again`);
+}
+
+type Choice =
+  | { readonly kind: "new" | "abort" }
+  | { readonly kind: "resume"; readonly runId: string };
+
+async function askAboutUnfinished(
+  { journal }: Project,
+  file: string,
+  options: RunOptions,
+): Promise<Choice> {
+  const unfinished = journal.list({ file, status: ["queued", "running", "interrupted"], limit: 1 });
+  const [last] = unfinished.filter(({ cleanedAt }) => cleanedAt === undefined);
+  if (last === undefined) return { kind: "new" };
+  const shortId = shortIdOf(journal, last.runId);
+  const told = unfinishedText(last, shortId, file);
+  if (screenKind(options) === "plain") print(told);
+  const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  if (!interactive || screenKind(options) !== "live" || options.detach === true)
+    return { kind: "new" };
+  const answer = await ask(`${told}\n[r]esume it, start a [n]ew run, or [a]bort? `);
+  if (answer.startsWith("r")) return { kind: "resume", runId: last.runId };
+  return { kind: answer.startsWith("n") ? "new" : "abort" };
+}
+
+function unfinishedText(last: RunSummary, shortId: string, file: string): string {
+  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
+  const name = relative(process.cwd(), file);
+  return `Run ${shortId} of ${name} is unfinished (${done}). Go on with it: perdure resume ${shortId}`;
+}
+
+async function ask(question: string): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return (await lines.question(question)).trim().toLowerCase();
+  } finally {
+    lines.close();
+  }
+}

@@ -1,0 +1,46 @@
+/** `perdure stop RUN`: asks the owner of a run to stop it; the wish is recorded, then told. */
+import { userInfo } from "node:os";
+import type { StopMode } from "../../core/event.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { ownerText } from "../owner.ts";
+import { print } from "../print.ts";
+import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
+
+export interface StopOptions {
+  readonly afterStep?: boolean;
+}
+
+/** Stops a run that is owned by another process. */
+export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
+  const project = openProject(process.cwd(), "read-write");
+  const runId = id === undefined ? onlyLiveRun(project) : resolveRunId(project.journal, id);
+  const { journal } = project;
+  const lease = journal.leaseOf(runId);
+  const shortId = shortIdOf(journal, runId);
+  if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
+    throw new CliError(EXIT.error, `run ${shortId} has no owner to stop`, `perdure why ${shortId}`);
+  }
+  const mode: StopMode = options.afterStep === true ? "after-step" : "now";
+  journal.request(runId, { type: "stop", mode, by: `perdure stop (${userInfo().username})` });
+  process.kill(lease.owner.pid, "SIGUSR2");
+  const when = mode === "now" ? "now" : "after the steps that are running";
+  print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${when}.`);
+  print(`Go on with it later: perdure resume ${shortId}`);
+  return EXIT.done;
+}
+
+function onlyLiveRun({ journal }: Project): string {
+  const live = journal
+    .list({ status: ["queued", "running"], limit: 100 })
+    .filter(({ lease }) => livenessOf(lease) === "owned");
+  const [first, second] = live;
+  if (first === undefined)
+    throw new CliError(EXIT.error, "no run is going on here", "perdure list runs");
+  if (second === undefined) return first.runId;
+  throw new CliError(
+    EXIT.usage,
+    `${live.length} runs are going on: say which`,
+    "perdure list runs",
+  );
+}

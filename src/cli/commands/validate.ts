@@ -1,0 +1,26 @@
+/** `perdure validate FILE...`: everything that is wrong with pipeline files, without running them. */
+import { resolve } from "node:path";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { printDiagnostics, readPipeline } from "../pipeline-file.ts";
+import { print } from "../print.ts";
+
+/** Checks each file; the status is 4 when one of them cannot be run. */
+export async function validateCommand(
+  files: readonly string[],
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const reports = [];
+  let valid = true;
+  for (const file of files) {
+    const { plan, text, diagnostics } = await readPipeline(resolve(file));
+    valid &&= plan !== undefined;
+    reports.push({ file, valid: plan !== undefined, diagnostics });
+    if (json) continue;
+    await printDiagnostics(diagnostics, text);
+    if (plan !== undefined) print(`${file}: valid, ${plan.graph.steps.length} steps`);
+  }
+  if (json) print(JSON.stringify(reports, null, 2));
+  return valid ? EXIT.done : EXIT.invalid;
+}

@@ -1,0 +1,46 @@
+/** Leaves a run to a process of its own that no terminal can take along. */
+import { spawn } from "node:child_process";
+import { mkdirSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { runDirOf } from "../engine/state-dir.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT, type ExitCode } from "./exit-code.ts";
+import { print } from "./print.ts";
+import { livenessOf, type Project } from "./project.ts";
+
+/** How often we look whether the new process has taken the run. */
+const LOOK_MS = 20;
+
+/** Starts `perdure resume` in the background and returns once it owns the run. */
+export async function detach(project: Project, runId: string, shortId: string): Promise<ExitCode> {
+  const { root } = runDirOf(project.dir, runId);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  const log = join(root, "runner.log");
+  const output = openSync(log, "a", 0o600);
+  const program = process.argv[1] ?? "perdure";
+  const child = spawn(process.execPath, [program, "resume", runId, "--output", "text"], {
+    detached: true,
+    stdio: ["ignore", output, output],
+  });
+  const before = project.journal.leaseOf(runId)?.epoch ?? 0;
+  let ended = false;
+  child.on("exit", () => {
+    ended = true;
+  });
+  child.unref();
+  while ((project.journal.leaseOf(runId)?.epoch ?? 0) === before && !ended) await sleep(LOOK_MS);
+  const lease = project.journal.leaseOf(runId);
+  if ((lease?.epoch ?? 0) === before) {
+    throw new CliError(
+      EXIT.error,
+      `the run could not be started; see ${log}`,
+      `perdure resume ${shortId}`,
+    );
+  }
+  const state =
+    livenessOf(lease) === "owned" ? `runs in the background as process ${child.pid}` : "has ended";
+  print(`Run ${runId} ${state}`);
+  print(`See it: perdure attach ${shortId}`);
+  return EXIT.done;
+}

@@ -1,0 +1,261 @@
+/**
+ * The program: its commands, their options, and what becomes of an error.
+ *
+ * Owns: the command line and the exit status.
+ * Does not: do anything itself. Each command lives in a file of its own that is loaded when it is
+ * asked for, because a list of runs must not wait for a YAML parser.
+ */
+import { Command, CommanderError } from "commander";
+import { explain } from "./cli-error.ts";
+import { EXIT, type ExitCode } from "./exit-code.ts";
+import { printError, surviveClosedOutput } from "./print.ts";
+import { packageVersion } from "./version.ts";
+
+/** Parses the arguments, runs the command and sets the exit status. */
+export async function main(args: readonly string[]): Promise<void> {
+  surviveClosedOutput();
+  let exit: ExitCode = EXIT.done;
+  const program = buildProgram((status) => {
+    exit = status;
+  });
+  try {
+    await program.parseAsync(spelledOut(args), { from: "user" });
+    process.exitCode = exit;
+  } catch (error) {
+    process.exitCode = told(error);
+  }
+}
+
+function told(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  const explained = explain(error);
+  if (explained !== undefined) {
+    for (const line of explained.lines) printError(line);
+    return explained.exit;
+  }
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  printError(`internal error: ${detail}`);
+  printError("  This is a bug in perdure. The journal is valid; go on with: perdure resume");
+  return EXIT.error;
+}
+
+/** The seeds' spellings of what has a name of its own here. */
+function spelledOut(args: readonly string[]): readonly string[] {
+  const [first, second, ...rest] = args;
+  if (first === "sessions") {
+    if (second === "ls") return ["list", "runs", ...rest];
+    if (second === "show") return ["show", ...rest];
+    if (second === "clean") return ["clean", ...rest];
+  }
+  return args;
+}
+
+type Finish = (status: ExitCode) => void;
+
+function buildProgram(finish: Finish): Command {
+  const program = new Command("perdure")
+    .description(
+      "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume goes on from there.",
+    )
+    .version(packageVersion(), "-V, --version")
+    .option("-C, --project <dir>", "work as if started in this directory")
+    .hook("preAction", (command) => {
+      const { project } = command.opts<{ project?: string }>();
+      if (project !== undefined) process.chdir(project);
+    })
+    .configureHelp({ sortSubcommands: false })
+    .showHelpAfterError("(see: perdure --help)")
+    .addHelpText("after", EXAMPLES)
+    .exitOverride();
+  addRunning(program, finish);
+  addLooking(program, finish);
+  addKeeping(program, finish);
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}
+
+const EXAMPLES = `
+Examples:
+  perdure run build.yaml --input target=all    start a pipeline
+  perdure resume                               go on with the last unfinished run
+  perdure list runs                            see what there is
+  perdure why                                  what happened, and what to type next
+  perdure logs 1a2b3c4d test -f                watch one step
+
+Exit status: 0 done, 1 error, 2 usage, 3 the pipeline failed, 4 it is invalid, 5 timed out,
+6 waiting for a person, 7 owned by another process, 130 interrupted, 143 terminated`;
+
+const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+
+function addRunning(program: Command, finish: Finish): void {
+  program
+    .command("run")
+    .description("start a new run of a pipeline")
+    .argument("[file]", "the pipeline: a YAML file")
+    .option(
+      "-i, --input <value>",
+      "key=value, JSON, @file.json or text; may be repeated",
+      collect,
+      [],
+    )
+    .option("-d, --detach", "leave the run to a background process")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option("--resume <run>", "the same as: perdure resume RUN")
+    .option("--resume-last", "the same as: perdure resume")
+    .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
+    .option("--run <run>", "the run that --from-step is about; the last unfinished one if absent")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  perdure run build.yaml\n  perdure run fix.yaml -i issue=42 -i dry=true\n  perdure run nightly.yaml --detach",
+    )
+    .action(async (file: string | undefined, options: RunArguments) =>
+      finish(await run(program, file, options)),
+    );
+  program
+    .command("resume")
+    .description("go on with a run from exactly where it was")
+    .argument("[run]", "id or a prefix of 8 or more; the last unfinished run if absent")
+    .option("--pipeline-id <run>", "the run, spelled as an option")
+    .option(
+      "--from-step <step>",
+      "take what lies before this step as done, and run it and all behind it",
+    )
+    .option("--dry-run", "say what would happen to each step, and why; change nothing")
+    .option("-d, --detach", "leave the run to a background process")
+    .option("--take-over", "its owner is on another machine, and I know that it is dead")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
+    );
+  program
+    .command("retry")
+    .description("run a failed step again, or a done one and all that lies behind it")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("--dry-run", "say what would happen to each step; change nothing")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/resume.ts")).retryCommand(id, step, options)),
+    );
+  program
+    .command("stop")
+    .description("stop a run; it can be resumed")
+    .argument("[run]", "id or prefix; the only live run if absent")
+    .option("--after-step", "let the running steps finish first")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
+    );
+}
+
+interface RunArguments {
+  readonly input: readonly string[];
+  readonly detach?: boolean;
+  readonly output?: string;
+  readonly quiet?: boolean;
+  readonly resume?: string;
+  readonly resumeLast?: boolean;
+  readonly fromStep?: string;
+  readonly run?: string;
+}
+
+/** `run`, or one of the spellings of `resume` that other tools taught people. */
+async function run(
+  program: Command,
+  file: string | undefined,
+  options: RunArguments,
+): Promise<ExitCode> {
+  const { resume, resumeLast, fromStep } = options;
+  if (resume !== undefined || resumeLast === true || fromStep !== undefined) {
+    const { resumeCommand } = await import("./commands/resume.ts");
+    return resumeCommand(resume ?? options.run, options);
+  }
+  if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
+  return (await import("./commands/run.ts")).runCommand(file, options);
+}
+
+function addLooking(program: Command, finish: Finish): void {
+  program
+    .command("attach")
+    .description("watch a run that another process drives; Ctrl-C leaves it running")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "only wait for its end")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/attach.ts")).attachCommand(id, options)),
+    );
+  const list = program.command("list").description("list runs");
+  list
+    .command("runs", { isDefault: true })
+    .description("the runs of this project, newest first")
+    .option("-o, --output <format>", "text or json")
+    .option("-s, --status <status>", "only queued, running, interrupted, completed or failed ones")
+    .option("-p, --pipeline <name>", "only runs of this pipeline")
+    .option("-n, --limit <count>", "at most so many", "50")
+    .action(async (options) =>
+      finish(await (await import("./commands/look.ts")).listCommand(options)),
+    );
+  for (const command of list.commands) command.exitOverride();
+  program
+    .command("show")
+    .description("everything about a run: steps, attempts, times, errors, the next command")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/look.ts")).showCommand(id, options)),
+    );
+  program
+    .command("why")
+    .description("what happened, what is done, and the exact command that goes on")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/look.ts")).whyCommand(id, options)),
+    );
+  program
+    .command("logs")
+    .description("what the steps printed")
+    .argument("<run>", "id or prefix")
+    .argument("[step]", "only this step")
+    .option("-f, --follow", "go on as long as the run does")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/logs.ts")).logsCommand(id, step, options)),
+    );
+}
+
+function addKeeping(program: Command, finish: Finish): void {
+  program
+    .command("validate")
+    .description("find every mistake in pipeline files, without running them")
+    .argument("<files...>", "pipeline files")
+    .option("-o, --output <format>", "text or json")
+    .action(async (files, options) =>
+      finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
+    );
+  program
+    .command("clean")
+    .description("remove the files of completed runs; their records stay")
+    .argument("[runs...]", "only these runs, whatever their state")
+    .option("--older-than <age>", "only runs that have not changed for so long, such as 7d")
+    .option("--all", "interrupted and failed runs as well")
+    .option("--dry-run", "say what would be removed")
+    .action(async (ids, options) =>
+      finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
+    );
+  program
+    .command("doctor")
+    .description("check this machine and the state of this project")
+    .option("--repair", "set a broken state.db aside and rebuild it from the events files")
+    .action(async (options) =>
+      finish(await (await import("./commands/doctor.ts")).doctorCommand(options)),
+    );
+  program
+    .command("completion")
+    .description("print a completion script")
+    .argument("<shell>", "bash, zsh or fish")
+    .action(async (shell) =>
+      finish(await (await import("./commands/completion.ts")).completionCommand(program, shell)),
+    );
+}

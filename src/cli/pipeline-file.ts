@@ -1,0 +1,57 @@
+/** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+import { readFileSync } from "node:fs";
+import { relative } from "node:path";
+import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import type { Plan } from "../plan/plan.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT } from "./exit-code.ts";
+import { printError } from "./print.ts";
+
+export interface ReadPipeline {
+  readonly plan?: Plan;
+  readonly text: string;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** Reads and validates a file; a file that cannot be read is an error of the command. */
+export async function readPipeline(path: string): Promise<ReadPipeline> {
+  const text = readText(path);
+  const { loadPipeline } = await import("../pipeline/load.ts");
+  const { buildPlan } = await import("../plan/build.ts");
+  const shown = relative(process.cwd(), path);
+  const { pipeline, diagnostics } = loadPipeline(shown.startsWith("..") ? path : shown, text);
+  return pipeline === undefined
+    ? { text, diagnostics }
+    : { text, diagnostics, plan: buildPlan(pipeline) };
+}
+
+/** The plan of a file; prints all diagnostics and throws when there is an error among them. */
+export async function requirePlan(path: string): Promise<{ plan: Plan; text: string }> {
+  const { plan, text, diagnostics } = await readPipeline(path);
+  await printDiagnostics(diagnostics, text);
+  if (plan !== undefined) return { plan, text };
+  const errors = diagnostics.filter(({ severity }) => severity === "error").length;
+  const count = errors === 1 ? "1 mistake" : `${errors} mistakes`;
+  throw new CliError(EXIT.invalid, `${path} is not a valid pipeline: ${count}; nothing was run`);
+}
+
+/** Draws diagnostics on stderr. */
+export async function printDiagnostics(
+  diagnostics: readonly Diagnostic[],
+  text: string,
+): Promise<void> {
+  if (diagnostics.length === 0) return;
+  const { renderDiagnostics } = await import("../pipeline/diagnostic-text.ts");
+  const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
+  printError(renderDiagnostics(diagnostics, text, { color: colour }));
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
+    throw new CliError(EXIT.usage, `${path}: ${why}`, "perdure run FILE");
+  }
+}

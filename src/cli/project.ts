@@ -1,0 +1,162 @@
+/**
+ * Where the state of a project lies, and how its runs are found.
+ *
+ * Owns: the search for `.perdure`, opening the journal, and resolving run ids.
+ * Does not: read or write runs.
+ */
+import { existsSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { Recorded } from "../core/event.ts";
+import { replay } from "../core/evolve.ts";
+import type { Run } from "../core/run.ts";
+import {
+  createStateDir,
+  type RunDir,
+  runDirOf,
+  STATE_DIR,
+  type StateDir,
+  stateDirOf,
+} from "../engine/state-dir.ts";
+import type { Journal, Lease } from "../journal/journal.ts";
+import { JournalError } from "../journal/journal.ts";
+import { openSqliteJournal } from "../journal/sqlite.ts";
+import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
+import type { Liveness } from "../view/step-status.ts";
+import type { WhyInput } from "../view/why.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT } from "./exit-code.ts";
+import { isOwnerAlive } from "./owner.ts";
+
+/** The shortest prefix of a run id that is accepted. */
+const PREFIX_MIN = 8;
+
+export interface Project {
+  readonly dir: StateDir;
+  readonly journal: Journal;
+}
+
+/** A run with everything that is known about it. */
+export interface KnownRun {
+  readonly id: string;
+  readonly shortId: string;
+  readonly plan: Plan;
+  readonly events: readonly Recorded[];
+  readonly run: Run;
+  readonly dir: RunDir;
+  readonly lease: Lease | undefined;
+  readonly liveness: Liveness;
+  readonly cleanedAt: number | undefined;
+}
+
+/** The state directory that serves a directory: its own, or the nearest above it. */
+export function findStateDir(from: string): StateDir | undefined {
+  for (let at = resolve(from); ; at = dirname(at)) {
+    if (existsSync(join(at, STATE_DIR))) return stateDirOf(at);
+    if (dirname(at) === at) return undefined;
+  }
+}
+
+/** Opens the journal that serves this directory; there must be one. */
+export function openProject(from: string, mode: "read-write" | "read-only"): Project {
+  const dir = findStateDir(from);
+  if (dir === undefined || !existsSync(dir.database)) {
+    const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it`;
+    throw new CliError(EXIT.error, message, "perdure run FILE");
+  }
+  return { dir, journal: openSqliteJournal(dir.database, { mode }) };
+}
+
+/** Opens the journal that serves this directory, or creates one here. */
+export function createProject(from: string): Project {
+  const dir = findStateDir(from) ?? stateDirOf(repositoryRoot(from) ?? resolve(from));
+  try {
+    createStateDir(dir);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the state of the run cannot be kept in ${dir.root}: ${reason}`;
+    throw new CliError(EXIT.error, message, "make the directory writable, or run with -C DIR");
+  }
+  return { dir, journal: openSqliteJournal(dir.database, { mode: "create" }) };
+}
+
+function repositoryRoot(from: string): string | undefined {
+  for (let at = resolve(from); ; at = dirname(at)) {
+    if (existsSync(join(at, ".git"))) return at;
+    if (dirname(at) === at) return undefined;
+  }
+}
+
+/** The full id behind a unique prefix of 8 or more characters. */
+export function resolveRunId(journal: Journal, prefix: string): string {
+  if (prefix.length < PREFIX_MIN) {
+    const message = `"${prefix}" is too short for a run id: give at least ${PREFIX_MIN} characters`;
+    throw new CliError(EXIT.usage, message, "perdure list runs");
+  }
+  const found = journal.resolve(prefix.toLowerCase());
+  const [first, second] = found;
+  if (first === undefined) {
+    throw new CliError(EXIT.usage, `there is no run ${prefix} here`, "perdure list runs");
+  }
+  if (second !== undefined) {
+    const message = `${prefix} is not unique: it may be ${found.join(" or ")}`;
+    throw new CliError(EXIT.usage, message, "perdure list runs");
+  }
+  return first;
+}
+
+/** The shortest prefix of 8 or more that only this run has. */
+export function shortIdOf(journal: Journal, runId: string): string {
+  for (let length = PREFIX_MIN; length < runId.length; length += 4) {
+    const prefix = runId.slice(0, length);
+    if (journal.resolve(prefix).length < 2) return prefix;
+  }
+  return runId;
+}
+
+/** Loads a run and says whether somebody owns it. */
+export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
+  const { planText, events, cleanedAt } = journal.load(runId);
+  const plan = parsePlan(planText, runId);
+  const lease = journal.leaseOf(runId);
+  return {
+    id: runId,
+    shortId: shortIdOf(journal, runId),
+    plan,
+    events,
+    run: replay(plan, runId, events),
+    dir: runDirOf(dir, runId),
+    lease,
+    liveness: livenessOf(lease),
+    cleanedAt,
+  };
+}
+
+/** Whether a lease is held by a living process, by a dead one, or by nobody. */
+export function livenessOf(lease: Lease | undefined): Liveness {
+  if (lease?.owner === undefined) return "free";
+  return isOwnerAlive(lease.owner) ? "owned" : "orphaned";
+}
+
+/** The plan of a run, as it was frozen. */
+export function parsePlan(text: string, runId: string): Plan {
+  const plan = JSON.parse(text) as Plan;
+  if (plan.format > PLAN_FORMAT) {
+    const message = `run ${runId} has a plan of format ${plan.format}; this perdure knows ${PLAN_FORMAT}`;
+    throw new JournalError("newer", message);
+  }
+  return plan;
+}
+
+/** What `why` needs to know about a run. */
+export function whyInputOf(known: KnownRun, now: number): WhyInput {
+  return {
+    runId: known.id,
+    shortId: known.shortId,
+    pipeline: known.plan.name,
+    run: known.run,
+    liveness: known.liveness,
+    owner: known.lease?.owner,
+    cleanedAt: known.cleanedAt,
+    now,
+  };
+}

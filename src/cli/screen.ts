@@ -1,0 +1,208 @@
+/**
+ * What a person or a program sees while a run goes on. Every screen is a fold over the events, so
+ * the owner of a run and somebody who attaches to it see the same.
+ *
+ * Owns: the choice of screen, and following the output of running steps.
+ * Does not: change a run, or keep it from going on when nobody can see it any more.
+ */
+import { join } from "node:path";
+import type { AttemptRef, Recorded } from "../core/event.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText, stepPath } from "../core/place.ts";
+import type { Run } from "../core/run.ts";
+import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
+import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
+import { LiveScreen } from "../tui/live-screen.ts";
+import { terminalStyle } from "../tui/style.ts";
+import type { Redact } from "../util/redact.ts";
+import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
+import { eventLine, outputLine } from "../view/event-line.ts";
+import { progressLines } from "../view/progress.ts";
+import { print } from "./print.ts";
+
+export interface Screen {
+  /** Says something about the run as a whole. */
+  say(line: string): void;
+  /** A batch of events; `run` is the run after it. */
+  update(events: readonly Recorded[], run: Run): void;
+  /** Shows what is left to show and lets go. */
+  close(): Promise<void>;
+}
+
+export type ScreenKind = "live" | "plain" | "json" | "quiet";
+
+export interface ScreenOptions {
+  readonly kind: ScreenKind;
+  readonly shortId: string;
+  readonly dir: RunDir;
+  readonly redact: Redact;
+  readonly now: () => number;
+}
+
+/** The screen that was asked for, or that fits where the output goes. */
+export function openScreen(options: ScreenOptions): Screen {
+  switch (options.kind) {
+    case "live":
+      return new TerminalScreen(options);
+    case "plain":
+      return new LineScreen(options);
+    case "json":
+      return new JsonScreen();
+    case "quiet":
+      return { say: () => undefined, update: () => undefined, close: async () => undefined };
+  }
+}
+
+/** The output of an attempt as people read it. */
+const OUTPUT_FILES = ["output.log", "stderr.log"] as const;
+
+/** One line per event, and each line of output behind the name of its step. */
+class LineScreen implements Screen {
+  readonly #options: ScreenOptions;
+  readonly #clock = new AttemptClock();
+  readonly #followed = new Map<string, readonly FollowedFile[]>();
+  /** Lines are printed in order, although the rest of an output is read asynchronously. */
+  #tail: Promise<void> = Promise.resolve();
+  #primed = false;
+
+  constructor(options: ScreenOptions) {
+    this.#options = options;
+  }
+
+  say(line: string): void {
+    this.#later(() => print(line));
+  }
+
+  update(events: readonly Recorded[], run: Run): void {
+    if (!this.#primed) this.#adopt(events, run);
+    for (const recorded of events) {
+      const { event } = recorded;
+      const line = eventLine(run, recorded, this.#clock.startOf(recorded));
+      const end = attemptEnd(event);
+      if (end !== undefined) this.#release(end);
+      if (line !== undefined) this.say(line);
+      if (event.type === "step.started") this.#follow(event);
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const key of [...this.#followed.keys()]) this.#releaseKey(key);
+    await this.#tail;
+  }
+
+  /** Steps that were running before we came: their output is shown from its first byte. */
+  #adopt(events: readonly Recorded[], run: Run): void {
+    this.#primed = true;
+    const fresh = new Set(
+      events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
+    );
+    for (const visit of run.running) {
+      const at = attemptOf(visit);
+      if (!fresh.has(attemptText(at))) this.#follow(at);
+    }
+  }
+
+  #follow(at: AttemptRef): void {
+    const folder = attemptDirOf(this.#options.dir, at);
+    const path = stepPath(at);
+    const onLine = (line: string): void => print(outputLine(path, this.#options.redact(line)));
+    const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine));
+    this.#followed.set(attemptText(at), files);
+  }
+
+  #release(at: AttemptRef): void {
+    this.#releaseKey(attemptText(at));
+  }
+
+  #releaseKey(key: string): void {
+    const files = this.#followed.get(key) ?? [];
+    this.#followed.delete(key);
+    this.#later(async () => {
+      for (const file of files) await file.close();
+    });
+  }
+
+  #later(action: () => void | Promise<void>): void {
+    this.#tail = this.#tail.then(action);
+  }
+}
+
+/** The live view. */
+class TerminalScreen implements Screen {
+  readonly #screen: LiveScreen;
+  readonly #options: ScreenOptions;
+  #run: Run | undefined;
+  #before: string[] = [];
+
+  constructor(options: ScreenOptions) {
+    this.#options = options;
+    const style = terminalStyle(process.env, process.stdout);
+    this.#screen = new LiveScreen({
+      stream: process.stdout,
+      frame: (size) => (this.#run === undefined ? [] : this.#frame(this.#run, size, style)),
+    });
+  }
+
+  say(line: string): void {
+    this.#before.push(line);
+    this.#screen.print([line]);
+  }
+
+  update(_events: readonly Recorded[], run: Run): void {
+    this.#run = run;
+    this.#screen.draw();
+  }
+
+  async close(): Promise<void> {
+    const { columns = 80 } = process.stdout;
+    const style = terminalStyle(process.env, process.stdout);
+    const size = { columns, rows: LAST_FRAME_ROWS };
+    const last = this.#run === undefined ? [] : this.#frame(this.#run, size, style);
+    this.#screen.close(last);
+  }
+
+  #frame(
+    run: Run,
+    size: { columns: number; rows: number },
+    style: ReturnType<typeof terminalStyle>,
+  ): readonly string[] {
+    const { shortId, now, dir, redact } = this.#options;
+    const lastLines = new Map<string, string>();
+    for (const visit of run.running) {
+      const at = attemptOf(visit);
+      lastLines.set(
+        attemptText(at),
+        redact(lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]))),
+      );
+    }
+    return progressLines({ run, shortId, now: now(), lastLines, size, style });
+  }
+}
+
+/** How much of the live view stays on the screen when the run is over. */
+const LAST_FRAME_ROWS = 60;
+
+/** The events as NDJSON, for programs. */
+class JsonScreen implements Screen {
+  say(): void {
+    // Programs read events, not sentences.
+  }
+
+  update(events: readonly Recorded[], run: Run): void {
+    for (const { seq, time, version, event } of events) {
+      print(
+        JSON.stringify({
+          v: version,
+          run: run.id,
+          seq,
+          time: new Date(time).toISOString(),
+          ...event,
+        }),
+      );
+    }
+  }
+
+  async close(): Promise<void> {
+    // Every event was printed when it came.
+  }
+}

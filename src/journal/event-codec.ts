@@ -1,0 +1,213 @@
+/**
+ * Events as JSON text and back. What is read was perhaps written by another version or damaged, so
+ * it is checked field by field before anything believes it.
+ *
+ * Owns: the shape of each event type, as a table.
+ * Does not: use a schema library, since loading one costs more than a whole `perdure list`.
+ * Invariants:
+ * - D1 What `encode` writes, `decode` reads back equal.
+ * - D2 An unknown type or a higher version is "newer", a wrong shape is "broken"; neither is
+ *   skipped. A field that is not in the table is kept as it is.
+ */
+import { EVENT_VERSION, type Owner, type Recorded, type RunEvent } from "../core/event.ts";
+import { isObject } from "../util/json.ts";
+import type { StoredEvent, UnsealedEvent } from "./chain.ts";
+import { JournalError, type NewRequest, type Request } from "./journal.ts";
+
+/** The place of the first wrong value below this one (".a.b", "" for itself), if there is one. */
+type Check = (value: unknown) => string | undefined;
+type Fields<T> = { readonly [Field in keyof Omit<T, "type">]-?: Check };
+
+const given =
+  (holds: (value: unknown) => boolean): Check =>
+  (value) =>
+    holds(value) ? undefined : "";
+const text = given((value) => typeof value === "string");
+const number = given((value) => typeof value === "number");
+const integer = given(Number.isSafeInteger);
+const json = given((value) => value !== undefined);
+const oneOf = (...words: readonly string[]): Check =>
+  given((value) => typeof value === "string" && words.includes(value));
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined ? undefined : check(value);
+
+function listOf(check: Check): Check {
+  return (value) => {
+    if (!Array.isArray(value)) return "";
+    for (const [index, item] of value.entries()) {
+      const fault = check(item);
+      if (fault !== undefined) return `[${index}]${fault}`;
+    }
+    return undefined;
+  };
+}
+
+function mapOf(check: Check): Check {
+  return (value) => {
+    if (!isObject(value)) return "";
+    for (const [key, item] of Object.entries(value)) {
+      const fault = check(item);
+      if (fault !== undefined) return `.${key}${fault}`;
+    }
+    return undefined;
+  };
+}
+
+function record(fields: Readonly<Record<string, Check>>): Check {
+  const entries = Object.entries(fields);
+  return (value) => {
+    if (!isObject(value)) return "";
+    for (const [key, check] of entries) {
+      const fault = check(value[key]);
+      if (fault !== undefined) return `.${key}${fault}`;
+    }
+    return undefined;
+  };
+}
+
+const owner = record({
+  pid: integer,
+  started: text,
+  boot: text,
+  host: text,
+  user: text,
+} satisfies Fields<Owner>);
+const place = { scope: text, step: text, visit: integer };
+const attempt = { ...place, attempt: integer };
+const retry = optional(record({ at: number, delayMs: number }));
+const arrows = listOf(integer);
+const output = record({ path: text, sha256: text, bytes: integer });
+const stopMode = oneOf("now", "after-step");
+const evidence = optional(
+  record({
+    kind: text,
+    subject: text,
+    exit: integer,
+    outputPath: optional(text),
+    outputSha256: optional(text),
+  }),
+);
+
+const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
+  "run.created": {
+    pipeline: text,
+    file: text,
+    fileSha256: optional(text),
+    fingerprint: text,
+    input: json,
+    args: listOf(text),
+    cwd: text,
+    envNames: listOf(text),
+  },
+  "run.opened": { owner, epoch: integer },
+  "run.stopping": { mode: stopMode, by: text },
+  "run.stopped": { by: text },
+  "run.completed": {},
+  "run.failed": { message: text },
+  "run.rewound": { step: text, reopened: listOf(text), assumed: listOf(text) },
+  "step.started": { ...attempt, items: optional(listOf(json)) },
+  "step.completed": {
+    ...attempt,
+    exit: integer,
+    outputs: mapOf(output),
+    context: mapOf(json),
+    check: evidence,
+    arrows,
+  },
+  "step.failed": {
+    ...attempt,
+    reason: text,
+    message: text,
+    exit: optional(integer),
+    check: evidence,
+    retry,
+    arrows,
+  },
+  "step.lost": { ...attempt, message: text, retry },
+  "step.interrupted": { ...attempt, message: text },
+  "step.skipped": { ...place, arrows },
+  "step.granted": { ...place, attempts: integer },
+};
+
+const CHECKS = new Map<string, Check>(
+  Object.entries(SHAPES).map(([type, fields]) => [type, record(fields)]),
+);
+const REQUEST_CHECKS = new Map<string, Check>([["stop", record({ mode: stopMode, by: text })]]);
+
+/** An event as it is kept, without its checksum. */
+export function encode(event: RunEvent, seq: number, time: number): UnsealedEvent {
+  const { type, ...data } = event;
+  return { seq, type, version: EVENT_VERSION, time, data: JSON.stringify(data) };
+}
+
+/** A recorded event as it was kept, without its checksum. */
+export function encodeRecorded({ event, seq, time, version }: Recorded): UnsealedEvent {
+  return { ...encode(event, seq, time), version };
+}
+
+/** The event that was kept. Throws "broken" or "newer", naming run, event and field. */
+export function decode(runId: string, stored: UnsealedEvent): Recorded {
+  const { seq, type, version, time } = stored;
+  const where = `Event ${seq} of run ${runId}`;
+  const check = CHECKS.get(type);
+  if (version > EVENT_VERSION || check === undefined) {
+    const written = `"${type}" in version ${version}, and this program knows version`;
+    const message = `${where} is ${written} ${EVENT_VERSION}: a newer perdure wrote it.`;
+    throw new JournalError("newer", message);
+  }
+  const data = parseObject(stored.data, where);
+  const fault = check(data);
+  if (fault !== undefined) {
+    throw new JournalError("broken", `${where} (${type}) is damaged: wrong value at ${fault}.`);
+  }
+  return { seq, time, version, event: { type, ...data } as unknown as RunEvent };
+}
+
+/** Decodes a stretch of events. */
+export function decodeAll(runId: string, stored: readonly StoredEvent[]): Recorded[] {
+  return stored.map((event) => decode(runId, event));
+}
+
+/** The owner in a lease's row. Throws "broken". */
+export function decodeOwner(runId: string, data: string): Owner {
+  const value = parseObject(data, `The lease of run ${runId}`);
+  const fault = owner(value);
+  if (fault !== undefined) {
+    throw new JournalError("broken", `The lease of run ${runId} is damaged at ${fault}.`);
+  }
+  return value as unknown as Owner;
+}
+
+/** A request as it is kept. */
+export function encodeRequest(request: NewRequest): { type: string; data: string } {
+  const { type, ...data } = request;
+  return { type, data: JSON.stringify(data) };
+}
+
+/** The request in a row. Throws "broken" or "newer". */
+export function decodeRequest(id: number, type: string, data: string): Request {
+  const where = `Request ${id}`;
+  const check = REQUEST_CHECKS.get(type);
+  if (check === undefined) {
+    throw new JournalError("newer", `${where} is a "${type}": a newer perdure wrote it.`);
+  }
+  const value = parseObject(data, where);
+  const fault = check(value);
+  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
+  return { id, type, ...value } as unknown as Request;
+}
+
+function parseObject(data: string, where: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (cause) {
+    throw new JournalError("broken", `${where} is damaged: it is not JSON.`, { cause });
+  }
+  if (!isObject(value)) {
+    throw new JournalError("broken", `${where} is damaged: it is not an object.`);
+  }
+  return value;
+}

@@ -1,0 +1,175 @@
+/**
+ * The journal in memory, for the simulator: the same contract, without a disk.
+ *
+ * Owns: the same refusals as sqlite.ts, in the same order.
+ * Does not: survive, or verify checksums; but events are kept as text, so that what is read was
+ *   encoded and decoded like anything else.
+ */
+import type { Owner } from "../core/event.ts";
+import type { StepSummary, SummaryChange } from "../core/summary.ts";
+import { assert } from "../util/assert.ts";
+import { sha256 } from "../util/hash.ts";
+import type { UnsealedEvent } from "./chain.ts";
+import { decode, decodeRequest, encode, encodeRequest } from "./event-codec.ts";
+import {
+  type Acquired,
+  type Journal,
+  JournalError,
+  type Lease,
+  type NewRun,
+  type RunFilter,
+  type RunSummary,
+  type Write,
+} from "./journal.ts";
+
+/** What a simulator may do to a journal. */
+export interface MemoryOptions {
+  /** Called before each append; what it throws is what the append throws. */
+  readonly beforeAppend?: () => void;
+}
+
+interface StoredRun {
+  readonly runId: string;
+  readonly planText: string;
+  readonly events: UnsealedEvent[];
+  readonly steps: Map<string, StepSummary>;
+  readonly requests: { id: number; type: string; data: string }[];
+  summary: RunSummary;
+  lease?: Lease;
+}
+
+/** An empty journal in memory. */
+export function memoryJournal(options: MemoryOptions = {}): Journal {
+  const runs = new Map<string, StoredRun>();
+  let requestCount = 0;
+  const find = (runId: string): StoredRun => {
+    const run = runs.get(runId);
+    if (run === undefined) throw new JournalError("unknown-run", `There is no run ${runId}.`);
+    return run;
+  };
+  return {
+    create: (run) => {
+      if (runs.has(run.runId)) {
+        throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
+      }
+      runs.set(run.runId, storedRun(run));
+    },
+    append: (runId, write) => {
+      options.beforeAppend?.();
+      append(find(runId), write);
+    },
+    load: (runId) => {
+      const { planText, events, summary } = find(runId);
+      const { cleanedAt } = summary;
+      const decoded = events.map((event) => decode(runId, event));
+      return {
+        runId,
+        planText,
+        events: decoded,
+        ...(cleanedAt === undefined ? {} : { cleanedAt }),
+      };
+    },
+    eventsAfter: (runId, seq) => {
+      const after = find(runId).events.slice(Math.max(0, seq));
+      return after.map((event) => decode(runId, event));
+    },
+    acquire: (runId, owner, isAlive) => acquire(find(runId), owner, isAlive),
+    release: (runId, epoch) => {
+      const run = find(runId);
+      if (run.lease?.epoch === epoch) run.lease = { epoch };
+    },
+    leaseOf: (runId) => find(runId).lease,
+    request: (runId, request) => {
+      find(runId).requests.push({ id: ++requestCount, ...encodeRequest(request) });
+    },
+    requestsAfter: (runId, id) =>
+      find(runId)
+        .requests.filter((request) => request.id > id)
+        .map((request) => decodeRequest(request.id, request.type, request.data)),
+    rebuildSummary: (runId, summary, time) => {
+      const run = find(runId);
+      run.steps.clear();
+      change(run, summary, time);
+    },
+    list: (filter) => list(runs, filter),
+    stepsOf: (runId) => [...find(runId).steps.values()],
+    resolve: (prefix) =>
+      [...runs.keys()]
+        .filter((id) => id.startsWith(prefix))
+        .sort()
+        .slice(0, 2),
+    markCleaned: (runId, time) => {
+      const run = find(runId);
+      run.summary = { ...run.summary, cleanedAt: time };
+    },
+    close: () => undefined,
+  };
+}
+
+function storedRun(run: NewRun): StoredRun {
+  const { runId, planText, created, time, summary } = run;
+  assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
+  const { status, stepsCompleted, stepsTotal } = summary;
+  return {
+    runId,
+    planText,
+    events: [encode(created, 1, time)],
+    steps: new Map(summary.steps.map((step) => [step.stepId, step])),
+    requests: [],
+    summary: {
+      runId,
+      pipeline: created.pipeline,
+      file: created.file,
+      status,
+      createdAt: time,
+      updatedAt: time,
+      input: created.input,
+      stepsCompleted,
+      stepsTotal,
+    },
+  };
+}
+
+function append(run: StoredRun, write: Write): void {
+  const { runId, lease, events } = run;
+  if (lease?.owner === undefined || lease.epoch !== write.epoch) {
+    const why = `lease ${write.epoch} is not the current one`;
+    throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+  }
+  if (events.length !== write.afterSeq) {
+    const why = `it has ${events.length} events, and the writer knows ${write.afterSeq}`;
+    throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+  }
+  for (const event of write.events) events.push(encode(event, events.length + 1, write.time));
+  change(run, write.summary, write.time);
+}
+
+function change(run: StoredRun, summary: SummaryChange, time: number): void {
+  const { status, stepsCompleted, stepsTotal, steps } = summary;
+  run.summary = { ...run.summary, status, stepsCompleted, stepsTotal, updatedAt: time };
+  for (const step of steps) run.steps.set(step.stepId, step);
+}
+
+function acquire(run: StoredRun, owner: Owner, isAlive: (owner: Owner) => boolean): Acquired {
+  const held = run.lease?.owner;
+  if (held !== undefined && isAlive(held)) return { ok: false, owner: held };
+  const epoch = (run.lease?.epoch ?? 0) + 1;
+  run.lease = { epoch, owner };
+  return { ok: true, epoch };
+}
+
+function list(runs: ReadonlyMap<string, StoredRun>, filter: RunFilter): RunSummary[] {
+  const { status, pipeline, file, before, limit } = filter;
+  return [...runs.values()]
+    .reverse()
+    .map(({ summary, lease }) => (lease === undefined ? summary : { ...summary, lease }))
+    .filter(
+      (run) =>
+        (status === undefined || status.includes(run.status)) &&
+        (pipeline === undefined || run.pipeline === pipeline) &&
+        (file === undefined || run.file === file) &&
+        (before === undefined || run.createdAt < before),
+    )
+    .sort((a, b) => b.createdAt - a.createdAt)
+    .slice(0, limit);
+}

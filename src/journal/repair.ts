@@ -1,0 +1,340 @@
+/**
+ * A broken journal is built anew from the second copies of its runs (`runs/<id>/events.jsonl` and
+ * `plan.json`) and from what the broken file still gives away.
+ *
+ * Owns: which source is used for each run, the report, and the exchange of the files.
+ * Does not: delete anything that it did not make; the broken files stay beside the new one.
+ * Invariants:
+ * - X1 The new file is complete and on the disk before it is called `.repaired`; from then on every
+ *   repair first finishes the exchange, and nothing opens the journal before that is done.
+ * - X2 A run that a living process owns is not pulled away from under it.
+ * - X3 A repair of a journal that is whole changes nothing.
+ */
+import * as fs from "node:fs";
+import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Owner, Recorded, RunCreated } from "../core/event.ts";
+import type { RunStatus, SummaryChange } from "../core/summary.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { sha256 } from "../util/hash.ts";
+import { canonicalJson } from "../util/json.ts";
+import { checkJournal, type Problem } from "./check.ts";
+import { buildDatabase, type Database, REPAIRED_SUFFIX, syncFile } from "./database.ts";
+import { encodeRecorded } from "./event-codec.ts";
+import { readEventsFile } from "./events-file.ts";
+import { JournalError, type Lease } from "./journal.ts";
+import { insertRun, isoTime } from "./run-rows.ts";
+import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
+import { LEASE, SUMMARY, TRANSACTION } from "./sql.ts";
+import { openSqliteJournal } from "./sqlite.ts";
+import { guarded } from "./storage-error.ts";
+
+const DATABASE_FILE = "state.db";
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
+
+/** What repair cannot know by itself. */
+export interface RepairOptions {
+  /** The summary of a run; the fold lives in core. */
+  readonly summarise: (planText: string, events: readonly Recorded[]) => SummaryChange;
+  readonly isAlive: (owner: Owner) => boolean;
+}
+
+/** What a repair found and did. */
+export interface RepairReport {
+  /** "healthy": nothing was wrong and nothing was changed. */
+  readonly outcome: "healthy" | "repaired";
+  /** What was wrong with the journal. */
+  readonly problems: readonly Problem[];
+  /** Where the broken files are now. */
+  readonly setAside: readonly string[];
+  readonly runs: readonly RepairedRun[];
+}
+
+/** What became of one run. */
+export interface RepairedRun {
+  readonly runId: string;
+  /** Absent when the run could not be restored. */
+  readonly restored?: RestoredRun;
+  /** What was lost or is odd, in words. */
+  readonly notes: readonly string[];
+}
+
+/** The part of a run that is in the new journal: events 1 to `lastSeq`. */
+export interface RestoredRun {
+  readonly lastSeq: number;
+  readonly status: RunStatus;
+  readonly source: "events-file" | "database";
+}
+
+interface SecondCopy {
+  readonly events: readonly Recorded[];
+  readonly planText?: string;
+  readonly notes: readonly string[];
+}
+
+interface Restorable {
+  readonly runId: string;
+  readonly planText: string;
+  readonly created: RunCreated;
+  readonly events: readonly Recorded[];
+  readonly summary: SummaryChange;
+  readonly lease?: Lease;
+  readonly cleanedAt?: number;
+  readonly source: RestoredRun["source"];
+}
+
+/** Rebuilds the journal of a state directory (`.perdure`) if it is broken. Throws JournalError. */
+export function repair(stateDir: string, options: RepairOptions): RepairReport {
+  const file = join(stateDir, DATABASE_FILE);
+  return guarded(file, () => {
+    const unlock = lock(`${file}.lock`);
+    try {
+      return repairLocked(file, join(stateDir, "runs"), options);
+    } finally {
+      unlock();
+    }
+  });
+}
+
+function repairLocked(file: string, runsDir: string, options: RepairOptions): RepairReport {
+  const finished = exchange(file);
+  const copies = secondCopies(runsDir);
+  const problems = fs.existsSync(file) ? checkJournal(file) : missing(file, copies);
+  const behind = problems.length === 0 ? runsBehind(file, copies) : [];
+  const found = [...problems, ...behind];
+  if (found.length === 0) {
+    // An interrupted repair that is finished now said nothing yet but where the old files are.
+    const outcome = finished === undefined ? "healthy" : "repaired";
+    return { outcome, problems: [], setAside: finished ?? [], runs: [] };
+  }
+  const salvaged = salvage(file, [...copies.keys()]);
+  const { restorable, runs } = restore(copies, salvaged, options);
+  refuseLiving(restorable, options.isAlive);
+  failpoint("repair.build.before");
+  build(file, restorable);
+  failpoint("repair.build.after");
+  return { outcome: "repaired", problems: found, setAside: exchange(file) ?? [], runs };
+}
+
+/** One repair at a time; the lock ends with the process. */
+function lock(path: string): () => void {
+  fs.closeSync(fs.openSync(path, "a", 0o600));
+  const connection = new DatabaseSync(path, { timeout: 0 });
+  connection.exec(TRANSACTION.exclusive);
+  return () => connection.close();
+}
+
+function missing(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
+  return copies.size === 0 ? [] : [{ message: `${file}: there is no journal.` }];
+}
+
+/** A whole journal can still have lost its end; then a second copy knows more. */
+function runsBehind(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
+  if (!fs.existsSync(file)) return [];
+  const journal = openSqliteJournal(file, { mode: "read-only" });
+  try {
+    const problems: Problem[] = [];
+    for (const [runId, { events }] of copies) {
+      const isKnown = journal.resolve(runId).includes(runId);
+      const count = isKnown ? journal.load(runId).events.length : 0;
+      if (events.length <= count) continue;
+      const message = `Run ${runId} has ${count} events, and its second copy ${events.length}.`;
+      problems.push({ runId, message });
+    }
+    return problems;
+  } finally {
+    journal.close();
+  }
+}
+
+function secondCopies(runsDir: string): ReadonlyMap<string, SecondCopy> {
+  const copies = new Map<string, SecondCopy>();
+  if (!fs.existsSync(runsDir)) return copies;
+  for (const entry of fs.readdirSync(runsDir, { withFileTypes: true })) {
+    if (entry.isDirectory())
+      copies.set(entry.name, secondCopy(join(runsDir, entry.name), entry.name));
+  }
+  return copies;
+}
+
+function secondCopy(directory: string, runId: string): SecondCopy {
+  const eventsPath = join(directory, "events.jsonl");
+  const planPath = join(directory, "plan.json");
+  const plan = fs.existsSync(planPath) ? { planText: fs.readFileSync(planPath, "utf8") } : {};
+  if (!fs.existsSync(eventsPath)) {
+    return { events: [], ...plan, notes: ["events.jsonl is missing"] };
+  }
+  const content = readEventsFile(eventsPath);
+  const notes = content.problems.map((problem) => `events.jsonl, ${problem}`);
+  if (content.runId !== undefined && content.runId !== runId) {
+    return { events: [], ...plan, notes: [...notes, `events.jsonl is of run ${content.runId}`] };
+  }
+  return { events: content.events, ...plan, notes };
+}
+
+function restore(
+  copies: ReadonlyMap<string, SecondCopy>,
+  salvaged: Salvage,
+  options: RepairOptions,
+): { restorable: Restorable[]; runs: RepairedRun[] } {
+  const restorable: Restorable[] = [];
+  const runs: RepairedRun[] = [];
+  for (const runId of new Set([...copies.keys(), ...salvaged.runs.keys()])) {
+    const copy = copies.get(runId) ?? { events: [], notes: ["its folder is gone"] };
+    const rest = salvaged.runs.get(runId) ?? { events: [] };
+    const notes = [...copy.notes];
+    const run = restoreRun(runId, { copy, rest, plans: salvaged.plans, notes }, options);
+    if (run === undefined) {
+      runs.push({ runId, notes });
+      continue;
+    }
+    restorable.push(run);
+    const { events, source, summary } = run;
+    const restored = { lastSeq: events.length, status: summary.status, source };
+    runs.push({ runId, restored, notes });
+  }
+  restorable.sort((a, b) => (a.events[0]?.time ?? 0) - (b.events[0]?.time ?? 0));
+  return { restorable, runs };
+}
+
+interface Sources {
+  readonly copy: SecondCopy;
+  readonly rest: SalvagedRun;
+  readonly plans: ReadonlyMap<string, string>;
+  readonly notes: string[];
+}
+
+function restoreRun(
+  runId: string,
+  { copy, rest, plans, notes }: Sources,
+  options: RepairOptions,
+): Restorable | undefined {
+  const source = rest.events.length > copy.events.length ? "database" : "events-file";
+  const events = source === "database" ? rest.events : copy.events;
+  noteDifference(copy, rest, notes);
+  const created = events[0]?.event;
+  if (created?.type !== "run.created") {
+    notes.push("no event could be read");
+    return undefined;
+  }
+  const planText = planOf(created.fingerprint, copy.planText, plans);
+  if (planText === undefined) {
+    notes.push(copy.planText === undefined ? "plan.json is missing" : "plan.json was changed");
+    return undefined;
+  }
+  const lease = leaseAfter(events, rest.lease);
+  const { cleanedAt } = rest;
+  if (cleanedAt !== undefined) notes.push(`its files were cleaned on ${isoTime(cleanedAt)}`);
+  return {
+    runId,
+    planText,
+    created,
+    events,
+    summary: summaryOf(planText, events, notes, options),
+    ...(lease === undefined ? {} : { lease }),
+    ...(cleanedAt === undefined ? {} : { cleanedAt }),
+    source,
+  };
+}
+
+function noteDifference(copy: SecondCopy, rest: SalvagedRun, notes: string[]): void {
+  const common = Math.min(copy.events.length, rest.events.length);
+  const [a, b] = [copy.events[common - 1], rest.events[common - 1]];
+  if (common > 0 && canonicalJson(a) !== canonicalJson(b)) {
+    notes.push("the database and events.jsonl disagree; the longer one was used");
+  }
+}
+
+/** The plan with this fingerprint, however its copy was formatted. */
+function planOf(
+  fingerprint: string,
+  copy: string | undefined,
+  plans: ReadonlyMap<string, string>,
+): string | undefined {
+  if (copy === undefined) return plans.get(fingerprint);
+  if (sha256(copy) === fingerprint) return copy;
+  try {
+    const canonical = canonicalJson(JSON.parse(copy));
+    if (sha256(canonical) === fingerprint) return canonical;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  return plans.get(fingerprint);
+}
+
+/** Epochs never go back (J2), and an owner is kept until somebody proves it dead. */
+function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Lease | undefined {
+  let lease = known;
+  for (const { event } of events) {
+    if (event.type !== "run.opened" || event.epoch <= (lease?.epoch ?? 0)) continue;
+    lease = { epoch: event.epoch, owner: event.owner };
+  }
+  const last = events.at(-1)?.event.type;
+  const isOver = last === "run.completed" || last === "run.failed" || last === "run.stopped";
+  return isOver && lease !== undefined ? { epoch: lease.epoch } : lease;
+}
+
+function summaryOf(
+  planText: string,
+  events: readonly Recorded[],
+  notes: string[],
+  options: RepairOptions,
+): SummaryChange {
+  try {
+    return options.summarise(planText, events);
+  } catch (error) {
+    notes.push(`its events cannot be replayed: ${String(error)}`);
+    return { status: "interrupted", stepsCompleted: 0, stepsTotal: 0, steps: [] };
+  }
+}
+
+function refuseLiving(runs: readonly Restorable[], isAlive: (owner: Owner) => boolean): void {
+  for (const { runId, lease } of runs) {
+    if (lease?.owner === undefined || !isAlive(lease.owner)) continue;
+    const message = `Process ${lease.owner.pid} is working on run ${runId}; stop it first.`;
+    throw new JournalError("busy", message);
+  }
+}
+
+function build(file: string, runs: readonly Restorable[]): void {
+  const building = `${file}.new`;
+  for (const suffix of ["", ...SIDE_FILES]) fs.rmSync(building + suffix, { force: true });
+  buildDatabase(building, (database) => {
+    for (const run of runs) insertRestored(database, run);
+  });
+  failpoint("repair.ready.before");
+  fs.renameSync(building, file + REPAIRED_SUFFIX);
+  syncFile(dirname(file));
+}
+
+function insertRestored(database: Database, run: Restorable): void {
+  const { runId, events, lease, cleanedAt } = run;
+  const key = insertRun(database, run, events.map(encodeRecorded));
+  if (lease !== undefined) {
+    const owner = lease.owner === undefined ? null : JSON.stringify(lease.owner);
+    database.run(LEASE.take, key, lease.epoch, owner);
+  }
+  if (cleanedAt !== undefined) database.run(SUMMARY.clean, isoTime(cleanedAt), runId);
+}
+
+/** Puts a complete repair, if there is one, in the journal's place; returns what it moved away. */
+function exchange(file: string): readonly string[] | undefined {
+  removeCopy(file);
+  const repaired = file + REPAIRED_SUFFIX;
+  const stat = fs.statSync(repaired, { throwIfNoEntry: false });
+  if (stat === undefined) return undefined;
+  // The time of the new file, so that a repeated exchange uses the same names.
+  const stamp = stat.mtime.toISOString().replaceAll(/[-:]/g, "");
+  const moved: string[] = [];
+  for (const suffix of [...SIDE_FILES, ""]) {
+    if (!fs.existsSync(file + suffix)) continue;
+    const target = `${file}.broken-${stamp}${suffix}`;
+    fs.renameSync(file + suffix, target);
+    moved.push(target);
+    failpoint("repair.exchange.moved");
+  }
+  fs.renameSync(repaired, file);
+  syncFile(dirname(file));
+  failpoint("repair.exchange.after");
+  return moved;
+}

@@ -1,0 +1,17 @@
+/** A mistake in an author's file, at a place, with a way out. Drawn by diagnostic-text.ts. */
+export interface Diagnostic {
+  /** An error keeps the pipeline from running; a warning does not. */
+  readonly severity: "error" | "warning";
+  /** The kebab-case name of the rule that was broken. */
+  readonly rule: string;
+  readonly message: string;
+  readonly file: string;
+  /** Lines and columns count from 1; columns in UTF-16 units. */
+  readonly line: number;
+  readonly column: number;
+  /** Where it ends; the end column is the first one that is no longer part of it. */
+  readonly endLine?: number;
+  readonly endColumn?: number;
+  /** What to do about it. */
+  readonly help?: string;
+}

@@ -1,0 +1,158 @@
+/**
+ * From the text of a file to a pipeline, or to everything that is wrong with it.
+ *
+ * Owns: the order of the phases, and lowering the written forms (`retry: 3`, `check: "test x"`,
+ * `timeout: 10m`) to the one form of a pipeline.
+ * Does not: read files, or merge `defaults` into steps (plan/build.ts does).
+ */
+import { basename, extname } from "node:path";
+import { assert } from "../util/assert.ts";
+import { parseDuration } from "../util/duration.ts";
+import type { Json } from "../util/json.ts";
+import type { Diagnostic } from "./diagnostic.ts";
+import { bareCondition } from "./expression-rules.ts";
+import { needsOf } from "./need-rules.ts";
+import type {
+  Env,
+  Pipeline,
+  PipelineAgent,
+  PipelineCheck,
+  PipelineStep,
+  PipelineWork,
+  RetrySettings,
+  StepSettings,
+} from "./pipeline.ts";
+import { Report } from "./report.ts";
+import type { PipelineShape, StepShape } from "./schema.ts";
+import { readShape } from "./shape.ts";
+import { validate } from "./validate.ts";
+import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source.ts";
+
+/** The largest pipeline file; 100,000 steps fit into it. */
+export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
+const PARALLEL_DEFAULT = 4;
+
+export interface LoadedPipeline {
+  /** Absent when there is an error among the diagnostics. */
+  readonly pipeline?: Pipeline;
+  /** All mistakes of the file, in its order. */
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** Reads a pipeline from the text of a YAML file; `file` is its name for people. */
+export function loadPipeline(file: string, text: string): LoadedPipeline {
+  if (Buffer.byteLength(text) > PIPELINE_BYTES_MAX) {
+    const message = `the file is larger than ${PIPELINE_BYTES_MAX / 1024 / 1024} MiB`;
+    const place = { file, line: 1, column: 1 };
+    return { diagnostics: [{ severity: "error", rule: "file-too-large", message, ...place }] };
+  }
+  const { source, value, diagnostics } = parseYaml(file, text);
+  const readable = !diagnostics.some(({ rule }) => rule.startsWith("yaml-"));
+  const report = new Report(source, diagnostics);
+  const read = readable ? readShape(value, report) : undefined;
+  if (read !== undefined) validate(read, report);
+  const found = report.sorted();
+  const valid = !found.some(({ severity }) => severity === "error");
+  if (!valid || read === undefined) return { diagnostics: found };
+  return { pipeline: lower(read.shape, source), diagnostics: found };
+}
+
+function lower(shape: PipelineShape, source: YamlSource): Pipeline {
+  const { file } = source;
+  return {
+    name: shape.name ?? basename(file, extname(file)),
+    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
+    ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
+    env: lowerEnv(shape.env, ["env"], source),
+    agents: Object.fromEntries(
+      Object.entries(shape.agents ?? {}).map(([name, agent]) => [
+        name,
+        lowerAgent(agent, ["agents", name], source),
+      ]),
+    ),
+    defaults: lowerSettings(shape.defaults ?? {}, ["defaults"], source),
+    steps: shape.steps.map((step, index) => ({
+      ...lowerSettings(step, ["steps", index], source),
+      ...lowerStep(step),
+      needs: needsOf(shape.steps, index),
+    })),
+  };
+}
+
+type AgentShape = NonNullable<PipelineShape["agents"]>[string];
+
+function lowerAgent(agent: AgentShape, path: Path, source: YamlSource): PipelineAgent {
+  if (typeof agent === "string") return { command: agent, env: {} };
+  return { command: agent.command, env: lowerEnv(agent.env, [...path, "env"], source) };
+}
+
+function lowerStep(step: StepShape): Omit<PipelineStep, "needs" | keyof StepSettings> {
+  const { when, check } = step;
+  return {
+    id: step.id,
+    work: lowerWork(step),
+    ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
+    ...(check === undefined ? {} : { check: lowerCheck(check) }),
+    outputs: step.outputs ?? {},
+    once: step.once ?? false,
+  };
+}
+
+function lowerWork({ run, agent, prompt }: StepShape): PipelineWork {
+  if (run !== undefined) return { kind: "shell", run };
+  assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
+  return { kind: "agent", agent, prompt };
+}
+
+function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
+  if (typeof check === "string") return { kind: "command", run: check };
+  if ("run" in check) return { kind: "command", run: check.run };
+  return { kind: "schema", file: check.file, schema: check.schema as Json };
+}
+
+function lowerSettings(
+  settings: NonNullable<PipelineShape["defaults"]>,
+  path: Path,
+  source: YamlSource,
+): StepSettings {
+  const { cwd, timeout, idle_timeout } = settings;
+  return {
+    env: lowerEnv(settings.env, [...path, "env"], source),
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
+    ...(idle_timeout === undefined ? {} : { idleTimeoutMs: milliseconds(idle_timeout) }),
+    retry: lowerRetry(settings.retry),
+  };
+}
+
+function lowerRetry(retry: StepShape["retry"]): RetrySettings {
+  if (retry === undefined) return {};
+  if (typeof retry === "number") return { attempts: retry };
+  const { attempts, backoff, on_resume } = retry;
+  const rule = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
+  const { initial, factor, max, jitter } = rule;
+  return {
+    ...(attempts === undefined ? {} : { attempts }),
+    ...(initial === undefined ? {} : { initialMs: milliseconds(initial) }),
+    ...(factor === undefined ? {} : { factor }),
+    ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
+    ...(jitter === undefined ? {} : { jitter }),
+    ...(on_resume === undefined ? {} : { onResume: on_resume }),
+  };
+}
+
+/** Numbers and booleans keep the author's spelling: `VERSION: 1.10` is not 1.1. */
+function lowerEnv(env: PipelineShape["env"], path: Path, source: YamlSource): Env {
+  return Object.fromEntries(
+    Object.entries(env ?? {}).map(([name, value]) => [
+      name,
+      typeof value === "string" ? value : (scalarText(source, [...path, name]) ?? String(value)),
+    ]),
+  );
+}
+
+function milliseconds(text: string): number {
+  const value = parseDuration(text);
+  assert(value !== undefined, "the schema let a bad duration pass");
+  return value;
+}

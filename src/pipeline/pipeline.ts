@@ -1,0 +1,62 @@
+/**
+ * A pipeline as its author wrote it, validated: every name resolves, every duration is a number.
+ * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
+ */
+import type { Json } from "../util/json.ts";
+
+export interface Pipeline {
+  readonly name: string;
+  readonly maxParallel: number;
+  /** JSON Schema of the input. */
+  readonly inputSchema?: Json;
+  readonly env: Env;
+  readonly agents: Readonly<Record<string, PipelineAgent>>;
+  readonly defaults: StepSettings;
+  readonly steps: readonly PipelineStep[];
+}
+
+/** Names and their templates. */
+export type Env = Readonly<Record<string, string>>;
+
+export interface PipelineAgent {
+  readonly command: string;
+  readonly env: Env;
+}
+
+/** What both a step and `defaults` may say. */
+export interface StepSettings {
+  readonly env: Env;
+  readonly cwd?: string;
+  readonly timeoutMs?: number;
+  readonly idleTimeoutMs?: number;
+  readonly retry: RetrySettings;
+}
+
+/** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
+export interface RetrySettings {
+  readonly attempts?: number;
+  readonly initialMs?: number;
+  readonly factor?: number;
+  readonly maxMs?: number;
+  readonly jitter?: number;
+  readonly onResume?: "fresh" | "keep";
+}
+
+export interface PipelineStep extends StepSettings {
+  readonly id: string;
+  readonly work: PipelineWork;
+  /** Steps that must be over before this one, in the author's order. */
+  readonly needs: readonly string[];
+  readonly when?: string;
+  readonly check?: PipelineCheck;
+  readonly outputs: Readonly<Record<string, string>>;
+  readonly once: boolean;
+}
+
+export type PipelineWork =
+  | { readonly kind: "shell"; readonly run: string }
+  | { readonly kind: "agent"; readonly agent: string; readonly prompt: string };
+
+export type PipelineCheck =
+  | { readonly kind: "command"; readonly run: string }
+  | { readonly kind: "schema"; readonly file: string; readonly schema: Json };

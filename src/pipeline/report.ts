@@ -1,0 +1,72 @@
+/**
+ * Collects the mistakes of one file, each said as "at this path, this rule" and kept as a
+ * diagnostic with its place.
+ *
+ * Owns: the way from a path in the file to a diagnostic, and the number of suggestions.
+ * Does not: find mistakes.
+ */
+import { nearest } from "../util/nearest.ts";
+import type { Diagnostic } from "./diagnostic.ts";
+import { diagnosticAt, offsetInText, type Path, spanOf, type YamlSource } from "./yaml-source.ts";
+
+/** How many "did you mean" one file gets: each may compare 100,000 names. */
+const SUGGESTIONS_MAX = 50;
+/** How many names a help line lists. */
+const LISTED_MAX = 16;
+
+/** A mistake at a path of the file. */
+export interface Mistake {
+  readonly rule: string;
+  readonly message: string;
+  readonly help?: string | undefined;
+  readonly severity?: "error" | "warning";
+  readonly path: Path;
+  /** Points at the key instead of the value. */
+  readonly on?: "key" | "value";
+  /** Where in the text that stands at the path, and how much of it. */
+  readonly offset?: number;
+  readonly length?: number;
+}
+
+/** The mistakes found so far in one file. */
+export class Report {
+  readonly diagnostics: Diagnostic[];
+  readonly source: YamlSource;
+  #suggestions = 0;
+
+  constructor(source: YamlSource, diagnostics: readonly Diagnostic[]) {
+    this.source = source;
+    this.diagnostics = [...diagnostics];
+  }
+
+  add(mistake: Mistake): void {
+    const { rule, message, help, severity = "error" } = mistake;
+    const span = this.#spanOf(mistake);
+    this.diagnostics.push(diagnosticAt(this.source, span, { severity, rule, message, help }));
+  }
+
+  /** "did you mean `x`?", or the first few of what there is. */
+  suggest(name: string, candidates: Iterable<string>, label: string): string {
+    const spent = ++this.#suggestions > SUGGESTIONS_MAX;
+    const all = spent
+      ? Iterator.from(candidates)
+          .take(LISTED_MAX + 1)
+          .toArray()
+      : [...candidates];
+    const found = spent ? undefined : nearest(name, all);
+    if (found !== undefined) return `did you mean \`${found}\`?`;
+    const shown = all.length > LISTED_MAX ? [...all.slice(0, LISTED_MAX), "..."] : all;
+    return `${label}: ${shown.join(", ") || "none"}`;
+  }
+
+  /** In the order of the file. */
+  sorted(): readonly Diagnostic[] {
+    return this.diagnostics.sort((a, b) => a.line - b.line || a.column - b.column);
+  }
+
+  #spanOf({ path, on = "value", offset, length = 1 }: Mistake) {
+    if (offset === undefined) return spanOf(this.source, path, on);
+    const start = offsetInText(this.source, path, offset);
+    return { start, end: start + length };
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * The shape of a pipeline file: keys, types, patterns and limits, with a sentence on each for
+ * editors. The published JSON Schema is generated from it (scripts/schema.ts).
+ *
+ * Owns: what each value alone may look like. The message of a pattern is the name of its rule.
+ * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
+ */
+import * as z from "zod";
+import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
+
+export const STEPS_MAX = 100_000;
+export const NEEDS_MAX = 1_000;
+export const NAME_LENGTH_MAX = 64;
+export const PARALLEL_MAX = 1_000;
+export const ATTEMPTS_MAX = 1_000;
+/** How many entries an `env`, `outputs` or `agents` map may hold. */
+export const ENTRIES_MAX = 1_000;
+
+const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
+const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
+const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
+
+const id = z.string().regex(ID, "bad-id").max(NAME_LENGTH_MAX, "bad-id");
+const name = z.string().regex(NAME, "bad-name").max(NAME_LENGTH_MAX, "bad-name");
+const envName = z
+  .string()
+  .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
+  .regex(/^(?!PERDURE_)/, "reserved-env-name");
+const command = z.string().regex(/\S/, "empty-text");
+const path = z.string().regex(/\S/, "empty-text");
+
+const duration = z
+  .string()
+  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
+  .meta({
+    pattern: "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$",
+    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
+  });
+
+const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
+  entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");
+
+const env = bounded(z.record(envName, z.union([z.string(), z.number(), z.boolean()])));
+const jsonSchema = z.record(z.string(), z.unknown());
+
+const backoff = z.strictObject({
+  initial: duration.optional().describe("The first delay. Default: 1s."),
+  factor: z
+    .number()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe("Each delay is this much longer. Default: 2."),
+  max: duration.optional().describe("No delay is longer than this. Default: 1m."),
+  jitter: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe("0 = none; 0.5 = each delay times a number between 0.5 and 1.5. Default: 0.5."),
+});
+
+const attempts = z.int().min(1).max(ATTEMPTS_MAX);
+const retry = z.union([
+  attempts,
+  z.strictObject({
+    attempts: attempts
+      .optional()
+      .describe("How many tries in all, the first included. Default: 1."),
+    backoff: z
+      .union([duration, backoff])
+      .optional()
+      .describe("The delay before the next try: a first delay, or the whole rule."),
+    on_resume: z
+      .enum(["fresh", "keep"])
+      .optional()
+      .describe("What `perdure resume` grants a failed step: all its tries again, or none."),
+  }),
+]);
+
+const settings = {
+  env: env.optional().describe("Variables of the step's environment; values may hold ${{ }}."),
+  cwd: path.optional().describe("The directory to work in, relative to the workspace."),
+  timeout: duration.optional().describe("The longest time that one try may take."),
+  idle_timeout: duration.optional().describe("The longest time without any output."),
+  retry: retry.optional().describe("Tries in all, or the whole retry rule."),
+};
+
+const check = z.union([
+  command,
+  z.strictObject({ run: command.describe("A command that exits with 0 when the work is good.") }),
+  z.strictObject({
+    file: path.describe("A JSON file that the step writes."),
+    schema: jsonSchema.describe("The JSON Schema that the file must satisfy."),
+  }),
+]);
+
+export const stepSchema = z
+  .strictObject({
+    id: id.describe("The name of the step: letters, digits, _ and -."),
+    run: command.optional().describe("A shell command (POSIX sh)."),
+    agent: z.string().optional().describe("The agent, by its name under `agents`."),
+    prompt: command.optional().describe("What the agent is asked to do."),
+    needs: z
+      .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
+      .optional()
+      .describe("Steps that must be over before. Default: the step above; [] starts at once."),
+    when: z
+      .union([z.string(), z.boolean()])
+      .optional()
+      .describe("An expression; when it is false, the step is skipped."),
+    check: check.optional().describe("Decides whether the work is good, after it exited with 0."),
+    outputs: bounded(z.record(name, path))
+      .optional()
+      .describe("Files that the step hands on: name -> path, relative to its directory."),
+    once: z.boolean().optional().describe("True for what must never happen twice."),
+    ...settings,
+  })
+  .meta({ oneOf: [{ required: ["run"] }, { required: ["agent", "prompt"] }] });
+
+const agent = z.union([
+  command,
+  z.strictObject({
+    command: command.describe("A shell command that reads the prompt on stdin."),
+    env: env.optional().describe("Variables of the agent's environment."),
+  }),
+]);
+
+export const pipelineSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(/^\S(.*\S)?$/, "bad-pipeline-name")
+    .max(NAME_LENGTH_MAX, "bad-pipeline-name")
+    .optional()
+    .describe("The name of the pipeline. Default: the file's name without its extension."),
+  max_parallel: z
+    .int()
+    .min(1)
+    .max(PARALLEL_MAX)
+    .optional()
+    .describe("How many steps may run at the same time. Default: 4."),
+  input: jsonSchema.optional().describe("The JSON Schema (an object) of the pipeline's input."),
+  env: env.optional().describe("Variables for every step; values may hold ${{ }}."),
+  agents: bounded(z.record(id, agent))
+    .optional()
+    .describe("The agents that steps may name: name -> command."),
+  defaults: z
+    .strictObject(settings)
+    .optional()
+    .describe("Settings of every step that does not say otherwise."),
+  steps: z
+    .array(stepSchema)
+    .min(1, "empty-pipeline")
+    .max(STEPS_MAX)
+    .describe("What to do. A step starts when the one above it is over, unless `needs` says else."),
+});
+
+/** A pipeline file whose values have the right shape. */
+export type PipelineShape = z.infer<typeof pipelineSchema>;
+export type StepShape = z.infer<typeof stepSchema>;
+
+/** The JSON Schema for editors. */
+export function publishedSchema(): unknown {
+  return {
+    ...z.toJSONSchema(pipelineSchema, { io: "input", target: "draft-7" }),
+    title: "Perdure pipeline",
+    description: "A pipeline of shell commands and AI agents, run by `perdure run`.",
+  };
+}

@@ -1,0 +1,315 @@
+/**
+ * Holds a file's value against the schema and words what does not fit. What does fit is handed on,
+ * so that one misspelt key does not hide the other mistakes of its step.
+ *
+ * Owns: the messages for wrong shapes, and cutting the wrong pieces out of a value.
+ * Does not: compare values with each other (validate.ts).
+ */
+import type * as z from "zod";
+import { DURATION_MAX_MS } from "../util/duration.ts";
+import { isObject } from "../util/json.ts";
+import { nearest } from "../util/nearest.ts";
+import type { Mistake, Report } from "./report.ts";
+import { ENTRIES_MAX, NAME_LENGTH_MAX, type PipelineShape, pipelineSchema } from "./schema.ts";
+import type { Path } from "./yaml-source.ts";
+
+type Issue = z.core.$ZodIssue;
+
+const DAY_MS = 86_400_000;
+
+/** A file's value as far as it has the right shape. */
+export interface ReadShape {
+  readonly shape: PipelineShape;
+  /** Paths ("steps.3.needs") whose values were cut out, so that nobody misses them. */
+  readonly cut: ReadonlySet<string>;
+}
+
+/** The shape of a file's value; undefined when nothing of it can be judged further. */
+export function readShape(value: unknown, report: Report): ReadShape | undefined {
+  if (value === null || value === undefined) {
+    const message = "the file is empty";
+    report.add({ rule: "empty-pipeline", message, help: STEPS_HELP, path: [] });
+    return undefined;
+  }
+  const first = pipelineSchema.safeParse(value);
+  if (first.success) return { shape: first.data, cut: new Set() };
+  const found = first.error.issues.flatMap((issue) => flatten(issue, []));
+  const meant = new Set(found.flatMap((one) => addUnknownKeys(one, report)));
+  for (const one of found) {
+    // A key that is only misspelt is not missing as well.
+    if (!meant.has(one.path.join("."))) addMistake(one, value, report);
+  }
+  const cut = new Set(found.flatMap((one) => cutOut(value, one)));
+  const second = pipelineSchema.safeParse(value);
+  if (second.success) return { shape: second.data, cut };
+  const onlyEmpty = second.error.issues.every(({ message }) => message === "empty-pipeline");
+  return onlyEmpty ? { shape: value as PipelineShape, cut } : undefined;
+}
+
+const STEPS_HELP =
+  "a pipeline needs `steps:` with at least one step, such as `- {id: hi, run: ls}`";
+
+/** The texts of the rules that the schema names. */
+const RULES: Readonly<Record<string, readonly [message: string, help: string]>> = {
+  "bad-id": [
+    "is not a valid id",
+    `start with a letter or _, go on with letters, digits, _ and -; ${NAME_LENGTH_MAX} at most`,
+  ],
+  "bad-name": [
+    "is not a valid name",
+    `start with a letter or _, go on with letters, digits and _; ${NAME_LENGTH_MAX} at most`,
+  ],
+  "bad-env-name": [
+    "cannot name an environment variable",
+    "start with a letter or _, go on with letters, digits and _",
+  ],
+  "reserved-env-name": [
+    "is a reserved name: PERDURE_ belongs to Perdure itself",
+    "choose a name that does not start with PERDURE_",
+  ],
+  "bad-duration": [
+    "is not a duration",
+    `write it like 250ms, 90s, 10m or 1h30m; at most ${DURATION_MAX_MS / DAY_MS} days`,
+  ],
+  "empty-text": ["must not be empty", "write a text, or leave the key out"],
+  "bad-pipeline-name": [
+    "is not a valid name for a pipeline",
+    `one line without blanks at its ends, ${NAME_LENGTH_MAX} characters at most`,
+  ],
+  "too-many-entries": [`has more than ${ENTRIES_MAX} entries`, "leave some out"],
+};
+
+/** An issue with its full path, and whether it is about the key at its end. */
+interface Found {
+  readonly issue: Issue;
+  readonly path: Path;
+  readonly on: "key" | "value";
+}
+
+/** The issues in an issue; those of a union are those of the alternative that was meant. */
+function flatten(issue: Issue, prefix: Path): Found[] {
+  const path = [...prefix, ...(issue.path as Path)];
+  if (issue.code === "invalid_key") {
+    return issue.issues.slice(0, 1).map((inner) => ({ issue: inner, path, on: "key" }));
+  }
+  const itself: Found = { issue, path, on: "value" };
+  if (issue.code !== "invalid_union") return [itself];
+  const meant = issue.errors.filter(
+    (errors) => !errors.some((e) => e.code === "invalid_type" && e.path.length === 0),
+  );
+  const best = meant.sort((a, b) => badness(a) - badness(b))[0];
+  return best === undefined ? [itself] : best.flatMap((inner) => flatten(inner, path));
+}
+
+/** Two alternatives that are both objects: the one with fewer keys that it does not know. */
+function badness(errors: readonly Issue[]): number {
+  return errors.reduce(
+    (sum, error) => sum + (error.code === "unrecognized_keys" ? error.keys.length * 2 : 1),
+    0,
+  );
+}
+
+/** Reports unknown keys; gives the paths of those that were probably meant. */
+function addUnknownKeys({ issue, path }: Found, report: Report): string[] {
+  if (issue.code !== "unrecognized_keys") return [];
+  const known = knownKeys(path);
+  return issue.keys.flatMap((key) => {
+    const at = { path: [...path, key], on: "key" } as const;
+    if (known.includes(key)) {
+      const message = `\`${key}\` does not go with the other keys here`;
+      report.add({ rule: "mixed-keys", message, help: descriptionAt(path), ...at });
+      return [];
+    }
+    const help = report.suggest(key, known, "known keys");
+    report.add({ rule: "unknown-key", message: `unknown key \`${key}\``, help, ...at });
+    const meant = nearest(key, known);
+    return meant === undefined ? [] : [[...path, meant].join(".")];
+  });
+}
+
+function addMistake({ issue, path, on }: Found, value: unknown, report: Report): void {
+  if (issue.code === "unrecognized_keys") return;
+  const subject = on === "key" ? path.at(-1) : valueAt(value, path);
+  report.add({ path, on, ...describe(issue, path, subject, report) });
+}
+
+type Wording = Omit<Mistake, "path">;
+
+function describe(issue: Issue, path: Path, value: unknown, report: Report): Wording {
+  const key = keyOf(path);
+  const rule = RULES[issue.message];
+  if (rule !== undefined) {
+    const shown = typeof value === "string" && value.trim() !== "" ? value : key;
+    return { rule: issue.message, message: `\`${shown}\` ${rule[0]}`, help: rule[1] };
+  }
+  if (issue.message === "empty-pipeline") {
+    return { rule: "empty-pipeline", message: "the pipeline has no steps", help: STEPS_HELP };
+  }
+  if (value === undefined) {
+    const help = key === "steps" ? STEPS_HELP : `add \`${key}:\``;
+    return { rule: "missing-key", message: `\`${key}\` is missing`, help };
+  }
+  if (issue.code === "invalid_value") {
+    const allowed = issue.values.map(String);
+    const help = report.suggest(String(value), allowed, "possible values");
+    return { rule: "bad-value", message: `\`${key}\` cannot be \`${String(value)}\``, help };
+  }
+  if (issue.code === "too_small" || issue.code === "too_big") {
+    const limit = issue.code === "too_small" ? issue.minimum : issue.maximum;
+    const bound = issue.code === "too_small" ? `at least ${limit}` : `at most ${limit}`;
+    const what = Array.isArray(value) ? `\`${key}\` must have` : `\`${key}\` must be`;
+    return { rule: "out-of-range", message: `${what} ${bound}`, help: descriptionAt(path) };
+  }
+  const wanted = expectation(issue, path);
+  const subject = path.length === 0 ? "the file" : `\`${key}\``;
+  const message = `${subject} must be ${wanted}, not ${kindOf(value)}`;
+  return { rule: "wrong-type", message, help: typeHelp(path, value, wanted) };
+}
+
+function typeHelp(path: Path, value: unknown, wanted: string): string | undefined {
+  if (path.length === 0) return STEPS_HELP;
+  const key = path.at(-1);
+  const durations = ["timeout", "idle_timeout", "initial", "max", "backoff"];
+  if (typeof value === "number" && durations.includes(String(key))) {
+    return `durations have a unit: ${value}s for seconds, ${value}m for minutes`;
+  }
+  if (wanted === "a text" && !isObject(value) && !Array.isArray(value) && value !== null) {
+    return `write "${String(value)}" in quotes`;
+  }
+  return value === null ? "give it a value, or leave the key out" : descriptionAt(path);
+}
+
+const UNIONS: Readonly<Record<string, string>> = {
+  retry: "a number of tries or an object",
+  backoff: "a duration or an object",
+  needs: "an id or a list of ids",
+  check: "a command or an object",
+  when: "an expression",
+};
+
+function expectation(issue: Issue, path: Path): string {
+  if (issue.code === "invalid_union") {
+    if (path.includes("env")) return "a text";
+    return UNIONS[String(path.at(-1))] ?? "a command or an object";
+  }
+  const expected = issue.code === "invalid_type" ? issue.expected : "something else";
+  const words: Readonly<Record<string, string>> = {
+    string: "a text",
+    int: "a whole number",
+    number: "a number",
+    boolean: "true or false",
+    array: "a list",
+    object: "a map of keys",
+    record: "a map of keys",
+  };
+  return words[expected] ?? expected;
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return "empty";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "a map";
+  return typeof value === "string" ? "a text" : `the ${typeof value} ${String(value)}`;
+}
+
+/** The name of what stands at a path: its key, or "steps[3]". */
+function keyOf(path: Path): string {
+  const last = path.at(-1);
+  if (last === undefined) return "";
+  return typeof last === "number" ? `${path.at(-2)}[${last}]` : last;
+}
+
+function valueAt(value: unknown, path: Path): unknown {
+  let at = value;
+  for (const key of path) {
+    if (Array.isArray(at)) at = at[Number(key)];
+    else at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
+  }
+  return at;
+}
+
+/** The alternatives of the schema at a path. */
+function schemasAt(path: Path): z.core.$ZodType[] {
+  let at: z.core.$ZodType[] = [pipelineSchema];
+  for (const key of path) at = at.flatMap((schema) => inside(schema, key));
+  return at;
+}
+
+function knownKeys(path: Path): string[] {
+  return [...new Set(schemasAt(path).flatMap((schema) => Object.keys(shapeOf(schema) ?? {})))];
+}
+
+/** What the schema says about the nearest described key at or above a path. */
+function descriptionAt(path: Path): string | undefined {
+  for (let length = path.length; length > 0; length--) {
+    const key = path[length - 1] as string;
+    for (const parent of schemasAt(path.slice(0, length - 1))) {
+      const schema = shapeOf(parent)?.[key] as z.ZodType | undefined;
+      if (schema?.description !== undefined) return `\`${key}\`: ${schema.description}`;
+    }
+  }
+  return undefined;
+}
+
+function inside(schema: z.core.$ZodType, key: string | number): z.core.$ZodType[] {
+  const { def } = schema._zod as { def: z.core.$ZodTypes["_zod"]["def"] };
+  if (def.type === "array") return alternatives(def.element);
+  if (def.type === "record") return alternatives(def.valueType);
+  const inner = shapeOf(schema)?.[key];
+  return inner === undefined ? [] : alternatives(inner);
+}
+
+function alternatives(schema: z.core.$ZodType): z.core.$ZodType[] {
+  const { def } = schema._zod as { def: z.core.$ZodTypes["_zod"]["def"] };
+  if (def.type === "optional") return alternatives(def.innerType);
+  return def.type === "union" ? def.options.flatMap(alternatives) : [schema];
+}
+
+function shapeOf(schema: z.core.$ZodType): z.core.$ZodShape | undefined {
+  const { def } = schema._zod as { def: z.core.$ZodTypes["_zod"]["def"] };
+  return def.type === "object" ? def.shape : undefined;
+}
+
+/** Takes what an issue complains about out of the value; the paths that are missing now. */
+function cutOut(value: unknown, { issue, path }: Found): string[] {
+  if (!isObject(value)) return [];
+  if (issue.code === "unrecognized_keys") {
+    const at = valueAt(value, path);
+    for (const key of issue.keys) if (isObject(at)) delete at[key];
+    return [];
+  }
+  const [top, second, third] = path;
+  const container = top === undefined ? undefined : value[top];
+  if (top === "steps") return cutOutOfSteps(value, second, third);
+  if (top === "agents" && typeof second === "string" && isObject(container)) {
+    container[second] = "true";
+    return [`agents.${second}`];
+  }
+  if ((top === "env" || top === "defaults") && isObject(container) && second !== undefined) {
+    delete container[second];
+    return [`${top}.${second}`];
+  }
+  if (top !== undefined) delete value[top];
+  return [String(top)];
+}
+
+function cutOutOfSteps(
+  value: Record<string, unknown>,
+  index: string | number | undefined,
+  key: string | number | undefined,
+): string[] {
+  const { steps } = value;
+  if (!Array.isArray(steps) || typeof index !== "number") {
+    value.steps = Array.isArray(steps) ? steps.slice(0, 1) : [];
+    return ["steps"];
+  }
+  const step: unknown = steps[index];
+  if (key === undefined || !isObject(step)) {
+    steps[index] = { id: `_${index}` };
+    return [`steps.${index}`, `steps.${index}.id`];
+  }
+  // A stand-in, so that the rest of the step can be judged; nobody is told about it.
+  if (key === "id") step.id = `_${index}`;
+  else delete step[key];
+  return [`steps.${index}.${key}`];
+}

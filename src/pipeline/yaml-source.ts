@@ -1,0 +1,278 @@
+/**
+ * A YAML file as a value that remembers where everything stands.
+ *
+ * Owns: YAML syntax, duplicate keys, aliases, and the way from a path or an offset in a text to a
+ * place in the file.
+ * Does not: know what a pipeline is.
+ * Invariants:
+ * - Y1 Reading takes linear time; finding a place may cost more, as only mistakes ask for one.
+ */
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  Scalar,
+  visit,
+  type YAMLMap,
+} from "yaml";
+import type { Diagnostic } from "./diagnostic.ts";
+
+/** How many aliases (`*name`) one file may use. */
+export const YAML_ALIASES_MAX = 1_000;
+/** How much larger aliases may make a file: yaml's own measure. */
+const YAML_ALIAS_GROWTH_MAX = 100;
+
+const TOO_DEEP = "the file is nested too deeply";
+const ALIAS_HELP = "write the values out, or use `defaults` for what all steps share";
+
+/** Keys and positions from the root of the file to a value. */
+export type Path = readonly (string | number)[];
+
+/** A piece of the file. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface YamlSource {
+  readonly file: string;
+  readonly text: string;
+  readonly lines: LineCounter;
+  readonly document: Document;
+}
+
+export interface ParsedYaml {
+  readonly source: YamlSource;
+  /** The content as plain values; absent when the file cannot be read. */
+  readonly value?: unknown;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** What a diagnostic says, apart from where. */
+export type Finding = Pick<Diagnostic, "severity" | "rule" | "message"> & {
+  readonly help?: string | undefined;
+};
+
+/** Parses a file; each mistake of the syntax becomes a diagnostic. */
+export function parseYaml(file: string, text: string): ParsedYaml {
+  const lines = new LineCounter();
+  const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false } as const;
+  let document: Document;
+  try {
+    document = parseDocument(text, options);
+  } catch (error) {
+    return unreadable({ file, text, lines, document: parseDocument("") }, error);
+  }
+  const source: YamlSource = { file, text, lines, document };
+  // Only the first one: those that follow are mostly its consequences.
+  const [first] = document.errors;
+  if (first !== undefined) {
+    const text = first.message.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
+    const message = /call stack/.test(text) ? TOO_DEEP : text;
+    const [start, end] = first.pos;
+    return { source, diagnostics: [diagnosticAt(source, { start, end }, syntax(message))] };
+  }
+  try {
+    const diagnostics = inspect(source);
+    const tooMany = diagnostics.some(({ rule }) => rule === "yaml-aliases");
+    if (tooMany) return { source, diagnostics };
+    const value: unknown = document.toJS({ maxAliasCount: YAML_ALIAS_GROWTH_MAX });
+    return { source, value, diagnostics };
+  } catch (error) {
+    return unreadable(source, error);
+  }
+}
+
+function unreadable(source: YamlSource, error: unknown): ParsedYaml {
+  const start = { start: 0, end: 1 };
+  if (error instanceof RangeError) {
+    const finding = syntax(TOO_DEEP);
+    return { source, diagnostics: [diagnosticAt(source, start, finding)] };
+  }
+  if (!(error instanceof ReferenceError)) throw error;
+  const message = "aliases make this file too large";
+  const finding: Finding = { severity: "error", rule: "yaml-aliases", message, help: ALIAS_HELP };
+  return { source, diagnostics: [diagnosticAt(source, start, finding)] };
+}
+
+function syntax(message: string): Finding {
+  const help = "look at the indentation, the colons and the quotes here and in the line above";
+  return { severity: "error", rule: "yaml-syntax", message, help };
+}
+
+/** Duplicate keys, keys that cannot be, and aliases, in one walk. */
+function inspect(source: YamlSource): Diagnostic[] {
+  const found: Diagnostic[] = [];
+  const anchors = new Set<string>();
+  let aliases = 0;
+  const addAlias = (node: Alias, message: string): void => {
+    const finding: Finding = { severity: "error", rule: "yaml-aliases", message, help: ALIAS_HELP };
+    found.push(diagnosticAt(source, spanOfNode(node), finding));
+  };
+  visit(source.document, {
+    Node(_key, node) {
+      if (isAlias(node)) {
+        if (!anchors.has(node.source)) addAlias(node, `there is no \`&${node.source}\` above`);
+        if (++aliases !== YAML_ALIASES_MAX + 1) return;
+        addAlias(node, `the file uses more than ${YAML_ALIASES_MAX} aliases`);
+        return;
+      }
+      if (node.anchor !== undefined) anchors.add(node.anchor);
+      if (isMap(node)) found.push(...inspectKeys(source, node));
+    },
+  });
+  return found;
+}
+
+function inspectKeys(source: YamlSource, map: YAMLMap): Diagnostic[] {
+  const seen = new Map<string, Span>();
+  return map.items.flatMap(({ key }) => {
+    const span = spanOfNode(key as Node | null);
+    const name = isScalar(key) ? String(key.value) : undefined;
+    if (name === undefined || name === "__proto__") {
+      const message = name === undefined ? "a key must be a plain text" : `\`${name}\` is no key`;
+      const help = "choose another name";
+      return [diagnosticAt(source, span, { severity: "error", rule: "bad-key", message, help })];
+    }
+    const first = seen.get(name);
+    if (first === undefined) {
+      seen.set(name, span);
+      return [];
+    }
+    const { line } = source.lines.linePos(first.start);
+    const message = `the key \`${name}\` is given twice`;
+    const help = `it was first given in line ${line}; keep one of them`;
+    const finding: Finding = { severity: "error", rule: "duplicate-key", message, help };
+    return [diagnosticAt(source, span, finding)];
+  });
+}
+
+/** A diagnostic for a piece of the file. */
+export function diagnosticAt(source: YamlSource, span: Span, finding: Finding): Diagnostic {
+  const start = source.lines.linePos(span.start);
+  const end = source.lines.linePos(Math.max(span.end, span.start + 1));
+  const { help, ...rest } = finding;
+  return {
+    ...rest,
+    file: source.file,
+    line: Math.max(1, start.line),
+    column: Math.max(1, start.col),
+    endLine: Math.max(1, end.line),
+    endColumn: Math.max(1, end.col),
+    ...(help === undefined ? {} : { help }),
+  };
+}
+
+/** Where the value at a path stands, or its key; the nearest thing around it when it is missing. */
+export function spanOf(source: YamlSource, path: Path, part: "key" | "value"): Span {
+  const { node, pair, complete } = find(source, path);
+  if (!complete) return headOf(node);
+  if (part === "key" && pair !== undefined) return spanOfNode(pair.key as Node | null);
+  return node === null && pair !== undefined
+    ? spanOfNode(pair.key as Node | null)
+    : spanOfNode(node);
+}
+
+/** The author's own spelling of a number or a boolean: `1.10` and not 1.1. */
+export function scalarText(source: YamlSource, path: Path): string | undefined {
+  const { node, complete } = find(source, path);
+  return complete && isScalar(node) ? node.source : undefined;
+}
+
+/** The place in the file of a place in the text that stands at a path. */
+export function offsetInText(source: YamlSource, path: Path, offset: number): number {
+  const { node } = find(source, path);
+  if (!isScalar(node) || typeof node.value !== "string" || !node.range) {
+    return spanOf(source, path, "value").start;
+  }
+  return alignedOffset(source.text, node as Scalar<string>, offset);
+}
+
+interface Found {
+  readonly node: Node | null;
+  readonly pair?: Pair | undefined;
+  readonly complete: boolean;
+}
+
+function find(source: YamlSource, path: Path): Found {
+  let node = source.document.contents as Node | null;
+  let pair: Pair | undefined;
+  for (const key of path) {
+    if (isAlias(node)) node = node.resolve(source.document) ?? null;
+    if (isMap(node)) {
+      // The last one of duplicates is the one whose value counts.
+      const next: Pair | undefined = node.items.findLast(
+        (item) => isScalar(item.key) && String(item.key.value) === String(key),
+      );
+      if (next === undefined) return { node, complete: false };
+      pair = next;
+      node = next.value as Node | null;
+    } else if (isSeq(node) && typeof key === "number" && node.items[key] !== undefined) {
+      node = node.items[key] as Node;
+      pair = undefined;
+    } else return { node, complete: false };
+  }
+  if (isAlias(node)) node = node.resolve(source.document) ?? null;
+  return { node, pair, complete: true };
+}
+
+/** The first key of a map, as what stands for all of it. */
+function headOf(node: Node | null): Span {
+  if (isMap(node) && node.items[0] !== undefined) {
+    return spanOfNode(node.items[0].key as Node | null);
+  }
+  return spanOfNode(node);
+}
+
+function spanOfNode(node: Node | null): Span {
+  if (isMap(node) && node.flow !== true) return headOf(node);
+  const range = node?.range;
+  return range ? { start: range[0], end: range[1] } : { start: 0, end: 1 };
+}
+
+const BLANK = /\s/;
+
+/**
+ * YAML changes only blanks (indentation, folding) and, in quotes, escapes. So the n-th character
+ * of the text that is no blank is the n-th one in the file.
+ */
+function alignedOffset(text: string, node: Scalar<string>, offset: number): number {
+  const [start, end] = node.range as [number, number, number];
+  const block = node.type === Scalar.BLOCK_LITERAL || node.type === Scalar.BLOCK_FOLDED;
+  const quoted = node.type === Scalar.QUOTE_DOUBLE || node.type === Scalar.QUOTE_SINGLE;
+  let at = block ? text.indexOf("\n", start) + 1 : start + (quoted ? 1 : 0);
+  let wanted = 0;
+  for (const char of node.value.slice(0, offset).split("")) if (!BLANK.test(char)) wanted++;
+  const onBlank = offset >= node.value.length || BLANK.test(node.value[offset] ?? " ");
+  let behind = at;
+  while (at < end) {
+    const { length, letters } = sourceCharacter(text, at, node.type);
+    if (letters > 0 && wanted <= 0) break;
+    wanted -= letters;
+    at += length;
+    if (letters > 0) behind = at;
+  }
+  return onBlank ? behind : at;
+}
+
+/** How long the next character of the text is in the file, and how many units that are no blank. */
+function sourceCharacter(text: string, at: number, type: Scalar["type"]) {
+  const char = text[at] as string;
+  if (type === Scalar.QUOTE_SINGLE && char === "'") return { length: 2, letters: 1 };
+  if (type !== Scalar.QUOTE_DOUBLE || char !== "\\") {
+    return { length: 1, letters: BLANK.test(char) ? 0 : 1 };
+  }
+  const letter = text[at + 1] ?? "";
+  const digits = { x: 2, u: 4, U: 8 }[letter];
+  if (digits === undefined) return { length: 2, letters: /[\sntrvfNL_P]/.test(letter) ? 0 : 1 };
+  const value = Number.parseInt(text.slice(at + 2, at + 2 + digits), 16);
+  const decoded = value <= 0x10ffff ? String.fromCodePoint(value) : "";
+  return { length: 2 + digits, letters: BLANK.test(decoded) ? 0 : decoded.length };
+}

@@ -1,0 +1,106 @@
+/**
+ * The files through which a step's process and its runners speak, in the attempt's folder.
+ *
+ * Owns: their names, reading the evidence in them, the fence.
+ * Does not: start, follow or end processes.
+ * Invariants:
+ * - A1 a file counts only when it is complete, newline included.
+ * - A2 `pid` is created once, exclusively: by the process, which then runs, or by a runner as a
+ *   fence, and then nothing ever runs on this folder.
+ * - A3 why a runner is about to end a process is in `ending` before the first signal, so that the
+ *   next runner does not take the signal's exit status for the work's own.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { errorCode, textOf } from "./file-text.ts";
+import { type Identity, parseIdentity } from "./identity.ts";
+import type { ProcessEnding } from "./step-process.ts";
+
+/** The names of the files in an attempt's folder. */
+export const ATTEMPT_FILE = {
+  script: "script.sh",
+  check: "check.sh",
+  pid: "pid",
+  exit: "exit",
+  ending: "ending",
+  output: "output.log",
+  stderr: "stderr.log",
+  checkOutput: "check.log",
+} as const;
+
+/** The exit status of the work, and of its check if there was one. */
+export interface ExitStatus {
+  readonly exit: number;
+  readonly checkExit?: number;
+}
+
+/** What the file `pid` says about who may run on this folder. */
+export type Claim =
+  | { readonly by: "nobody" }
+  /** Created, not yet written: its writer is at work or died in between. */
+  | { readonly by: "unknown" }
+  | { readonly by: "fence" }
+  | { readonly by: "process"; readonly identity: Identity };
+
+/** Why a process had to end. */
+export type Cause = Exclude<ProcessEnding, { how: "exited" | "not-started" }>;
+
+const FENCE = "fenced";
+const LIMITS = ["timeout", "idle", "output-limit"] as const;
+
+/** The recorded exit status, or undefined while it is missing or incomplete. */
+export function readExit(dir: string): ExitStatus | undefined {
+  const text = textOf(join(dir, ATTEMPT_FILE.exit));
+  const found = /^(\d{1,3}) (\d{1,3}|-)\n$/.exec(text ?? "");
+  if (found === null) return undefined;
+  const exit = Number(found[1]);
+  return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
+}
+
+/** Who has claimed this folder. */
+export function readClaim(dir: string): Claim {
+  const text = textOf(join(dir, ATTEMPT_FILE.pid));
+  if (text === undefined) return { by: "nobody" };
+  const end = text.indexOf("\n");
+  if (end < 0) return { by: "unknown" };
+  const line = text.slice(0, end);
+  if (line === FENCE) return { by: "fence" };
+  const identity = parseIdentity(line);
+  return identity === undefined ? { by: "unknown" } : { by: "process", identity };
+}
+
+/** Makes sure that nothing can start on this folder any more; false when something has. */
+export function fence(dir: string): boolean {
+  // A folder that somebody removed is made again: a late process must find the fence in it.
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  try {
+    writeFileSync(join(dir, ATTEMPT_FILE.pid), `${FENCE}\n`, { flag: "wx", mode: 0o600 });
+    return true;
+  } catch (error) {
+    if (errorCode(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Records why the process is about to be ended. */
+export function recordCause(dir: string, cause: Cause): void {
+  const line = `${cause.how} ${"limit" in cause ? cause.limit : "-"} ${cause.message}\n`;
+  try {
+    writeFileSync(join(dir, ATTEMPT_FILE.ending), line, { mode: 0o600 });
+  } catch (error) {
+    // A full disk or a removed folder is no reason to let it run on.
+    if (errorCode(error) === "") throw error;
+  }
+}
+
+/** Why an earlier runner was ending the process, if it was. A stop that it did not live to see
+ * through is a loss now: the run that asked for it is being resumed. */
+export function readCause(dir: string): Cause | undefined {
+  const text = textOf(join(dir, ATTEMPT_FILE.ending)) ?? "";
+  const found = /^(timed-out|stopped) (\S+) (.*)\n$/.exec(text);
+  if (found === null) return undefined;
+  const [, how, word, message = ""] = found;
+  const limit = LIMITS.find((known) => known === word);
+  if (how === "timed-out" && limit !== undefined) return { how, limit, message };
+  return { how: "lost", started: true, message: "it was being stopped when its runner died" };
+}

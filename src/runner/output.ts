@@ -1,0 +1,209 @@
+/**
+ * Reads output files while they grow.
+ *
+ * Owns: lines from bytes, the last line for live views.
+ * Does not: hold a file in memory: one chunk and one line at a time.
+ * Invariants:
+ * - O1 every complete line is delivered once and in order; the incomplete last one at `close`.
+ * - O2 a line longer than LINE_BYTES_MAX is cut, never grown.
+ * - O3 a character is decoded whole, wherever a chunk or a cut falls.
+ */
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { errorCode } from "./file-text.ts";
+import { watchFile } from "./file-watch.ts";
+
+/** The longest line that is delivered whole. */
+export const LINE_BYTES_MAX = 1024 * 1024;
+
+const CHUNK_BYTES = 64 * 1024;
+const LAST_LINE_BYTES_MAX = 4 * 1024;
+
+/** A chatty writer is read at most this often; a missing watch is made up for this often. */
+const BATCH_MS = 20;
+const CHECK_MS = 250;
+
+const NEWLINE = 0x0a;
+
+/** A file that is being followed. */
+export interface FollowedFile {
+  /** Reads what is left, delivers the incomplete last line, and lets go of the file. */
+  close(): Promise<void>;
+}
+
+/** Calls `onLine` with each line and the offset behind it, as the file grows. */
+export function followLines(
+  file: string,
+  onLine: (line: string, endOffset: number) => void,
+  fromOffset = 0,
+): FollowedFile {
+  const follower = new Follower(file, new LineCutter(fromOffset, onLine), fromOffset);
+  return { close: () => follower.close() };
+}
+
+/** The last line of a file that is not blank, progress bars included; "" when there is none. */
+export function lastLine(file: string): string {
+  const tail = readTail(file, LAST_LINE_BYTES_MAX);
+  const lines = tail.toString("utf8", characterStart(tail)).split(/[\r\n]+/);
+  return lines.findLast((line) => line.trim() !== "")?.trim() ?? "";
+}
+
+class Follower {
+  readonly #file: string;
+  readonly #lines: LineCutter;
+  readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  #offset: number;
+  #handle: FileHandle | undefined;
+  #unwatch: (() => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #reading: Promise<void> = Promise.resolve();
+  #closed: Promise<void> | undefined;
+  #changed = false;
+
+  constructor(file: string, lines: LineCutter, fromOffset: number) {
+    this.#file = file;
+    this.#lines = lines;
+    this.#offset = fromOffset;
+    this.#schedule(0);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#finish();
+    return this.#closed;
+  }
+
+  async #finish(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#unwatch?.();
+    await this.#reading;
+    await this.#readOn();
+    this.#lines.end();
+    await this.#handle?.close();
+  }
+
+  #schedule(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#reading = this.#turn();
+    }, delayMs);
+  }
+
+  async #turn(): Promise<void> {
+    this.#changed = false;
+    await this.#readOn();
+    if (this.#closed !== undefined) return;
+    if (this.#handle !== undefined) this.#unwatch ??= watchFile(this.#file, () => this.#wake());
+    this.#schedule(this.#changed ? BATCH_MS : CHECK_MS);
+  }
+
+  #wake(): void {
+    if (this.#changed || this.#closed !== undefined) return;
+    this.#changed = true;
+    if (this.#timer !== undefined) this.#schedule(BATCH_MS);
+  }
+
+  async #readOn(): Promise<void> {
+    this.#handle ??= await openIfThere(this.#file);
+    if (this.#handle === undefined) return;
+    for (;;) {
+      const { bytesRead } = await this.#handle.read(this.#chunk, 0, CHUNK_BYTES, this.#offset);
+      if (bytesRead === 0) return;
+      this.#offset += bytesRead;
+      this.#lines.push(this.#chunk.subarray(0, bytesRead));
+    }
+  }
+}
+
+/** Makes lines of bytes that come in any pieces. */
+class LineCutter {
+  readonly #onLine: (line: string, endOffset: number) => void;
+  #kept: Buffer[] = [];
+  #keptBytes = 0;
+  #offset: number;
+  #pending = false;
+
+  constructor(fromOffset: number, onLine: (line: string, endOffset: number) => void) {
+    this.#offset = fromOffset;
+    this.#onLine = onLine;
+  }
+
+  push(chunk: Buffer): void {
+    let from = 0;
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      this.#keep(chunk.subarray(from, at));
+      this.#offset += 1;
+      this.#deliver();
+      from = at + 1;
+    }
+    if (from < chunk.length) this.#keep(chunk.subarray(from));
+  }
+
+  end(): void {
+    if (this.#pending) this.#deliver();
+  }
+
+  #keep(piece: Buffer): void {
+    this.#pending = true;
+    this.#offset += piece.length;
+    const room = LINE_BYTES_MAX - this.#keptBytes;
+    if (room <= 0 || piece.length === 0) return;
+    // The chunk is read into again, so what stays is copied.
+    this.#kept.push(Buffer.from(piece.subarray(0, room)));
+    this.#keptBytes += Math.min(room, piece.length);
+  }
+
+  #deliver(): void {
+    const bytes = Buffer.concat(this.#kept);
+    const whole = bytes.length === LINE_BYTES_MAX ? characterEnd(bytes) : bytes.length;
+    this.#kept = [];
+    this.#keptBytes = 0;
+    this.#pending = false;
+    this.#onLine(bytes.toString("utf8", 0, whole).replace(/\r$/, ""), this.#offset);
+  }
+}
+
+async function openIfThere(file: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(file, "r");
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function readTail(file: string, bytesMax: number): Buffer {
+  let fd: number;
+  try {
+    fd = openSync(file, "r");
+  } catch (error) {
+    if (["ENOENT", "ENOTDIR"].includes(errorCode(error))) return Buffer.alloc(0);
+    throw error;
+  }
+  try {
+    const { size } = fstatSync(fd);
+    const tail = Buffer.alloc(Math.min(size, bytesMax));
+    return tail.subarray(0, readSync(fd, tail, 0, tail.length, size - tail.length));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const isContinuation = (byte: number | undefined): boolean =>
+  byte !== undefined && (byte & 0xc0) === 0x80;
+
+/** Where the first whole character begins. */
+function characterStart(bytes: Buffer): number {
+  let at = 0;
+  while (at < 3 && isContinuation(bytes[at])) at++;
+  return at;
+}
+
+/** Where the last whole character ends: a sequence shorter than its head says is cut off. */
+function characterEnd(bytes: Buffer): number {
+  let head = bytes.length - 1;
+  while (head > bytes.length - 4 && isContinuation(bytes[head])) head--;
+  const first = bytes[head] ?? 0;
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+  return head + length > bytes.length ? head : bytes.length;
+}

@@ -1,0 +1,123 @@
+/**
+ * Starts a step as a process that outlives us.
+ *
+ * Owns: the files it starts from, the spawn, telling why it could not start.
+ * Does not: limits and stops (supervision), finding it again (adoption).
+ * Invariants:
+ * - R1 the process leads its own session and group and carries the attempt's id.
+ * - T1 what a script may hold stays between its owner and the process: files of mode 0600.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { assert } from "../util/assert.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { ATTEMPT_FILE } from "./attempt-folder.ts";
+import { errorCode } from "./file-text.ts";
+import { identityOf } from "./identity.ts";
+import { lastLine } from "./output.ts";
+import type { Launch, Limits, StepProcess } from "./step-process.ts";
+import { Supervision } from "./supervision.ts";
+import { attemptMarker } from "./sweep.ts";
+import { UNCLAIMED_EXIT, wrapperArguments } from "./wrapper.ts";
+
+const OWNER_ONLY = 0o600;
+
+const HELP: Readonly<Record<string, string>> = {
+  E2BIG: "its environment is too large for the system: pass large values through files",
+  EMFILE: "too many files are open: raise `ulimit -n` or run fewer steps at once",
+  ENFILE: "the system has too many open files: run fewer steps at once",
+  EAGAIN: "the system refuses more processes: raise `ulimit -u` or run fewer steps at once",
+  ENOMEM: "the system is out of memory: run fewer steps at once",
+  ENOSPC: "the disk is full: make room",
+  EDQUOT: "the disk quota is used up: make room",
+  EROFS: "the disk is read-only: make it writable",
+};
+
+/** Starts the process. It never throws for what can happen to it: then the ending says why. */
+export function startProcess(launch: Launch, limits: Limits): StepProcess {
+  const attemptId = launch.env.PERDURE_ATTEMPT_ID;
+  assert(attemptId !== undefined, "a step carries PERDURE_ATTEMPT_ID in its environment");
+  let child: ChildProcess;
+  try {
+    child = spawnWrapper(launch);
+  } catch (error) {
+    return notStarted(Promise.resolve(error), launch);
+  }
+  const { pid } = child;
+  if (pid === undefined)
+    return notStarted(new Promise((fail) => child.once("error", fail)), launch);
+  const leader = identityOf(pid);
+  const belongings = { marker: attemptMarker(attemptId), ...(leader && { leader }) };
+  const supervision = new Supervision({ dir: launch.dir, belongings, limits, ageMs: 0 });
+  child.once("exit", (code, signal) => {
+    if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
+    else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
+  });
+  return supervision;
+}
+
+function spawnWrapper(launch: Launch): ChildProcess {
+  const { dir, cwd, env, check } = launch;
+  writeFileSync(join(dir, ATTEMPT_FILE.script), launch.script, { mode: OWNER_ONLY });
+  if (check !== undefined) {
+    writeFileSync(join(dir, ATTEMPT_FILE.check), check, { mode: OWNER_ONLY });
+    writeFileSync(join(dir, ATTEMPT_FILE.checkOutput), "", { mode: OWNER_ONLY });
+  }
+  const opened: number[] = [];
+  const open = (file: string, flags: "r" | "a"): number => {
+    const fd = openSync(file, flags, OWNER_ONLY);
+    opened.push(fd);
+    return fd;
+  };
+  try {
+    const stdin = launch.stdin === undefined ? "ignore" : open(launch.stdin, "r");
+    const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
+    const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
+    const args = wrapperArguments(dir, check === undefined ? "no-check" : "check");
+    failpoint("runner.spawn.before");
+    const child = spawn("/bin/sh", args, {
+      cwd,
+      env,
+      detached: true,
+      stdio: [stdin, stdout, stderr],
+    });
+    failpoint("runner.spawn.after");
+    return child;
+  } finally {
+    for (const fd of opened) closeSync(fd);
+  }
+}
+
+function notStarted(failure: Promise<unknown>, launch: Launch): StepProcess {
+  const ended = failure.then((error) => {
+    return {
+      how: "not-started" as const,
+      message: `it could not start: ${explain(error, launch)}`,
+    };
+  });
+  return { ended, stop: () => undefined };
+}
+
+function explain(error: unknown, { cwd, dir, stdin }: Launch): string {
+  const help = HELP[errorCode(error)];
+  if (help !== undefined) return help;
+  if (!isFolder(dir)) return `the attempt's folder ${dir} is gone: do not remove it during a run`;
+  if (!isFolder(cwd)) return `its working directory ${cwd} is not there: create it`;
+  if (stdin !== undefined && statSync(stdin, { throwIfNoEntry: false }) === undefined) {
+    return `the file for its standard input, ${stdin}, is not there`;
+  }
+  if (errorCode(error) === "EACCES") return `it may not enter ${cwd}: check the permissions`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** The shell's own complaint (disk full, folder gone, already claimed) is in its output. */
+function whyUnclaimed({ dir, separateStderr }: Launch): string {
+  const file = separateStderr ? ATTEMPT_FILE.stderr : ATTEMPT_FILE.output;
+  const complaint = lastLine(join(dir, file));
+  return `it could not record that it started, so it ran nothing: ${complaint || "unknown"}`;
+}

@@ -1,0 +1,144 @@
+/**
+ * A step's process in our hands, whether we started it or found it: its limits, its stop, its end.
+ *
+ * Owns: the timers, the one ending.
+ * Does not: notice that the process ended (its owner calls `wrapperEnded`), read its output.
+ * Invariants:
+ * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive.
+ * - V2 an exit status that was complete before the first signal counts; one written after it is
+ *   the signal's work and does not.
+ * - V3 a normal exit sweeps nothing: a step may leave a server behind on purpose.
+ */
+import { formatDuration } from "../util/duration.ts";
+import { type Cause, readExit, recordCause } from "./attempt-folder.ts";
+import { type Belongings, findBelongings } from "./belongings.ts";
+import { longTimer } from "./long-timer.ts";
+import { type OutputReading, outputGauge } from "./output-gauge.ts";
+import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
+import { endAll } from "./sweep.ts";
+
+/** What is supervised. */
+export interface Subject {
+  readonly dir: string;
+  readonly belongings: Belongings;
+  readonly limits: Limits;
+  /** How long it has been running already. */
+  readonly ageMs: number;
+}
+
+/** How often the size of the output is looked at. */
+const GAUGE_CHECK_MS = 1_000;
+
+/** Watches over one process until it has ended. */
+export class Supervision implements StepProcess {
+  readonly ended: Promise<ProcessEnding>;
+  readonly #subject: Subject;
+  readonly #readGauge: () => OutputReading;
+  readonly #settle: (ending: ProcessEnding) => void;
+  readonly #fail: (error: unknown) => void;
+  readonly #hurry = new AbortController();
+  #cause: Cause | "exited" | undefined;
+  #disarmTimeout: (() => void) | undefined;
+  #disarmGauge: (() => void) | undefined;
+
+  constructor(subject: Subject) {
+    const { promise, resolve, reject } = Promise.withResolvers<ProcessEnding>();
+    this.ended = promise;
+    this.#settle = resolve;
+    this.#fail = reject;
+    this.#subject = subject;
+    this.#readGauge = outputGauge(subject.dir, subject.ageMs);
+    const { timeoutMs, idleTimeoutMs = Number.POSITIVE_INFINITY } = subject.limits;
+    if (timeoutMs !== undefined) {
+      const message = `it ran longer than its timeout of ${formatDuration(timeoutMs)}`;
+      this.#disarmTimeout = longTimer(timeoutMs - subject.ageMs, () =>
+        this.#end({ how: "timed-out", limit: "timeout", message }),
+      );
+    }
+    this.#armGauge(subject.ageMs > 0 ? 0 : idleTimeoutMs);
+  }
+
+  stop(how: "gently" | "at-once"): void {
+    const stoppedBefore = typeof this.#cause === "object" && this.#cause.how === "stopped";
+    if (how === "at-once" || stoppedBefore) this.#hurry.abort();
+    this.#end({ how: "stopped", message: "it was stopped" });
+  }
+
+  /** The wrapper is gone, or has written its exit status: takes that, or reports the loss. */
+  wrapperEnded(lossMessage: string): void {
+    if (this.#cause !== undefined) return;
+    const status = readExit(this.#subject.dir);
+    if (status !== undefined) {
+      this.#conclude({ how: "exited", ...status });
+    } else {
+      this.#hurry.abort();
+      this.#endFor({ how: "lost", started: true, message: lossMessage });
+    }
+  }
+
+  /** Goes on with what an earlier runner had begun: it is being ended for this cause. */
+  resumeEnding(cause: Cause): void {
+    if (this.#cause === undefined) this.#endFor(cause);
+  }
+
+  /** The wrapper ran nothing. */
+  notStarted(message: string): void {
+    if (this.#cause === undefined) this.#conclude({ how: "not-started", message });
+  }
+
+  #conclude(ending: ProcessEnding): void {
+    this.#disarm();
+    this.#cause = "exited";
+    this.#settle(ending);
+  }
+
+  #end(cause: Cause): void {
+    if (this.#cause !== undefined) return;
+    const { dir, belongings } = this.#subject;
+    const first = findBelongings(belongings);
+    // V2: it ended by itself; its owner is about to notice.
+    if (readExit(dir) !== undefined) return;
+    recordCause(dir, cause);
+    this.#endFor(cause, first);
+  }
+
+  #endFor(cause: Cause, first = findBelongings(this.#subject.belongings)): void {
+    this.#cause = cause;
+    this.#disarm();
+    const { belongings, limits } = this.#subject;
+    const { graceMs } = limits;
+    endAll(belongings, { graceMs, hurry: this.#hurry.signal, first }).then(
+      (left) => this.#settle(withSurvivors(cause, left)),
+      this.#fail,
+    );
+  }
+
+  #armGauge(idleLeftMs: number): void {
+    const delayMs = Math.max(1, Math.min(GAUGE_CHECK_MS, idleLeftMs));
+    this.#disarmGauge = longTimer(delayMs, () => this.#checkGauge());
+  }
+
+  #checkGauge(): void {
+    const { idleTimeoutMs = Number.POSITIVE_INFINITY, outputBytesMax } = this.#subject.limits;
+    const { bytes, idleMs } = this.#readGauge();
+    this.#armGauge(idleTimeoutMs - idleMs);
+    if (bytes > outputBytesMax) {
+      const message = `it wrote more than ${outputBytesMax} bytes of output`;
+      this.#end({ how: "timed-out", limit: "output-limit", message });
+    } else if (idleMs >= idleTimeoutMs) {
+      const message = `it wrote nothing for ${formatDuration(idleTimeoutMs)}`;
+      this.#end({ how: "timed-out", limit: "idle", message });
+    }
+  }
+
+  #disarm(): void {
+    this.#disarmTimeout?.();
+    this.#disarmGauge?.();
+  }
+}
+
+/** The cause, with the pids of those that would not die. */
+export function withSurvivors(cause: Cause, left: readonly number[]): Cause {
+  if (left.length === 0) return cause;
+  return { ...cause, message: `${cause.message}; these did not die: ${left.join(", ")}` };
+}

@@ -1,0 +1,268 @@
+/**
+ * Expressions (CEL): the conditions of a pipeline and what stands between `${{` and `}}`.
+ *
+ * Owns: the language's limits, what an expression refers to, and the way of values in and out.
+ * Does not: find expressions in texts (template.ts) or say where they stand in a file.
+ * Invariants:
+ * - X1 The only user of cel-js: no other file sees a BigInt, a Map or an error of it.
+ * - X2 An evaluation costs what the expression names, not what the scope could offer.
+ * - X3 What comes out is JSON, or it is an error that names the expression.
+ */
+import { type ASTNode, Environment, type ParseResult } from "@marcbachmann/cel-js";
+import { fromCel, type LazyMap, resetListReads, toCel } from "./expression-value.ts";
+import type { Json } from "./json.ts";
+
+export const EXPRESSION_LENGTH_MAX = 8_192;
+export const EXPRESSION_NODES_MAX = 2_000;
+export const EXPRESSION_DEPTH_MAX = 64;
+/** How deep `all`, `exists`, `exists_one`, `map` and `filter` may stand in each other. */
+export const EXPRESSION_LOOPS_MAX = 2;
+/** How many parsed expressions are kept. */
+const EXPRESSION_CACHE_MAX = 10_000;
+
+/** The variables that an expression may name. */
+export const EXPRESSION_VARIABLES = [
+  "input",
+  "context",
+  "outputs",
+  "results",
+  "env",
+  "run",
+  "item",
+  "index",
+] as const;
+export type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
+
+/** The values of the variables; the maps are asked only for the keys that an expression names. */
+export interface Scope {
+  readonly input: Json;
+  readonly context: LazyMap;
+  readonly outputs: LazyMap;
+  readonly results: LazyMap;
+  readonly env: LazyMap;
+  readonly run: Json;
+  readonly item?: Json;
+  readonly index?: number;
+}
+
+/** One place where an expression names a variable, with the literal keys that follow it. */
+export interface Reference {
+  readonly variable: ExpressionVariable;
+  readonly offset: number;
+  readonly keys: readonly { readonly name: string; readonly offset: number }[];
+  /** True when a computed key follows: `env[input.name]`. */
+  readonly computed: boolean;
+}
+
+/** A parsed expression. */
+export interface Expression {
+  readonly source: string;
+  readonly references: readonly Reference[];
+  /** Names that are no variable; evaluating such an expression is an error. */
+  readonly unknown: readonly { readonly name: string; readonly offset: number }[];
+  readonly program: (variables: ReadonlyMap<string, unknown>) => unknown;
+}
+
+export type ParsedExpression =
+  | { readonly ok: true; readonly expression: Expression }
+  | { readonly ok: false; readonly message: string; readonly offset: number };
+
+/** What went wrong in an evaluation; the message names the expression. */
+export class ExpressionError extends Error {
+  override readonly name = "ExpressionError";
+}
+
+const LOOPS = new Set(["all", "exists", "exists_one", "map", "filter"]);
+/** The names of types: `type(input.n) == int`. */
+const TYPES = new Set("int uint double bool string bytes list map null_type type".split(" "));
+const environment = createEnvironment();
+const cache = new Map<string, ParsedExpression>();
+
+/** Parses and checks an expression; the result is kept by its source. */
+export function parseExpression(source: string): ParsedExpression {
+  const known = cache.get(source);
+  if (known !== undefined) return known;
+  const parsed = parse(source);
+  const oldest = cache.size < EXPRESSION_CACHE_MAX ? undefined : cache.keys().next().value;
+  if (oldest !== undefined) cache.delete(oldest);
+  cache.set(source, parsed);
+  return parsed;
+}
+
+/** The value of an expression; throws ExpressionError. */
+export function evaluate(expression: Expression, scope: Scope): Json {
+  const variables = new Map<string, unknown>();
+  const [stranger] = expression.unknown;
+  if (stranger !== undefined) {
+    throw new ExpressionError(`in \`${expression.source}\`: unknown variable: ${stranger.name}`);
+  }
+  try {
+    for (const { variable } of expression.references) {
+      const value = scope[variable];
+      if (value !== undefined) variables.set(variable, toCel(value));
+    }
+    resetListReads();
+    return fromCel(expression.program(variables));
+  } catch (error) {
+    throw new ExpressionError(`in \`${expression.source}\`: ${explain(error).message}`);
+  }
+}
+
+/** Parses and evaluates; throws ExpressionError for both kinds of mistakes. */
+export function evaluateSource(source: string, scope: Scope): Json {
+  const parsed = parseExpression(source);
+  if (!parsed.ok) throw new ExpressionError(`in \`${source}\`: ${parsed.message}`);
+  return evaluate(parsed.expression, scope);
+}
+
+function parse(source: string): ParsedExpression {
+  if (source.length > EXPRESSION_LENGTH_MAX) {
+    const message = `the expression is longer than ${EXPRESSION_LENGTH_MAX} characters`;
+    return { ok: false, message, offset: 0 };
+  }
+  if (source.trim() === "") return { ok: false, message: "the expression is empty", offset: 0 };
+  let program: ParseResult;
+  try {
+    program = environment.parse(source);
+  } catch (error) {
+    return { ok: false, ...explain(error) };
+  }
+  const walk = walkExpression(program.ast);
+  if (walk.refusal !== undefined) return { ok: false, ...walk.refusal };
+  // cel-js would stop at the first unknown name; the caller can say more about it than cel-js can.
+  const check = walk.unknown.length > 0 ? undefined : program.check();
+  if (check?.valid === false) return { ok: false, ...explain(check.error) };
+  const { references, unknown } = walk;
+  return { ok: true, expression: { source, references, unknown, program } };
+}
+
+interface Walk {
+  readonly references: Reference[];
+  readonly unknown: { readonly name: string; readonly offset: number }[];
+  refusal?: { readonly message: string; readonly offset: number };
+}
+
+function walkExpression(root: ASTNode): Walk {
+  const walk: Walk = { references: [], unknown: [] };
+  visit(root, { walk, bound: new Set(), loops: 0 });
+  return walk;
+}
+
+interface Surroundings {
+  readonly walk: Walk;
+  /** Loop variables, which hide the variables of the scope. */
+  readonly bound: ReadonlySet<string>;
+  readonly loops: number;
+}
+
+function visit(node: ASTNode, around: Surroundings): void {
+  const chain = keyChain(node);
+  if (chain !== undefined) {
+    addReference(chain, around);
+    for (const key of chain.computedKeys) visit(key, around);
+    return;
+  }
+  if (node.op === "rcall" && LOOPS.has(node.args[0])) {
+    visitLoop(node.args[1], node.args[2], around);
+    return;
+  }
+  for (const child of children(node.args)) visit(child, around);
+}
+
+function visitLoop(list: ASTNode, args: readonly ASTNode[], around: Surroundings): void {
+  visit(list, around);
+  const loops = around.loops + 1;
+  if (loops > EXPRESSION_LOOPS_MAX) {
+    const message = `loops stand more than ${EXPRESSION_LOOPS_MAX} deep in each other`;
+    around.walk.refusal ??= { message, offset: list.start };
+    return;
+  }
+  const [variable, ...body] = args;
+  const name = variable?.op === "id" ? variable.args : "";
+  const bound = new Set([...around.bound, name]);
+  for (const part of body) visit(part, { walk: around.walk, bound, loops });
+}
+
+interface KeyChain {
+  readonly root: string;
+  readonly offset: number;
+  readonly keys: readonly { readonly name: string; readonly offset: number }[];
+  readonly computedKeys: readonly ASTNode[];
+}
+
+/** `a.b["c"][d].e` as root a, keys b and c, computed key d; undefined when it has no such form. */
+function keyChain(node: ASTNode): KeyChain | undefined {
+  const links: ASTNode[] = [];
+  let root = node;
+  while (root.op === "." || root.op === "[]") {
+    links.push(root);
+    root = root.args[0];
+  }
+  if (root.op !== "id") return undefined;
+  const keys: { name: string; offset: number }[] = [];
+  const computedKeys: ASTNode[] = [];
+  for (const link of links.reverse()) {
+    if (link.op === ".") {
+      if (computedKeys.length === 0) keys.push({ name: link.args[1], offset: link.pos });
+    } else if (link.op === "[]") {
+      const key = link.args[1];
+      if (key.op !== "value" || typeof key.args !== "string") computedKeys.push(key);
+      else if (computedKeys.length === 0) keys.push({ name: key.args, offset: key.start });
+    }
+  }
+  return { root: root.args, offset: root.start, keys, computedKeys };
+}
+
+function addReference(chain: KeyChain, { walk, bound }: Surroundings): void {
+  const { root, offset, keys } = chain;
+  if (bound.has(root)) return;
+  const variable = EXPRESSION_VARIABLES.find((name) => name === root);
+  if (TYPES.has(root)) return;
+  if (variable === undefined) walk.unknown.push({ name: root, offset });
+  else walk.references.push({ variable, offset, keys, computed: chain.computedKeys.length > 0 });
+}
+
+/** The nodes in a node's operands, which are nodes, texts, literals and lists of them. */
+function* children(args: unknown): Generator<ASTNode> {
+  if (Array.isArray(args)) for (const part of args) yield* children(part);
+  else if (isNode(args)) yield args;
+}
+
+function isNode(value: unknown): value is ASTNode {
+  return typeof value === "object" && value !== null && "op" in value && "args" in value;
+}
+
+function createEnvironment(): Environment {
+  const made = new Environment({
+    homogeneousAggregateLiterals: false,
+    limits: { maxAstNodes: EXPRESSION_NODES_MAX, maxDepth: EXPRESSION_DEPTH_MAX },
+  });
+  for (const name of EXPRESSION_VARIABLES) made.registerVariable(name, "dyn");
+  // JSON does not tell 2 from 2.0, so an author cannot know which of the two a value will be.
+  const arithmetic: Record<string, (left: number, right: number) => number> = {
+    "+": (left, right) => left + right,
+    "-": (left, right) => left - right,
+    "*": (left, right) => left * right,
+    "/": (left, right) => left / right,
+  };
+  for (const [operator, compute] of Object.entries(arithmetic)) {
+    for (const pair of [`int ${operator} double`, `double ${operator} int`]) {
+      made.registerOperator(`${pair}: double`, (left: number | bigint, right: number | bigint) =>
+        compute(Number(left), Number(right)),
+      );
+    }
+  }
+  return made;
+}
+
+/** The short text and the place of an error, whoever threw it. */
+function explain(error: unknown): { readonly message: string; readonly offset: number } {
+  if (!(error instanceof Error)) return { message: String(error), offset: 0 };
+  const { summary, range } = error as { summary?: string; range?: { readonly start: number } };
+  const text = summary ?? error.message;
+  const message = text
+    .replace(/^No such key: (?!index)(.*)$/s, 'there is no key "$1"')
+    .replace(/^Unexpected token: EOF$/, "the expression ends too early")
+    .replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
+  return { message, offset: range?.start ?? 0 };
+}

@@ -1,0 +1,117 @@
+/**
+ * Shell commands with expressions in them. A value is data, never syntax: the script assigns it to
+ * a variable, quoted, and each `${{ }}` becomes a reference to that variable in the form that its
+ * place in the text needs.
+ *
+ * Owns: rendering and checking of shell templates.
+ * Does not: know the shell's grammar (shell-lexer.ts), or guard what a command itself does with its
+ * arguments: `eval "${{ x }}"` and `sh -c '${{ x }}'` run what they are given.
+ * Invariants:
+ * - S1 A rendered script has exactly one line more than its template when it has expressions, and
+ *   none otherwise, whatever the values are.
+ * - S2 Values are assigned, not exported, so their size is not bound by the system's limit on
+ *   arguments.
+ */
+import { HOLE, lexShell, type Spot } from "./shell-lexer.ts";
+import {
+  type Evaluate,
+  parseTemplate,
+  TemplateError,
+  type TemplatePart,
+  templateParts,
+  valueText,
+} from "./template.ts";
+
+/** Something in a template that cannot work, at an offset of its text. */
+export interface TemplateProblem {
+  readonly message: string;
+  readonly offset: number;
+}
+
+/** The value as one word of POSIX shell. */
+export function quote(value: string): string {
+  return `'${value.replaceAll("'", "'\\''")}'`;
+}
+
+/** The script with each value in a variable of its own. Throws TemplateError. */
+export function renderShell(text: string, evaluate: Evaluate): string {
+  const parts = templateParts(text);
+  const spots = spotsOf(parts);
+  const assignments: string[] = [];
+  let script = "";
+  let next = 0;
+  for (const part of parts) {
+    if (part.kind === "text") {
+      script += part.text;
+      continue;
+    }
+    const spot = spots[next++] as Spot;
+    if (spot.how === "comment") continue;
+    if (spot.how === "refused") throw new TemplateError(spot.message, part.offset);
+    const name = `__perdure_${assignments.length + 1}`;
+    const value = checkedValue(valueText(evaluate(part.source)), spot, part);
+    assignments.push(`${name}=${quoteInLine(value)}`);
+    script += reference(name, spot);
+  }
+  if (next === 0) return script;
+  return `${firstLine(assignments)}\n${script}`;
+}
+
+/** What is wrong with a shell template whatever its values will be. */
+export function checkShellTemplate(text: string): readonly TemplateProblem[] {
+  const parsed = parseTemplate(text);
+  if (!parsed.ok) return [{ message: parsed.message, offset: parsed.offset }];
+  const nul = text.indexOf(HOLE);
+  if (nul !== -1) return [{ message: "a shell command cannot hold a NUL byte", offset: nul }];
+  const spots = spotsOf(parsed.parts);
+  return parsed.parts
+    .filter((part) => part.kind === "expression")
+    .flatMap(({ offset }, index) => {
+      const spot = spots[index];
+      return spot?.how === "refused" ? [{ message: spot.message, offset }] : [];
+    });
+}
+
+function spotsOf(parts: readonly TemplatePart[]): readonly Spot[] {
+  if (!parts.some((part) => part.kind === "expression")) return [];
+  for (const part of parts) {
+    const nul = part.kind === "text" ? part.text.indexOf(HOLE) : -1;
+    if (nul !== -1) {
+      throw new TemplateError("a shell command cannot hold a NUL byte", part.offset + nul);
+    }
+  }
+  return lexShell(parts.map((part) => (part.kind === "text" ? part.text : HOLE)).join(""));
+}
+
+function checkedValue(value: string, spot: Spot, part: TemplatePart & { source: string }): string {
+  const refuse = (why: string): never => {
+    throw new TemplateError(`the value of \`${part.source}\` ${why}`, part.offset);
+  };
+  if (value.includes("\0")) refuse("holds a NUL byte, which a shell command cannot");
+  if (!value.isWellFormed()) refuse("is not valid Unicode");
+  // bash would run `$(...)` in a subscript that a computed value names.
+  if (spot.how === "number" && !/^-?\d{1,18}$/.test(value)) {
+    refuse("stands where the shell computes, so it must be a whole number");
+  }
+  return value;
+}
+
+function reference(name: string, spot: Spot): string {
+  if (spot.how === "quoted") return `"\${${name}}"`;
+  if (spot.how === "single") return `'"\${${name}}"'`;
+  return `\${${name}}`;
+}
+
+const NEWLINE = "__perdure_nl";
+
+/** Quoted without a line break in it, so that the line numbers of the script stay known. */
+function quoteInLine(value: string): string {
+  return quote(value).replaceAll("\n", `'"$${NEWLINE}"'`);
+}
+
+function firstLine(assignments: readonly string[]): string {
+  const line = assignments.join("; ");
+  if (!line.includes(NEWLINE)) return line;
+  // $(...) drops line breaks at the end, hence the dot.
+  return `${NEWLINE}=$(printf '\\n.'); ${NEWLINE}=\${${NEWLINE}%.}; ${line}`;
+}

@@ -1,0 +1,100 @@
+/**
+ * Every attempt of a run with its beginning and its end: a fold over the events. A run as a value
+ * keeps only the newest state of a visit; reports and receipts need the rest.
+ */
+import type { AttemptRef, FailureReason, Recorded, RunEvent } from "../core/event.ts";
+import { attemptText, placeText } from "../core/place.ts";
+
+export type AttemptEnd = Extract<
+  RunEvent,
+  { type: "step.completed" | "step.failed" | "step.lost" | "step.interrupted" }
+>;
+
+export interface Attempt {
+  readonly at: AttemptRef;
+  readonly startedAt: number;
+  readonly endedAt?: number;
+  readonly outcome: "running" | "completed" | "failed" | "lost" | "interrupted";
+  readonly exit?: number;
+  readonly reason?: FailureReason;
+  readonly message?: string;
+}
+
+/** The event as the end of an attempt, when it is one. */
+export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
+  switch (event.type) {
+    case "step.completed":
+    case "step.failed":
+    case "step.lost":
+    case "step.interrupted":
+      return event;
+    default:
+      return undefined;
+  }
+}
+
+/** The attempts of each visit, by its place (`fix@2`), in order. */
+export function attemptHistory(
+  events: Iterable<Recorded>,
+): ReadonlyMap<string, readonly Attempt[]> {
+  const history = new Map<string, Attempt[]>();
+  for (const { event, time } of events) {
+    if (event.type === "step.started") {
+      const { scope, step, visit, attempt } = event;
+      const begun: Attempt = {
+        at: { scope, step, visit, attempt },
+        startedAt: time,
+        outcome: "running",
+      };
+      const key = placeText(event);
+      const known = history.get(key);
+      if (known === undefined) history.set(key, [begun]);
+      else known.push(begun);
+    }
+    const end = attemptEnd(event);
+    if (end !== undefined) close(history.get(placeText(end)) ?? [], end, time);
+  }
+  return history;
+}
+
+function close(attempts: Attempt[], end: AttemptEnd, time: number): void {
+  const open = attempts[end.attempt - 1];
+  if (open !== undefined) attempts[end.attempt - 1] = ended(open, end, time);
+}
+
+function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
+  const closed = { ...open, endedAt: time };
+  switch (end.type) {
+    case "step.completed":
+      return { ...closed, outcome: "completed", exit: end.exit };
+    case "step.failed": {
+      const { reason, message, exit } = end;
+      const failed = { ...closed, outcome: "failed", reason, message } as const;
+      return exit === undefined ? failed : { ...failed, exit };
+    }
+    case "step.lost":
+      return { ...closed, outcome: "lost", message: end.message };
+    default:
+      return { ...closed, outcome: "interrupted", message: end.message };
+  }
+}
+
+/** When each open attempt started: what a follower must remember to say how long it took. */
+export class AttemptClock {
+  private readonly starts = new Map<string, number>();
+
+  /** Takes the next event in; gives the start of the attempt that it is about. */
+  startOf(recorded: Recorded): number | undefined {
+    const { event, time } = recorded;
+    if (event.type === "step.started") {
+      this.starts.set(attemptText(event), time);
+      return time;
+    }
+    const end = attemptEnd(event);
+    if (end === undefined) return undefined;
+    const key = attemptText(end);
+    const start = this.starts.get(key);
+    this.starts.delete(key);
+    return start;
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * `checkpoint.json`: the documented picture of a run right after a step. A projection for people
+ * and tools; resume reads the journal, never this file.
+ *
+ * Owns: the fields and their bounds.
+ * Does not: write files, or hold anything that the journal does not.
+ */
+import { stepPath } from "../core/place.ts";
+import { placeOf, type Run } from "../core/run.ts";
+import type { Json, JsonObject } from "../util/json.ts";
+import { pathsOf } from "./done-text.ts";
+import { HISTORY_MAX, type NodeHistory, type VisitEnd } from "./node-history.ts";
+import { outputsJson } from "./run-json.ts";
+import { stepTree } from "./step-tree.ts";
+import { isoText } from "./time-text.ts";
+
+/** The version of the file's shape. */
+export const CHECKPOINT_VERSION = 1;
+
+/** The content of `checkpoint.json`. */
+export function checkpointJson(run: Run, history: NodeHistory, now: number): JsonObject {
+  const { last } = history;
+  const { completed, retries, artifacts, leftOut } = nodesOf(run);
+  const next = [...run.running, ...run.interrupted, ...run.waiting, ...run.ready];
+  return {
+    version: CHECKPOINT_VERSION,
+    run_id: run.id,
+    pipeline_name: run.created?.pipeline ?? "",
+    sequence: run.seq,
+    timestamp: isoText(now),
+    current_node: last === undefined ? null : stepPath(last.event),
+    outcome: last === undefined ? null : outcomeJson(last.event),
+    context: Object.fromEntries(run.context),
+    completed_nodes: completed,
+    completed_nodes_omitted: leftOut,
+    next_nodes: pathsOf(next).slice(0, HISTORY_MAX),
+    node_retries: retries,
+    node_history: history.entries(),
+    node_history_omitted: history.leftOut,
+    artifacts,
+    goal_gate_status: {},
+    fidelity_state: {},
+  };
+}
+
+function outcomeJson(end: VisitEnd): Json {
+  switch (end.type) {
+    case "step.completed":
+      return {
+        status: "completed",
+        exit: end.exit,
+        outputs: outputsJson(end.outputs),
+        context_updates: end.context,
+      };
+    case "step.skipped":
+      return { status: "skipped" };
+    case "step.failed":
+      return {
+        status: "failed",
+        reason: end.reason,
+        message: end.message,
+        exit: end.exit ?? null,
+      };
+    default:
+      return { status: "failed", reason: "lost", message: end.message, exit: null };
+  }
+}
+
+interface Nodes {
+  readonly completed: readonly string[];
+  readonly leftOut: number;
+  /** Tries beyond the first, by step; never reset by resume. */
+  readonly retries: Readonly<Record<string, number>>;
+  readonly artifacts: Readonly<Record<string, JsonObject>>;
+}
+
+function nodesOf(run: Run): Nodes {
+  const completed: string[] = [];
+  const retries: [string, number][] = [];
+  const artifacts: [string, JsonObject][] = [];
+  let leftOut = 0;
+  for (const { path, visit } of stepTree(run)) {
+    if (visit === undefined) continue;
+    if (visit.attempts > 1 && retries.length < HISTORY_MAX)
+      retries.push([path, visit.attempts - 1]);
+    if (visit.state.status !== "completed") continue;
+    if (completed.length === HISTORY_MAX) leftOut++;
+    else completed.push(stepPath(placeOf(visit)));
+    const { outputs } = visit.state;
+    if (Object.keys(outputs).length > 0 && artifacts.length < HISTORY_MAX) {
+      artifacts.push([path, outputsJson(outputs)]);
+    }
+  }
+  // From entries, so that a step called `__proto__` is only a name.
+  const named = { retries: Object.fromEntries(retries), artifacts: Object.fromEntries(artifacts) };
+  return { completed, leftOut, ...named };
+}

@@ -1,0 +1,87 @@
+/**
+ * Text as a terminal shows it: how wide it is, and how to cut and pad it.
+ *
+ * Owns: display widths, and taking out what a step could use to draw where it should not.
+ * Does not: colour anything (style.ts) or lay out columns (table.ts).
+ * Invariants:
+ * - W1 What `plainText` gives holds no control character, so a line of it stays one line.
+ * - W2 What `cutText` gives is at most as wide as asked for.
+ */
+
+const ESC = "\u001b";
+const CSI = "\u009b";
+const BELL = "\u0007";
+/** Titles and links (ended by a bell or ESC \), then every other escape sequence. */
+const ESCAPES = new RegExp(
+  `${ESC}\\][^${BELL}${ESC}]*(?:${BELL}|${ESC}\\\\)?|[${ESC}${CSI}]\\[?[0-?]*[ -/]*[@-~]`,
+  "g",
+);
+/** Bidirectional overrides can make a line read as something else; they go too. */
+const CONTROLS = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu;
+const ASCII = /^[ -~]*$/;
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]/u;
+const WIDE_ASTRAL = /[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
+const NO_WIDTH = /^[\p{M}\p{Cf}]+$/u;
+const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
+
+/** One line of text without escapes and control characters; what a `\r` overwrote is gone. */
+export function plainText(text: string): string {
+  const shown = text
+    .replace(ESCAPES, "")
+    .split("\r")
+    .findLast((part) => part.trim() !== "");
+  return (shown ?? "")
+    .replace(/[\t\n]/g, " ")
+    .replace(CONTROLS, "")
+    .trimEnd();
+}
+
+/** The first line of a text that may have many, as plain text. */
+export function firstLine(text: string): string {
+  return plainText(text.trimStart().split("\n", 1)[0] ?? "");
+}
+
+/** How many columns of a terminal a plain text takes. */
+export function displayWidth(text: string): number {
+  if (ASCII.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) width += segmentWidth(segment);
+  return width;
+}
+
+function segmentWidth(segment: string): number {
+  if (NO_WIDTH.test(segment)) return 0;
+  return WIDE.test(segment) || WIDE_ASTRAL.test(segment) ? 2 : 1;
+}
+
+/** A plain text cut to a width; `…` stands for what is missing. */
+export function cutText(text: string, widthMax: number): string {
+  if (widthMax <= 0) return "";
+  if (displayWidth(text) <= widthMax) return text;
+  let cut = "";
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) {
+    width += segmentWidth(segment);
+    if (width > widthMax - 1) break;
+    cut += segment;
+  }
+  return `${cut.trimEnd()}…`;
+}
+
+/** A plain text filled up with spaces to a width. */
+export function padText(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - displayWidth(text)));
+}
+
+/** "a, b, c and 4 more": a list that stays short. `total` counts what `names` may leave out. */
+export function shortList(
+  names: readonly string[],
+  namesMax: number,
+  total = names.length,
+): string {
+  const shown = names.slice(0, namesMax);
+  const left = total - shown.length;
+  if (left > 0) return shown.length === 0 ? `${left}` : `${shown.join(", ")} and ${left} more`;
+  return shown.join(", ");
+}

@@ -1,0 +1,52 @@
+/** What is done in a run and what comes next, in one line: "3 of 5 steps done: plan, ...". */
+import { stepPath } from "../core/place.ts";
+import { isDone, placeOf, type Run, type Visit } from "../core/run.ts";
+import { shortList } from "./display-text.ts";
+import { STEP_LOOKS } from "./step-status.ts";
+import { rootSteps } from "./step-tree.ts";
+
+/** How many names a line holds before it says "and 4 more". */
+export const NAMES_MAX = 6;
+
+/** The line. Of a run that ended it names what was `not-done`, of another what comes `next`. */
+export function doneText(run: Run, rest: "next" | "not-done"): string {
+  const { names, open } = split(run);
+  const count = `${run.stepsDone} of ${run.stepsTotal} steps done`;
+  const list = shortList(names, NAMES_MAX, Math.max(names.length, run.stepsDone));
+  const done = names.length === 0 ? count : `${count}: ${list}`;
+  const left = rest === "next" ? next(run) : notDone(open);
+  return left === "" ? `${done}.` : `${done}; ${left}.`;
+}
+
+/** The paths of these visits. */
+export function pathsOf(visits: Iterable<Visit>): readonly string[] {
+  return Array.from(visits, (visit) => stepPath(placeOf(visit)));
+}
+
+interface Split {
+  readonly names: readonly string[];
+  readonly open: readonly string[];
+}
+
+function split(run: Run): Split {
+  const names: string[] = [];
+  const open: string[] = [];
+  for (const { label, status, record } of rootSteps(run)) {
+    const marked = status === "done" ? label : `${label} (${STEP_LOOKS[status].word})`;
+    if (isDone(record)) names.push(marked);
+    else open.push(status === "pending" ? label : marked);
+  }
+  return { names, open };
+}
+
+function notDone(open: readonly string[]): string {
+  return open.length === 0 ? "" : `not done: ${shortList(open, NAMES_MAX)}`;
+}
+
+/** What moves when the run goes on. */
+function next(run: Run): string {
+  if (run.state.status === "completed") return "";
+  const active = [...run.running, ...run.interrupted, ...run.waiting, ...run.ready];
+  const names = pathsOf(active);
+  return names.length === 0 ? "" : `next: ${shortList(names, NAMES_MAX)}`;
+}

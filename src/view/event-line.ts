@@ -1,0 +1,99 @@
+/**
+ * Events as plain lines, for pipes, logs and CI: one line for each event worth telling.
+ *
+ * Owns: the sentence for each event, and the prefix of a step's own output.
+ * Does not: keep time; AttemptClock knows when an attempt started.
+ */
+import type { Place, Recorded } from "../core/event.ts";
+import { stepPath } from "../core/place.ts";
+import { findVisit, type Run } from "../core/run.ts";
+import { formatDuration } from "../util/duration.ts";
+import { plainText } from "./display-text.ts";
+import { failureText, messageText } from "./failure-words.ts";
+import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
+
+/** Marks lines about the run itself. */
+const RUN_GLYPH = "●";
+
+/** The line for an event, if any. `run` is the run after it; `startedAt` is from AttemptClock. */
+export function eventLine(run: Run, recorded: Recorded, startedAt?: number): string | undefined {
+  const { event, time } = recorded;
+  const took = startedAt === undefined ? "" : ` in ${formatDuration(time - startedAt)}`;
+  switch (event.type) {
+    case "step.started":
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
+    case "step.completed":
+      return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}`;
+    case "step.failed": {
+      const said = `${stepPath(event)} failed: ${failureText(event)}`;
+      if (event.retry !== undefined) {
+        return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
+      }
+      const handled = event.arrows.length > 0 ? "; the pipeline handles it" : "";
+      return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
+    }
+    case "step.lost": {
+      const next = event.retry === undefined ? "" : `; next try ${delay(event.retry.delayMs)}`;
+      const said = `${stepPath(event)} lost: ${messageText(event.message)}`;
+      return `${STEP_LOOKS.failed.glyph} ${said}${next}`;
+    }
+    case "step.interrupted": {
+      const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
+      return `${STEP_LOOKS.interrupted.glyph} ${said}`;
+    }
+    case "step.skipped":
+      return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
+    case "step.granted": {
+      const tries = event.attempts === 1 ? "1 more try" : `${event.attempts} more tries`;
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} gets ${tries}`;
+    }
+    default:
+      return runLine(run, recorded);
+  }
+}
+
+function runLine(run: Run, { event, time }: Recorded): string | undefined {
+  const took = formatDuration(time - (run.created?.time ?? time));
+  switch (event.type) {
+    case "run.opened":
+      return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
+    case "run.stopping":
+      return event.mode === "now"
+        ? `${RUN_GLYPH} stopping: ${event.by}`
+        : `${RUN_GLYPH} stopping after the running steps: ${event.by}`;
+    case "run.stopped":
+      return `${RUN_GLYPH} stopped by ${event.by}`;
+    case "run.rewound":
+      return `${RUN_GLYPH} going on from ${event.step}`;
+    case "run.completed":
+      return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
+    case "run.failed":
+      return `${STEP_LOOKS.failed.glyph} failed after ${took}: ${messageText(event.message)}`;
+    default:
+      return undefined;
+  }
+}
+
+function stepCount(run: Run): string {
+  return `${run.stepsDone}/${run.stepsTotal}`;
+}
+
+function delay(ms: number): string {
+  return ms === 0 ? "now" : `in ${formatDuration(ms)}`;
+}
+
+/** " (attempt 2 of 3)", or nothing when there is only one to have; visits of a loop are named. */
+function ordinal(run: Run, place: Place): string {
+  const visit = findVisit(run, place);
+  const round = place.visit > 1 ? `visit ${place.visit}` : "";
+  if (visit === undefined) return round === "" ? "" : ` (${round})`;
+  const { number, last } = attemptOrdinal(visit);
+  const attempt = last > 1 && visit.instances === undefined ? `attempt ${number} of ${last}` : "";
+  const said = [round, attempt].filter((part) => part !== "").join(", ");
+  return said === "" ? "" : ` (${said})`;
+}
+
+/** A line that a step wrote: `build │ text`. */
+export function outputLine(path: string, text: string): string {
+  return `${path} │ ${plainText(text)}`.trimEnd();
+}

@@ -1,0 +1,156 @@
+/**
+ * The receipt of an attempt (what was done, with its evidence) and its handoff (what it passes on).
+ *
+ * Owns: the fields of both files and their names.
+ * Does not: write them. They are projections of events and can be made again at any time (J5).
+ * Invariants:
+ * - K1 What was not measured says `{ measured: false }`; a number is never made up.
+ */
+import type { AttemptRef, CheckEvidence, Recorded, StepCompleted } from "../core/event.ts";
+import { stepPath } from "../core/place.ts";
+import { findVisit, type Run, stepOf } from "../core/run.ts";
+import type { Graph, Step } from "../plan/plan.ts";
+import { sha256 } from "../util/hash.ts";
+import type { Json, JsonObject } from "../util/json.ts";
+import type { AttemptEnd } from "./attempt-history.ts";
+import { perdure } from "./command-text.ts";
+import { outputsJson } from "./run-json.ts";
+import { isoText } from "./time-text.ts";
+
+/** The version of both files' shape. */
+export const RECEIPT_VERSION = 1;
+
+export interface ReceiptInput {
+  /** The run after the event. */
+  readonly run: Run;
+  readonly end: Recorded<AttemptEnd>;
+  /** When the attempt started; from AttemptClock. */
+  readonly startedAt: number;
+  /** The program's own version. */
+  readonly engineVersion: string;
+}
+
+const STATUSES = {
+  "step.completed": "succeeded",
+  "step.failed": "failed",
+  "step.lost": "lost",
+  "step.interrupted": "interrupted",
+} as const;
+
+const NOT_MEASURED = { measured: false } as const;
+
+/** The receipt of one attempt. */
+export function receiptJson(input: ReceiptInput): JsonObject {
+  const { end, startedAt } = input;
+  const { event, time } = end;
+  const failed = event.type === "step.failed" ? event : undefined;
+  const check = "check" in event ? event.check : undefined;
+  return {
+    ...headOf(input, event),
+    started_at: isoText(startedAt),
+    ended_at: isoText(time),
+    duration_ms: Math.max(0, time - startedAt),
+    status: STATUSES[event.type],
+    exit: ("exit" in event ? event.exit : undefined) ?? null,
+    reason: failed?.reason ?? (event.type === "step.lost" ? "lost" : null),
+    message: "message" in event ? event.message : null,
+    check: check === undefined ? NOT_MEASURED : checkJson(check),
+    outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
+    cost: NOT_MEASURED,
+    resume: resumeJson(input),
+  };
+}
+
+/** What an attempt that completed passes on to the steps behind it. */
+export function handoffJson(
+  input: ReceiptInput & { readonly end: Recorded<StepCompleted> },
+): JsonObject {
+  const { run, end } = input;
+  const { event, time } = end;
+  return {
+    ...headOf(input, event),
+    finalized_at: isoText(time),
+    outputs: outputsJson(event.outputs),
+    context_keys: Object.keys(event.context),
+    next_steps: nextSteps(run, event),
+  };
+}
+
+/** Who did a step's work: an agent by its name, "shell" for a command, else the kind of work. */
+export function agentName(step: Step): string {
+  return step.work.kind === "agent" ? step.work.agent : step.work.kind;
+}
+
+/** File systems allow 255 bytes; this leaves room for the agent, a hash and the ending. */
+const NAME_LENGTH_MAX = 100;
+const HASH_LENGTH = 8;
+
+/** `build-shell.json`; a path that is no file name is made one, with a hash to tell it apart. */
+export function receiptFileName(path: string, agent: string): string {
+  return `${fileWord(path)}-${fileWord(agent)}.json`;
+}
+
+function fileWord(text: string): string {
+  const word = text.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, NAME_LENGTH_MAX);
+  return word === text && !word.startsWith(".")
+    ? word
+    : `_${word}.${sha256(text).slice(0, HASH_LENGTH)}`;
+}
+
+function headOf({ run, engineVersion }: ReceiptInput, at: AttemptRef): JsonObject {
+  const step = stepAtPlace(run, at);
+  return {
+    version: RECEIPT_VERSION,
+    engine: { name: "perdure", version: engineVersion },
+    run_id: run.id,
+    pipeline: run.created?.pipeline ?? "",
+    step: at.step,
+    agent: step === undefined ? "shell" : agentName(step),
+    scope: at.scope,
+    visit: at.visit,
+    attempt: at.attempt,
+  };
+}
+
+function stepAtPlace(run: Run, at: AttemptRef): Step | undefined {
+  const visit = findVisit(run, at);
+  return visit && stepOf(visit);
+}
+
+function checkJson(check: CheckEvidence): Json {
+  return {
+    measured: true,
+    kind: check.kind,
+    command: check.subject,
+    exit: check.exit,
+    output_path: check.outputPath ?? null,
+    output_sha256: check.outputSha256 ?? null,
+  };
+}
+
+/** From where a resume goes on after this attempt: behind it, or at it. */
+function resumeJson({ run, end }: ReceiptInput): Json {
+  const { event } = end;
+  const command = perdure("resume", run.id);
+  const arrows = "arrows" in event ? event.arrows : [];
+  if (event.type === "step.completed" || arrows.length > 0) {
+    return { from: "next", steps: nextSteps(run, event), command };
+  }
+  const retry = "retry" in event ? event.retry : undefined;
+  return {
+    from: "same",
+    steps: [stepPath(event)],
+    next_try_at: retry === undefined ? null : isoText(retry.at),
+    command,
+  };
+}
+
+function nextSteps(run: Run, event: AttemptEnd): readonly string[] {
+  const graph: Graph | undefined = run.scopes.get(event.scope)?.graph;
+  const arrows = "arrows" in event ? event.arrows : [];
+  return arrows.flatMap((index) => {
+    const to = graph?.arrows[index]?.to;
+    const step = to === undefined ? undefined : graph?.steps[to];
+    return step === undefined ? [] : [stepPath({ scope: event.scope, step: step.id })];
+  });
+}

@@ -1,0 +1,189 @@
+/**
+ * `resume --dry-run`: what going on would do with each step, and why.
+ *
+ * Owns: the words; what they say is what the engine does on the same evidence.
+ * Does not: look for processes or files; the caller brings the evidence.
+ */
+import type { RunRewound } from "../core/event.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText, ROOT_SCOPE } from "../core/place.ts";
+import { resumeGrants } from "../core/rewind.ts";
+import { isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
+import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
+import { formatDuration } from "../util/duration.ts";
+import { failureText, messageText } from "./failure-words.ts";
+import { attemptOrdinal, statusOf } from "./step-status.ts";
+import { rootSteps, type StepNode, stepTree } from "./step-tree.ts";
+import { tableLines } from "./table.ts";
+
+export type ResumeAction = "reuse" | "run" | "re-attach" | "take result" | "continue" | "skip";
+
+/** What became of an attempt that the journal says is running. */
+export type Evidence = "alive" | "exited" | "dead";
+
+export interface ResumePlanInput {
+  readonly run: Run;
+  /** By attempt (`fix@2.3`), for every attempt that the journal says is running. */
+  readonly evidence: ReadonlyMap<string, Evidence>;
+  /** What `--from-step` would do, from `planRewind`. */
+  readonly rewind?: Rewind | undefined;
+  readonly now: number;
+}
+
+export interface ResumeStep {
+  readonly step: string;
+  readonly action: ResumeAction;
+  readonly why: string;
+}
+
+type Rewind = Omit<RunRewound, "type">;
+type Verdict = Omit<ResumeStep, "step">;
+
+/** What resume would do, step by step. */
+export function resumePlan(input: ResumePlanInput): readonly ResumeStep[] {
+  const { rewind } = input;
+  const nodes = rewind === undefined ? stepTree(input.run) : rootSteps(input.run);
+  const known = rewind === undefined ? blockedSteps(input) : rewoundSteps(rewind);
+  return Array.from(nodes, (node) => ({
+    step: node.path,
+    ...(known.get(node.path) ?? verdictOf(node, input)),
+  }));
+}
+
+/** The plan as an aligned table. */
+export function resumePlanLines(steps: readonly ResumeStep[]): readonly string[] {
+  const rows = steps.map(({ step, action, why }) => [step, action, why]);
+  return tableLines([["STEP", "RESUME WILL", "BECAUSE"], ...rows]);
+}
+
+function rewoundSteps(rewind: Rewind): ReadonlyMap<string, Verdict> {
+  const { step, reopened, assumed } = rewind;
+  const behind: Verdict = { action: "run", why: `it lies behind ${step}` };
+  const before: Verdict = {
+    action: "reuse",
+    why: `not done, but taken as done: you go on from ${step}`,
+  };
+  return new Map([
+    ...reopened.map((id) => [id, behind] as const),
+    ...assumed.map((id) => [id, before] as const),
+    [step, { action: "run", why: "you asked to go on from here" }],
+  ]);
+}
+
+/** Steps that have not started and cannot, because one before them stays failed. */
+function blockedSteps(input: ResumePlanInput): ReadonlyMap<string, Verdict> {
+  const blocked = new Map<string, Verdict>();
+  const root = input.run.scopes.get(ROOT_SCOPE);
+  if (root === undefined) return blocked;
+  const { graph, steps } = root;
+  for (const node of rootSteps(input.run)) {
+    const stays = node.status === "failed" || node.status === "running";
+    if (!stays || verdictOf(node, input).action !== "skip") continue;
+    const start = indexOf(graph).byId.get(node.path) ?? -1;
+    for (const position of closureOf(graph, start)) {
+      if (position === start || statusOf(steps[position]) !== "pending") continue;
+      blocked.set(stepAt(graph, position).id, { action: "skip", why: `it waits for ${node.path}` });
+    }
+  }
+  return blocked;
+}
+
+function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
+  const { visit, status } = node;
+  switch (status) {
+    case "done":
+      return { action: "reuse", why: "it is done; its result is kept" };
+    case "assumed":
+      return { action: "reuse", why: "it was taken as done" };
+    case "handled":
+      return { action: "reuse", why: "it failed, and the pipeline handled that" };
+    case "skipped":
+      return { action: "skip", why: "its condition was false" };
+    case "unreached":
+      return { action: "skip", why: "no arrow leads to it any more" };
+    case "pending":
+      return { action: "run", why: "it has not started" };
+    default:
+      return visit === undefined ? { action: "run", why: "" } : openVerdict(visit, input);
+  }
+}
+
+/** A visit that is not over, or that failed. */
+function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
+  const { state } = visit;
+  const { number, last } = attemptOrdinal(visit);
+  const attempt = last > 1 ? ` as attempt ${number} of ${last}` : "";
+  switch (state.status) {
+    case "running":
+      return runningVerdict(visit, input.evidence);
+    case "waiting": {
+      const left = state.until - input.now;
+      const due = left <= 0 ? "at once" : `in ${formatDuration(left)}`;
+      return { action: "continue", why: `it is tried again ${due}${attempt}` };
+    }
+    case "interrupted":
+      return {
+        action: "continue",
+        why: `it was interrupted (${messageText(state.message)}); it starts again${attempt}`,
+      };
+    case "failed":
+      return failedVerdict(visit, failureText(state), input.run);
+    default: {
+      const again = visit.attempts > 0;
+      return { action: "run", why: again ? `it starts again${attempt}` : "it has not started" };
+    }
+  }
+}
+
+function runningVerdict(visit: Visit, evidence: ReadonlyMap<string, Evidence>): Verdict {
+  const step = stepOf(visit);
+  if (isComposite(step)) return { action: "continue", why: "the open steps in it go on" };
+  switch (evidence.get(attemptText(attemptOf(visit)))) {
+    case "alive":
+      return { action: "re-attach", why: "its process is still running" };
+    case "exited":
+      return { action: "take result", why: "it ended while nobody watched; its result is on disk" };
+    case "dead": {
+      if (step.once) {
+        const why = "its process is gone, and it must not happen twice: you decide";
+        return { action: "skip", why };
+      }
+      return { action: "run", why: "its process is gone and left no result" };
+    }
+    default:
+      return { action: "continue", why: "it was running; its process is looked for first" };
+  }
+}
+
+function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
+  const { retry } = stepOf(visit);
+  const reason = visit.state.status === "failed" ? visit.state.reason : undefined;
+  const ended = run.state.status === "failed";
+  if (reason === "items") {
+    const inner = [...run.failed].some((failed) => isInside(failed, visit) && resumeGrants(failed));
+    return inner && ended
+      ? { action: "continue", why: "the failed steps in it are tried again" }
+      : { action: "skip", why: "a step in it stays failed" };
+  }
+  if (reason === "once") {
+    return { action: "skip", why: "it may have happened, and must not happen twice: you decide" };
+  }
+  if (!resumeGrants(visit)) {
+    return {
+      action: "skip",
+      why: `it failed (${failure}), and \`on_resume\` grants no more tries`,
+    };
+  }
+  if (!ended) {
+    return { action: "skip", why: `it failed (${failure}); first the rest of the run goes on` };
+  }
+  const tries = retry.attempts === 1 ? "1 more try" : `${retry.attempts} more tries`;
+  return { action: "run", why: `it failed (${failure}); it gets ${tries}` };
+}
+
+function isInside(visit: Visit, outer: Visit): boolean {
+  for (let at: Visit | undefined = visit.record.scope.parent; at; at = at.record.scope.parent) {
+    if (at === outer) return true;
+  }
+  return false;
+}

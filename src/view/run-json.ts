@@ -1,0 +1,90 @@
+/** `show --output json`: the whole of a run for programs, in the names of the documented tables. */
+import { placeText } from "../core/place.ts";
+import { placeOf } from "../core/run.ts";
+import { stepStateOf } from "../core/summary.ts";
+import type { Json, JsonObject } from "../util/json.ts";
+import { type Attempt, attemptHistory } from "./attempt-history.ts";
+import type { ReportInput } from "./run-report.ts";
+import { runStatusOf, STEP_LOOKS } from "./step-status.ts";
+import { type StepNode, stepTree } from "./step-tree.ts";
+import { isoText } from "./time-text.ts";
+import { why } from "./why.ts";
+
+/** The value of `show --output json`. */
+export function showJson(input: ReportInput): JsonObject {
+  const { run, owner } = input;
+  const { created } = run;
+  const history = attemptHistory(input.events);
+  const { happened, done, next, commands } = why(input);
+  return {
+    pipeline_id: input.runId,
+    pipeline_name: input.pipeline,
+    status: runStatusOf(run, input.liveness),
+    created_at: timeJson(created?.time),
+    updated_at: isoText(run.updatedAt),
+    cleaned_at: timeJson(input.cleanedAt),
+    steps_completed: run.stepsDone,
+    steps_total: run.stepsTotal,
+    file: created?.file ?? null,
+    cwd: created?.cwd ?? null,
+    input: created?.input ?? null,
+    args: created?.args ?? [],
+    fingerprint: created?.fingerprint ?? null,
+    owner: owner === undefined ? null : { pid: owner.pid, host: owner.host, user: owner.user },
+    owner_alive: input.liveness === "owned",
+    context: Object.fromEntries(run.context),
+    steps: Array.from(stepTree(run), (node) => stepJson(node, history)),
+    why: { happened, done, next, commands },
+  };
+}
+
+function timeJson(time: number | undefined): Json {
+  return time === undefined ? null : isoText(time);
+}
+
+function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[]>): JsonObject {
+  const { visit, status, path, record } = node;
+  const state = visit?.state;
+  const attempts = visit && history.get(placeText(placeOf(visit)));
+  const failed = state?.status === "failed" ? state : undefined;
+  const completed = state?.status === "completed" ? state : undefined;
+  const message = state !== undefined && "message" in state ? state.message : null;
+  return {
+    step_id: path,
+    state: record === undefined ? "pending" : stepStateOf(record),
+    detail: STEP_LOOKS[status].word,
+    visit: visit?.number ?? 0,
+    retry_count: Math.max(0, (visit?.attempts ?? 0) - 1),
+    started_at: timeJson(visit?.startedAt),
+    completed_at: timeJson(completed?.at ?? failed?.at),
+    exit: completed?.exit ?? failed?.exit ?? null,
+    reason: failed?.reason ?? null,
+    error_message: message,
+    outputs: outputsJson(completed?.outputs ?? {}),
+    attempts: (attempts ?? []).map(attemptJson),
+  };
+}
+
+/** Outputs as JSON: name -> path, hash and size. */
+export function outputsJson(
+  outputs: Readonly<Record<string, { path: string; sha256: string; bytes: number }>>,
+): JsonObject {
+  return Object.fromEntries(
+    Object.entries(outputs).map(([name, { path, sha256, bytes }]) => [
+      name,
+      { path, sha256, bytes },
+    ]),
+  );
+}
+
+function attemptJson(attempt: Attempt): JsonObject {
+  return {
+    attempt: attempt.at.attempt,
+    state: attempt.outcome,
+    started_at: isoText(attempt.startedAt),
+    ended_at: timeJson(attempt.endedAt),
+    exit: attempt.exit ?? null,
+    reason: attempt.reason ?? null,
+    message: attempt.message ?? null,
+  };
+}

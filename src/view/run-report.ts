@@ -1,0 +1,157 @@
+/**
+ * `show`: everything about a run on one page: what it is, every step, every attempt of a step that
+ * needed more than one, outputs, context, and at the end the three lines of `why`.
+ *
+ * Owns: the layout of the page.
+ * Does not: choose the words for states and failures (step-status.ts, failure-words.ts, why.ts).
+ */
+import type { Recorded } from "../core/event.ts";
+import { placeText } from "../core/place.ts";
+import { placeOf, type Visit } from "../core/run.ts";
+import { formatDuration } from "../util/duration.ts";
+import { type Attempt, attemptHistory } from "./attempt-history.ts";
+import { cutText, plainText, shortList } from "./display-text.ts";
+import { exitText, failureText, messageText } from "./failure-words.ts";
+import { elapsedOf, runElapsed, runStatusOf, STEP_LOOKS, stateWord } from "./step-status.ts";
+import { type StepNode, stepTree } from "./step-tree.ts";
+import { tableLines } from "./table.ts";
+import { utcText } from "./time-text.ts";
+import { type WhyInput, whyLines } from "./why.ts";
+
+export interface ReportInput extends WhyInput {
+  readonly events: readonly Recorded[];
+}
+
+/** A page stays a page: beyond this many rows, steps that are done are only counted. */
+const ROWS_MAX = 2_000;
+const INPUT_WIDTH_MAX = 400;
+const CONTEXT_KEYS_MAX = 40;
+const OUTPUTS_MAX = 100;
+const HEADER = ["  STEP", "STATE", "TRIES", "ELAPSED", "RESULT"] as const;
+
+/** The lines of `show`. */
+export function reportLines(input: ReportInput): readonly string[] {
+  return [
+    ...headerLines(input),
+    "",
+    ...stepLines(input),
+    ...outputLines(input),
+    ...contextLines(input),
+    "",
+    ...whyLines(input),
+  ];
+}
+
+function headerLines(input: ReportInput): readonly string[] {
+  const { run, liveness, now } = input;
+  const { created } = run;
+  const rows: string[][] = [
+    ["run", input.runId],
+    ["pipeline", plainText(input.pipeline)],
+  ];
+  if (created !== undefined) rows.push(["file", created.file]);
+  rows.push(["status", runStatusOf(run, liveness)]);
+  if (created !== undefined) {
+    rows.push(["started", `${utcText(created.time)} UTC`]);
+    rows.push(["elapsed", formatDuration(runElapsed(run, liveness, now))]);
+    rows.push(["cwd", created.cwd]);
+    const text = typeof created.input === "string" ? created.input : JSON.stringify(created.input);
+    if (created.input !== null) rows.push(["input", cutText(plainText(text), INPUT_WIDTH_MAX)]);
+  }
+  return tableLines(rows);
+}
+
+function stepLines(input: ReportInput): readonly string[] {
+  const nodes = [...stepTree(input.run)];
+  const fits = nodes.length <= ROWS_MAX;
+  const shown = fits ? nodes : nodes.filter(({ status }) => status !== "done").slice(0, ROWS_MAX);
+  const history = attemptHistory(input.events);
+  const rows: (readonly string[])[] = [HEADER];
+  for (const node of shown) {
+    rows.push(stepCells(node, input));
+    const attempts = node.visit && history.get(placeText(placeOf(node.visit)));
+    if (attempts === undefined || attempts.length < 2) continue;
+    for (const attempt of attempts) rows.push(attemptCells(attempt, node, input));
+  }
+  const left = nodes.length - shown.length;
+  const note = left === 0 ? [] : [`  and ${left} more steps, most of them done`];
+  return [...tableLines(rows), ...note];
+}
+
+function stepCells(node: StepNode, input: ReportInput): readonly string[] {
+  const { visit, status, depth } = node;
+  const { glyph } = STEP_LOOKS[status];
+  const round = visit !== undefined && visit.number > 1 ? ` (visit ${visit.number})` : "";
+  const elapsed = visit && elapsedOf(visit, input.liveness, input.now);
+  return [
+    `${"  ".repeat(depth)}${glyph} ${node.label}${round}`,
+    stateWord(status, input.liveness),
+    visit === undefined || visit.attempts === 0 ? "" : `${visit.attempts}`,
+    elapsed === undefined ? "" : formatDuration(elapsed),
+    visit === undefined ? "" : resultText(visit, input.now),
+  ];
+}
+
+function resultText(visit: Visit, now: number): string {
+  const { state, instances } = visit;
+  switch (state.status) {
+    case "failed":
+      return failureText(state);
+    case "completed":
+      return instances === undefined && !state.assumed ? `exit ${state.exit}` : partsText(visit);
+    case "running":
+      return partsText(visit);
+    case "waiting": {
+      const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
+      return `next try ${due}: ${messageText(state.message)}`;
+    }
+    case "interrupted":
+      return messageText(state.message);
+    default:
+      return "";
+  }
+}
+
+/** "2 of 5 items, 1 failed" for a fan-out; nothing for other steps. */
+function partsText({ instances }: Visit): string {
+  if (instances?.items === undefined) return "";
+  const failed = instances.failed === 0 ? "" : `, ${instances.failed} failed`;
+  return `${instances.ended} of ${instances.total} items${failed}`;
+}
+
+function attemptCells(attempt: Attempt, node: StepNode, input: ReportInput): readonly string[] {
+  const { at, startedAt, endedAt, outcome } = attempt;
+  const end = endedAt ?? (input.liveness === "owned" ? input.now : undefined);
+  return [
+    `${"  ".repeat(node.depth)}    ${at.step}@${at.visit}.${at.attempt}`,
+    outcome === "completed" ? STEP_LOOKS.done.word : outcome,
+    "",
+    end === undefined ? "" : formatDuration(Math.max(0, end - startedAt)),
+    attemptResult(attempt),
+  ];
+}
+
+function attemptResult({ reason, message, exit }: Attempt): string {
+  if (reason !== undefined) return failureText({ reason, message: message ?? "", exit });
+  if (message !== undefined) return messageText(message);
+  return exit === undefined ? "" : exit === 0 ? "exit 0" : exitText(exit);
+}
+
+function outputLines(input: ReportInput): readonly string[] {
+  const rows: string[][] = [];
+  for (const { visit, path } of stepTree(input.run)) {
+    if (visit?.state.status !== "completed") continue;
+    for (const [name, { path: file, bytes, sha256 }] of Object.entries(visit.state.outputs)) {
+      rows.push([`  ${path}.${name}`, file, `${bytes} bytes`, `sha256 ${sha256.slice(0, 12)}`]);
+    }
+  }
+  if (rows.length === 0) return [];
+  const left = rows.length - OUTPUTS_MAX;
+  const note = left > 0 ? [`  and ${left} more`] : [];
+  return ["", "outputs", ...tableLines(rows.slice(0, OUTPUTS_MAX)), ...note];
+}
+
+function contextLines({ run }: ReportInput): readonly string[] {
+  const keys = [...run.context.keys()].sort();
+  return keys.length === 0 ? [] : ["", "context", `  ${shortList(keys, CONTEXT_KEYS_MAX)}`];
+}

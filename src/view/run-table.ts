@@ -1,0 +1,86 @@
+/**
+ * The list of runs, as a table and as JSON, in the documented columns and fields.
+ *
+ * Owns: what a row says.
+ * Does not: ask who is alive; the caller says so for each run.
+ */
+import type { RunStatus } from "../core/summary.ts";
+import type { Json } from "../util/json.ts";
+import { plainText } from "./display-text.ts";
+import { tableLines } from "./table.ts";
+import { isoSeconds, utcText } from "./time-text.ts";
+
+/** One run as the journal's summary holds it, and whether its owner lives. */
+export interface RunRow {
+  readonly runId: string;
+  readonly pipeline: string;
+  readonly file: string;
+  readonly status: RunStatus;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly input: Json;
+  readonly stepsCompleted: number;
+  readonly stepsTotal: number;
+  readonly cleanedAt?: number | undefined;
+  readonly alive: boolean;
+}
+
+export interface RunTableOptions {
+  /** How a moment is written; UTC unless told otherwise. */
+  readonly timeText?: (time: number) => string;
+}
+
+const HEADER = ["PIPELINE-ID", "NAME", "STATUS", "STARTED", "STEPS"] as const;
+const NAME_WIDTH_MAX = 40;
+/** The shortest prefix that the commands accept. */
+const ID_PREFIX_MIN = 8;
+
+/** The status that is shown: a run that nobody drives is interrupted, whatever its row says. */
+export function shownStatus(row: Pick<RunRow, "status" | "alive">): RunStatus {
+  const open = row.status === "running" || row.status === "queued";
+  return open && !row.alive ? "interrupted" : row.status;
+}
+
+/** The lines of `list runs`. */
+export function runTable(
+  rows: readonly RunRow[],
+  options: RunTableOptions = {},
+): readonly string[] {
+  const { timeText = utcText } = options;
+  const idLength = prefixLength(rows.map(({ runId }) => runId));
+  const cells = rows.map((row) => [
+    row.runId.slice(0, idLength),
+    plainText(row.pipeline),
+    shownStatus(row),
+    timeText(row.createdAt),
+    `${row.stepsCompleted}/${row.stepsTotal}`,
+  ]);
+  return tableLines([HEADER, ...cells], { widthsMax: [undefined, NAME_WIDTH_MAX] });
+}
+
+/** The shortest length from 8 at which all these ids differ. */
+export function prefixLength(ids: readonly string[]): number {
+  const sorted = [...new Set(ids)].sort();
+  let length = ID_PREFIX_MIN;
+  for (const [index, id] of sorted.entries()) {
+    const next = sorted[index + 1] ?? "";
+    while (length < id.length && next.startsWith(id.slice(0, length))) length++;
+  }
+  return length;
+}
+
+/** The value of `list runs --output json`. */
+export function runListJson(rows: readonly RunRow[]): Json {
+  return rows.map((row) => ({
+    pipeline_id: row.runId,
+    pipeline_name: row.pipeline,
+    status: shownStatus(row),
+    created_at: isoSeconds(row.createdAt),
+    steps_completed: row.stepsCompleted,
+    steps_total: row.stepsTotal,
+    updated_at: isoSeconds(row.updatedAt),
+    input: row.input,
+    file: row.file,
+    cleaned_at: row.cleanedAt === undefined ? null : isoSeconds(row.cleanedAt),
+  }));
+}

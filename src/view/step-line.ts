@@ -1,0 +1,112 @@
+/**
+ * One line of the live view per step: glyph, name, state, time, attempt, and what it says.
+ *
+ * Owns: the columns.
+ * Does not: choose which steps are shown (progress.ts).
+ */
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText } from "../core/place.ts";
+import { formatDuration } from "../util/duration.ts";
+import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
+import { failureText, messageText } from "./failure-words.ts";
+import { attemptOrdinal, elapsedOf, STEP_LOOKS, type StepStatus } from "./step-status.ts";
+import type { StepNode } from "./step-tree.ts";
+import { plainStyle, type Style } from "./style.ts";
+
+export interface StepLineInput {
+  readonly now: number;
+  /** The last line of output of each running attempt, by its text (`fix@2.3`). */
+  readonly lastLines: ReadonlyMap<string, string>;
+  readonly style?: Style;
+}
+
+/** More of a line than any screen shows is not looked at. */
+const LAST_LINE_MAX = 1_000;
+const ID_WIDTH_MIN = 12;
+const MOVING: ReadonlySet<StepStatus> = new Set(["running", "failed", "waiting", "interrupted"]);
+
+/** One line for each step, in aligned columns, none wider than `width`. */
+export function stepLines(
+  nodes: readonly StepNode[],
+  input: StepLineInput,
+  width: number,
+): readonly string[] {
+  const cells = nodes.map((node) => nodeCells(node, input));
+  const idMax = Math.max(ID_WIDTH_MIN, Math.floor(width / 3));
+  const widest = (pick: (cell: Cells) => string): number =>
+    cells.reduce((most, cell) => Math.max(most, displayWidth(pick(cell))), 0);
+  const idWidth = Math.min(
+    idMax,
+    widest(({ id }) => id),
+  );
+  const stateWidth = widest(({ state }) => state);
+  const elapsedWidth = widest(({ elapsed }) => elapsed);
+  const attemptWidth = widest(({ attempt }) => attempt);
+  const { style = plainStyle } = input;
+  return cells.map((cell) => {
+    const { tone } = STEP_LOOKS[cell.status];
+    const attempt = attemptWidth === 0 ? "" : `  ${padText(cell.attempt, attemptWidth)}`;
+    const id = padText(cutText(cell.id, idWidth), idWidth);
+    const state = padText(cell.state, stateWidth);
+    const front = `${cell.glyph} ${id}  ${state}  ${cell.elapsed.padStart(elapsedWidth)}${attempt}`;
+    const said = cell.said === "" ? "" : `  ${cell.said}`;
+    const line = cutText((front + said).trimEnd(), width);
+    const back = line.startsWith(front) ? line.slice(front.length) : "";
+    return style(tone, line.slice(0, line.length - back.length)) + (back && style("dim", back));
+  });
+}
+
+interface Cells {
+  readonly status: StepStatus;
+  readonly glyph: string;
+  readonly id: string;
+  readonly state: string;
+  readonly elapsed: string;
+  readonly attempt: string;
+  readonly said: string;
+}
+
+function nodeCells(node: StepNode, input: StepLineInput): Cells {
+  const { visit, status, label, depth } = node;
+  const { glyph, word } = STEP_LOOKS[status];
+  const elapsed = visit && elapsedOf(visit, "owned", input.now);
+  return {
+    status,
+    glyph,
+    id: "  ".repeat(depth) + plainText(label),
+    state: word,
+    elapsed: elapsed === undefined ? "" : formatDuration(elapsed),
+    attempt: attemptCell(node),
+    said: said(node, input),
+  };
+}
+
+function attemptCell({ visit, status }: StepNode): string {
+  if (visit === undefined || visit.instances !== undefined) return "";
+  if (!MOVING.has(status)) return "";
+  const { number, last } = attemptOrdinal(visit);
+  return number > 1 ? `attempt ${number}/${last}` : "";
+}
+
+/** What the step says: its last line while it runs, what went wrong when it did. */
+function said({ visit }: StepNode, { now, lastLines }: StepLineInput): string {
+  if (visit === undefined) return "";
+  const { state, instances } = visit;
+  switch (state.status) {
+    case "running": {
+      if (instances?.items !== undefined) return `${instances.ended}/${instances.total} items`;
+      const line = lastLines.get(attemptText(attemptOf(visit))) ?? "";
+      return plainText(line.slice(-LAST_LINE_MAX)).trim();
+    }
+    case "waiting": {
+      const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
+      return `${due}: ${messageText(state.message)}`;
+    }
+    case "failed":
+      return failureText(state);
+    case "interrupted":
+      return messageText(state.message);
+    default:
+      return "";
+  }
+}

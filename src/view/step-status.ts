@@ -1,0 +1,118 @@
+/**
+ * The state of a step as a person sees it: one word, one glyph, one tone for each.
+ *
+ * Owns: these words. Every table, report and screen takes them from here.
+ * Does not: know about owners; the caller says whether anybody drives the run.
+ */
+import { currentVisit, type Run, type StepRecord, type Visit } from "../core/run.ts";
+import type { RunStatus } from "../core/summary.ts";
+import type { Tone } from "./style.ts";
+
+export type StepStatus =
+  | "pending"
+  | "ready"
+  | "running"
+  | "waiting"
+  | "interrupted"
+  | "done"
+  | "assumed"
+  | "failed"
+  | "handled"
+  | "skipped"
+  | "unreached";
+
+/** Who drives a run: a living process, one that died, or nobody. */
+export type Liveness = "owned" | "orphaned" | "free";
+
+export interface StepLook {
+  readonly glyph: string;
+  readonly word: string;
+  readonly tone: Tone;
+}
+
+/** How each state looks. */
+export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
+  pending: { glyph: "·", word: "pending", tone: "dim" },
+  ready: { glyph: "·", word: "ready", tone: "dim" },
+  running: { glyph: "▶", word: "running", tone: "busy" },
+  waiting: { glyph: "↻", word: "retrying", tone: "wait" },
+  interrupted: { glyph: "‖", word: "interrupted", tone: "wait" },
+  done: { glyph: "✓", word: "done", tone: "good" },
+  assumed: { glyph: "✓", word: "taken as done", tone: "good" },
+  failed: { glyph: "✗", word: "failed", tone: "bad" },
+  handled: { glyph: "✗", word: "failed, handled", tone: "dim" },
+  skipped: { glyph: "–", word: "skipped", tone: "dim" },
+  unreached: { glyph: "–", word: "not reached", tone: "dim" },
+};
+
+/** The state of a step, by its current visit. */
+export function statusOf(record: StepRecord | undefined): StepStatus {
+  const visit = currentVisit(record);
+  if (visit !== undefined) return visitStatus(visit);
+  return record?.unreachable === true ? "unreached" : "pending";
+}
+
+function visitStatus({ state }: Visit): StepStatus {
+  switch (state.status) {
+    case "completed":
+      return state.assumed ? "assumed" : "done";
+    case "failed":
+      return state.handled ? "handled" : "failed";
+    case "abandoned":
+      return "pending";
+    default:
+      return state.status;
+  }
+}
+
+/** The word for a state; a process whose runner is gone only was running, as far as we know. */
+export function stateWord(status: StepStatus, liveness: Liveness): string {
+  const { word } = STEP_LOOKS[status];
+  return status === "running" && liveness !== "owned" ? "was running" : word;
+}
+
+/** The documented status of a run, given whether anybody drives it. */
+export function runStatusOf(run: Run, liveness: Liveness): RunStatus {
+  switch (run.state.status) {
+    case "completed":
+    case "failed":
+      return run.state.status;
+    case "stopped":
+      return "interrupted";
+    case "created":
+      return liveness === "owned" ? "queued" : "interrupted";
+    default:
+      return liveness === "owned" ? "running" : "interrupted";
+  }
+}
+
+/** How long a visit has taken, when that is known. A process that nobody watches has no clock. */
+export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number | undefined {
+  const { state, startedAt } = visit;
+  switch (state.status) {
+    case "running":
+      return liveness === "owned" ? Math.max(0, now - state.since) : undefined;
+    case "completed":
+    case "failed":
+    case "skipped":
+      return startedAt === undefined ? undefined : Math.max(0, state.at - startedAt);
+    default:
+      return undefined;
+  }
+}
+
+/** Which attempt a visit is at, or will start next, and the last one that it may have. */
+export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last: number } {
+  const { status } = visit.state;
+  const ended = status === "running" ? visit.attempts - 1 : visit.attempts;
+  const comes = status === "ready" || status === "waiting" || status === "interrupted";
+  const number = comes ? visit.attempts + 1 : visit.attempts;
+  return { number, last: Math.max(number, ended + visit.failuresMax - visit.failures) };
+}
+
+/** How long a run has taken so far, or took. */
+export function runElapsed(run: Run, liveness: Liveness, now: number): number {
+  const active = run.state.status === "running" || run.state.status === "stopping";
+  const end = active && liveness === "owned" ? now : run.updatedAt;
+  return Math.max(0, end - (run.created?.time ?? end));
+}

@@ -1,0 +1,73 @@
+/**
+ * The steps of a run as a tree: the plan's own in their order, and below a composite step those of
+ * the instances that its current attempt has opened.
+ *
+ * Owns: the order and the depth in which steps are shown.
+ * Does not: show scopes that an earlier attempt or a rewind left behind; they are history.
+ */
+import { childScopes } from "../core/flow.ts";
+import { ROOT_SCOPE, stepPath } from "../core/place.ts";
+import {
+  currentVisit,
+  type Run,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+} from "../core/run.ts";
+import type { Step } from "../plan/plan.ts";
+import { type StepStatus, statusOf } from "./step-status.ts";
+
+export interface StepNode {
+  /** `build`, or `each@1.1[3]/test` below. */
+  readonly path: string;
+  /** What is shown: the id, and in a fan-out the item that it belongs to. */
+  readonly label: string;
+  readonly depth: number;
+  readonly step: Step;
+  readonly record: StepRecord | undefined;
+  /** The current visit. */
+  readonly visit: Visit | undefined;
+  readonly status: StepStatus;
+}
+
+/** Every step of a run, parents before what is in them. */
+export function* stepTree(run: Run): Generator<StepNode> {
+  const root = run.scopes.get(ROOT_SCOPE);
+  if (root !== undefined) yield* scopeTree(run, root, 0);
+}
+
+function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> {
+  const mark = isItem(scope) ? `[${scope.index}] ` : "";
+  for (const [position, step] of scope.graph.steps.entries()) {
+    const record = scope.steps[position];
+    const visit = currentVisit(record);
+    const path = stepPath({ scope: scope.id, step: step.id });
+    yield { path, label: mark + step.id, depth, step, record, visit, status: statusOf(record) };
+    if (visit?.instances === undefined) continue;
+    for (const child of childScopes(run, visit)) yield* scopeTree(run, child, depth + 1);
+  }
+}
+
+/** The steps of the pipeline itself, without what is in them. */
+export function* rootSteps(run: Run): Generator<StepNode> {
+  const scope = run.scopes.get(ROOT_SCOPE);
+  for (const [position, step] of scope?.graph.steps.entries() ?? []) {
+    const record = scope?.steps[position];
+    const visit = currentVisit(record);
+    const status = statusOf(record);
+    yield { path: step.id, label: step.id, depth: 0, step, record, visit, status };
+  }
+}
+
+/** A visit on its own, named by its whole path. */
+export function nodeOf(visit: Visit): StepNode {
+  const { record } = visit;
+  const step = stepOf(visit);
+  const path = stepPath({ scope: record.scope.id, step: step.id });
+  return { path, label: path, depth: 0, step, record, visit, status: statusOf(record) };
+}
+
+function isItem(scope: Scope): boolean {
+  return scope.parent !== undefined && stepOf(scope.parent).work.kind === "each";
+}

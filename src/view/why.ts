@@ -1,0 +1,241 @@
+/**
+ * The words for where a run stands: what happened, what is done, and the exact command that goes
+ * on. `why`, `show`, every interruption and the dashboard say the same, because all ask here.
+ *
+ * Owns: the sentences for every situation that a run can be in.
+ * Does not: find out who is alive (the caller has the evidence) or run anything.
+ * Invariants:
+ * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
+ */
+import type { Owner } from "../core/event.ts";
+import { stepPath } from "../core/place.ts";
+import { resumeGrants } from "../core/rewind.ts";
+import { placeOf, type Run, type Visit } from "../core/run.ts";
+import { indexOf } from "../plan/graph-index.ts";
+import { formatDuration } from "../util/duration.ts";
+import { perdure } from "./command-text.ts";
+import { shortList } from "./display-text.ts";
+import { doneText, NAMES_MAX, pathsOf } from "./done-text.ts";
+import { failureText, messageText } from "./failure-words.ts";
+import { attemptOrdinal, type Liveness, runStatusOf } from "./step-status.ts";
+import { utcText } from "./time-text.ts";
+
+export interface WhyInput {
+  readonly runId: string;
+  /** A unique prefix of the id, 8 characters or more; it is what the commands use. */
+  readonly shortId: string;
+  readonly pipeline: string;
+  readonly run: Run;
+  readonly liveness: Liveness;
+  /** Who has, or had, the lease. */
+  readonly owner?: Owner | undefined;
+  readonly cleanedAt?: number | undefined;
+  readonly now: number;
+}
+
+export interface Why {
+  readonly happened: string;
+  readonly done: string;
+  readonly next: string;
+  /** The commands in `next`, the recommended one first. */
+  readonly commands: readonly string[];
+}
+
+/** Where a run stands, in words. */
+export function why(input: WhyInput): Why {
+  const { happened, advice } = situation(input);
+  const [first, ...others] = advice;
+  const ended = input.cleanedAt !== undefined || input.run.state.status === "failed";
+  const aside = others.map(adviceText).join("; ");
+  return {
+    happened: `Run ${input.shortId} (${input.pipeline}) ${happened}.`,
+    done: doneText(input.run, ended ? "not-done" : "next"),
+    next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
+    commands: advice.map(({ command }) => command),
+  };
+}
+
+/** The three lines. */
+export function whyLines(input: WhyInput): readonly [string, string, string] {
+  const { happened, done, next } = why(input);
+  return [happened, done, next];
+}
+
+interface Advice {
+  readonly say: string;
+  readonly command: string;
+}
+
+interface Situation {
+  /** Goes on after "Run a1b2c3d4 (release) ". */
+  readonly happened: string;
+  readonly advice: readonly [Advice, ...Advice[]];
+}
+
+function adviceText({ say, command }: Advice): string {
+  return `${say}: ${command}`;
+}
+
+function situation(input: WhyInput): Situation {
+  const { run, shortId, liveness } = input;
+  if (input.cleanedAt !== undefined) return cleaned(input, input.cleanedAt);
+  switch (run.state.status) {
+    case "completed":
+      return {
+        happened: `completed in ${formatDuration(run.updatedAt - (run.created?.time ?? 0))}`,
+        advice: [
+          { say: "Nothing is left to do. Look", command: perdure("show", shortId) },
+          { say: "a new run", command: newRun(run) },
+        ],
+      };
+    case "failed":
+      return failed(input, run.state.message);
+    case "stopped":
+      return {
+        happened: `was stopped by ${stopperText(run.state.by)}`,
+        advice: [{ say: "Go on", command: perdure("resume", shortId) }],
+      };
+    default:
+      return liveness === "owned" ? owned(input) : interrupted(input);
+  }
+}
+
+function cleaned(input: WhyInput, cleanedAt: number): Situation {
+  const status = runStatusOf(input.run, input.liveness);
+  const had = status === "interrupted" ? "had been interrupted" : `had ${status}`;
+  return {
+    happened: `${had}, and its files were removed on ${utcText(cleanedAt)} UTC`,
+    advice: [
+      { say: "It cannot be resumed: its files are gone. A new run", command: newRun(input.run) },
+    ],
+  };
+}
+
+function newRun(run: Run): string {
+  return perdure("run", run.created?.file ?? "FILE");
+}
+
+/** "SIGINT (Ctrl-C)"; a name that is not a signal is shown as it is. */
+function stopperText(by: string): string {
+  return by === "SIGINT" ? "SIGINT (Ctrl-C)" : by;
+}
+
+function owned(input: WhyInput): Situation {
+  const { run, shortId, now } = input;
+  const watch = { say: "Watch it", command: perdure("attach", shortId) };
+  const stop = { say: "stop it", command: perdure("stop", shortId) };
+  const by = `owned by ${ownerText(input.owner)}`;
+  if (run.state.status === "stopping") {
+    const mode = run.state.mode === "now" ? "" : " after the running steps";
+    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}, ${by}`;
+    return { happened, advice: [watch] };
+  }
+  if (run.running.size > 0) {
+    const names = Array.from(run.running, (visit) => runningText(visit, now));
+    return { happened: `is running ${shortList(names, NAMES_MAX)}, ${by}`, advice: [watch, stop] };
+  }
+  const [waiting] = run.waiting;
+  if (waiting !== undefined) {
+    return { happened: `is ${waitingText(waiting, now)}; ${by}`, advice: [watch, stop] };
+  }
+  const doing = run.state.status === "created" ? "is starting" : "is running, between two steps";
+  return { happened: `${doing}, ${by}`, advice: [watch, stop] };
+}
+
+function runningText(visit: Visit, now: number): string {
+  const since = visit.state.status === "running" ? visit.state.since : now;
+  return `${stepPath(placeOf(visit))} (for ${formatDuration(now - since)})`;
+}
+
+function waitingText(visit: Visit, now: number): string {
+  const { state } = visit;
+  if (state.status !== "waiting") return "waiting";
+  const { number, last } = attemptOrdinal(visit);
+  const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
+  const name = stepPath(placeOf(visit));
+  const attempt = `attempt ${number} of ${last}`;
+  return `waiting to try step ${name} again ${due} (${attempt}): ${messageText(state.message)}`;
+}
+
+function ownerText(owner: Owner | undefined): string {
+  return owner === undefined ? "another process" : `pid ${owner.pid} on ${owner.host}`;
+}
+
+function interrupted(input: WhyInput): Situation {
+  const { run, shortId } = input;
+  const runner = runnerEnd(input);
+  const resume = perdure("resume", shortId);
+  if (!everStarted(run)) {
+    const happened = `was created, but ${runner} before its first step started`;
+    return { happened, advice: [{ say: "Start it", command: resume }] };
+  }
+  const happened = `was interrupted: ${runner} ${whileDoing(run)}`;
+  const say =
+    run.running.size === 0 ? "Go on" : "Go on; what still runs is taken up, not restarted";
+  return { happened, advice: [{ say, command: resume }] };
+}
+
+function runnerEnd({ owner, liveness }: WhyInput): string {
+  const who = owner === undefined ? "" : ` (${ownerText(owner)})`;
+  return liveness === "orphaned" ? `its runner${who} died` : `its runner${who} gave it up`;
+}
+
+function everStarted(run: Run): boolean {
+  if (run.stepsDone > 0 || run.running.size + run.composites.size + run.waiting.size > 0)
+    return true;
+  if (run.failed.size + run.interrupted.size > 0) return true;
+  return [...run.ready].some((visit) => visit.attempts > 0 || visit.number > 1);
+}
+
+function whileDoing(run: Run): string {
+  const doing = (visits: ReadonlySet<Visit>, what: string): string =>
+    `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
+  if (run.running.size > 0) return doing(run.running, "running");
+  if (run.waiting.size > 0) return doing(run.waiting, "waiting for another try");
+  return "between two steps";
+}
+
+function failed(input: WhyInput, message: string): Situation {
+  const { run, shortId } = input;
+  const visit = principalFailure(run);
+  const resume = perdure("resume", shortId);
+  if (visit?.state.status !== "failed") {
+    return {
+      happened: `failed: ${messageText(message)}`,
+      advice: [{ say: "Go on", command: resume }],
+    };
+  }
+  const path = stepPath(placeOf(visit));
+  const tries = visit.attempts === 1 ? "1 attempt" : `${visit.attempts} attempts`;
+  const leaves = [...run.failed].filter(({ instances }) => instances === undefined).length;
+  const more = leaves > 1 ? `, and ${leaves - 1} more failed` : "";
+  const happened = `failed: step ${path} (${tries}): ${failureText(visit.state)}${more}`;
+  const look = { say: "look first", command: perdure("logs", shortId, path) };
+  const retry = perdure("retry", shortId, path);
+  if (visit.state.reason === "once") {
+    const again = { say: "If it did not happen, do it", command: retry };
+    return { happened, advice: [again, ...ifItHappened(input, visit), look] };
+  }
+  const grants = [...run.failed].some(resumeGrants);
+  return { happened, advice: [{ say: "Go on", command: grants ? resume : retry }, look] };
+}
+
+/** The failure to talk about: one that only a person can settle, else the innermost. */
+function principalFailure(run: Run): Visit | undefined {
+  const failures = [...run.failed];
+  const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");
+  return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];
+}
+
+/** A step that did happen is passed over by going on from the one behind it. */
+function ifItHappened({ shortId }: WhyInput, visit: Visit): readonly Advice[] {
+  const { scope, position } = visit.record;
+  if (scope.parent !== undefined) return [];
+  const arrow = (indexOf(scope.graph).outgoing[position] ?? [])
+    .map((index) => scope.graph.arrows[index])
+    .find((candidate) => candidate?.on === "completed" && !candidate.back);
+  const behind = arrow && scope.graph.steps[arrow.to];
+  if (behind === undefined) return [];
+  const command = perdure("resume", shortId, "--from-step", behind.id);
+  return [{ say: "if it did", command }];
+}

@@ -1,0 +1,214 @@
+/** Repair: what it takes from where, and what it says about it. */
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { LoadedRun } from "../../src/journal/journal.ts";
+import { repair } from "../../src/journal/repair.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { fill, OWNER, runIdOf, summarise, TIME } from "./sample-run.ts";
+import { writeSecondCopy } from "./second-copy.ts";
+
+const OPTIONS = { summarise, isAlive: () => false };
+let directory: string;
+let file: string;
+let originals: LoadedRun[];
+
+beforeEach(() => {
+  directory = fs.mkdtempSync(join(tmpdir(), "perdure-repair-"));
+  file = join(directory, "state.db");
+  const journal = openSqliteJournal(file, { mode: "create" });
+  for (const n of [0, 1, 2]) fill(journal, n, 3);
+  originals = [0, 1, 2].map((n) => journal.load(runIdOf(n)));
+  journal.close();
+});
+afterEach(() => fs.rmSync(directory, { recursive: true }));
+
+function copyAll(): string[] {
+  return originals.map((run) => writeSecondCopy(directory, run));
+}
+
+function load(n: number): LoadedRun {
+  const journal = openSqliteJournal(file, { mode: "read-only" });
+  try {
+    return journal.load(runIdOf(n));
+  } finally {
+    journal.close();
+  }
+}
+
+function sql(statement: string): void {
+  const connection = new DatabaseSync(file);
+  connection.exec(statement);
+  connection.close();
+}
+
+test("X3: a whole journal is left alone", () => {
+  copyAll();
+  const before = fs.readFileSync(file);
+  const report = repair(directory, OPTIONS);
+  expect(report).toEqual({ outcome: "healthy", problems: [], setAside: [], runs: [] });
+  expect(fs.readFileSync(file)).toEqual(before);
+});
+
+test("an empty directory needs no repair", () => {
+  fs.rmSync(file);
+  expect(repair(directory, OPTIONS).outcome).toBe("healthy");
+  expect(fs.existsSync(file)).toBe(false);
+});
+
+test("a database that is gone is built from the second copies", () => {
+  copyAll();
+  fs.rmSync(file);
+  const report = repair(directory, OPTIONS);
+  expect(report.setAside).toEqual([]);
+  expect(report.runs.map(({ restored }) => restored)).toEqual(
+    Array(3).fill({ lastSeq: 8, status: "running", source: "events-file" }),
+  );
+  for (const n of [0, 1, 2]) expect(load(n)).toEqual(originals[n]);
+  const journal = openSqliteJournal(file, { mode: "read-write" });
+  expect(journal.list({}).map(({ runId }) => runId)).toEqual([2, 1, 0].map(runIdOf));
+  expect(journal.list({ limit: 1 })[0]).toMatchObject({ createdAt: TIME + 2, stepsCompleted: 3 });
+  expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 1, owner: OWNER });
+  expect(journal.acquire(runIdOf(0), OWNER, () => false)).toEqual({ ok: true, epoch: 2 });
+  journal.close();
+});
+
+test("what is lost is said, run by run", () => {
+  const [first = "", second = "", third = ""] = copyAll();
+  const lines = fs.readFileSync(first, "utf8").split("\n");
+  fs.writeFileSync(first, lines.with(4, "{}").join("\n"));
+  fs.truncateSync(second, fs.statSync(second).size - 3);
+  fs.rmSync(join(third, "..", "plan.json"));
+  fs.mkdirSync(join(directory, "runs", "empty"));
+  fs.writeFileSync(file, "not a database");
+  const report = repair(directory, OPTIONS);
+  expect(report.outcome).toBe("repaired");
+  expect(report.problems).toHaveLength(1);
+  expect(report.setAside).toEqual([expect.stringMatching(/state\.db\.broken-\d{8}T\d{6}\.\d+Z$/)]);
+  expect(fs.readFileSync(report.setAside[0] ?? "", "utf8")).toBe("not a database");
+  const byId = Object.fromEntries(report.runs.map((run) => [run.runId, run]));
+  expect(byId[runIdOf(0)]).toMatchObject({
+    restored: { lastSeq: 4 },
+    notes: [
+      "events.jsonl, line 5: it is not an event",
+      "events.jsonl, 3 more lines after it not used",
+    ],
+  });
+  expect(byId[runIdOf(1)]).toMatchObject({
+    restored: { lastSeq: 7 },
+    notes: [expect.stringMatching(/^events.jsonl, line 8: torn, \d+ bytes dropped$/)],
+  });
+  expect(byId[runIdOf(2)]).toEqual({ runId: runIdOf(2), notes: ["plan.json is missing"] });
+  expect(byId.empty?.notes).toEqual(["events.jsonl is missing", "no event could be read"]);
+  expect(load(0).events).toEqual(originals[0]?.events.slice(0, 4));
+});
+
+test("the broken database fills in what the second copies lack", () => {
+  const [first = "", second = ""] = copyAll();
+  fs.truncateSync(first, 700);
+  fs.rmSync(join(second, ".."), { recursive: true });
+  const journal = openSqliteJournal(file, { mode: "read-write" });
+  journal.markCleaned(runIdOf(1), TIME + 5);
+  journal.close();
+  sql("DROP INDEX events_by_run");
+  sql("UPDATE pipeline_state SET last_seq = 77");
+  const report = repair(directory, OPTIONS);
+  const sources = report.runs.map(({ runId, restored }) => [runId, restored?.source]);
+  expect(Object.fromEntries(sources)).toEqual({
+    [runIdOf(0)]: "database",
+    [runIdOf(1)]: "database",
+    [runIdOf(2)]: "events-file",
+  });
+  const cleaned = report.runs.find(({ runId }) => runId === runIdOf(1));
+  expect(cleaned?.notes).toEqual([
+    "its folder is gone",
+    "its files were cleaned on 2026-01-31T12:00:00.005Z",
+  ]);
+  expect(load(0)).toEqual(originals[0]);
+  expect(load(1)).toEqual({ ...originals[1], cleanedAt: TIME + 5 });
+});
+
+test("a run whose own row is lost is known by its first checksum", () => {
+  const [first = ""] = copyAll();
+  fs.truncateSync(first, 0);
+  sql("PRAGMA foreign_keys = OFF; DELETE FROM runs");
+  const report = repair(directory, OPTIONS);
+  expect(report.runs.find(({ runId }) => runId === runIdOf(0))?.restored).toMatchObject({
+    lastSeq: 8,
+    source: "database",
+  });
+  expect(load(0)).toEqual(originals[0]);
+});
+
+test("a journal that lost its end gets it back from the second copies", () => {
+  copyAll();
+  const epoch = "(SELECT epoch FROM leases LIMIT 1)";
+  sql(`DROP TRIGGER events_never_go; DELETE FROM events WHERE seq > 4 AND 1 = ${epoch};
+    UPDATE pipeline_state SET last_seq = 4, last_crc =
+      (SELECT crc FROM events JOIN runs USING (run) WHERE run_id = pipeline_id AND seq = 4)`);
+  expect(load(0).events).toHaveLength(4);
+  const report = repair(directory, OPTIONS);
+  expect(report.problems.map(({ message }) => message)).toContain(
+    `Run ${runIdOf(0)} has 4 events, and its second copy 8.`,
+  );
+  for (const n of [0, 1, 2]) expect(load(n)).toEqual(originals[n]);
+});
+
+test("a plan that was formatted by hand is still the plan", () => {
+  const [first = ""] = copyAll();
+  const path = join(first, "..", "plan.json");
+  fs.writeFileSync(path, `${JSON.stringify(JSON.parse(fs.readFileSync(path, "utf8")), null, 2)}\n`);
+  fs.rmSync(file);
+  repair(directory, OPTIONS);
+  expect(load(0)).toEqual(originals[0]);
+});
+
+test("X2: a run that somebody is working on is not touched", () => {
+  copyAll();
+  fs.writeFileSync(file, "broken");
+  expect(() => repair(directory, { ...OPTIONS, isAlive: ({ pid }) => pid === OWNER.pid })).toThrow(
+    "Process 4711 is working on run",
+  );
+  expect(fs.readFileSync(file, "utf8")).toBe("broken");
+});
+
+test("a journal of a newer program is not touched", () => {
+  copyAll();
+  sql("PRAGMA user_version = 9");
+  expect(() => repair(directory, OPTIONS)).toThrow("a newer perdure wrote it");
+});
+
+test("one repair at a time", () => {
+  copyAll();
+  fs.writeFileSync(file, "broken");
+  const other = new DatabaseSync(`${file}.lock`);
+  other.exec("BEGIN EXCLUSIVE");
+  expect(() => repair(directory, OPTIONS)).toThrow(expect.objectContaining({ code: "busy" }));
+  other.close();
+  expect(repair(directory, OPTIONS).outcome).toBe("repaired");
+});
+
+test("a run that cannot be replayed is restored and said so", () => {
+  copyAll();
+  fs.rmSync(file);
+  const summariseBadly = (): never => {
+    throw new Error("event 3 is illegal");
+  };
+  const report = repair(directory, { ...OPTIONS, summarise: summariseBadly });
+  expect(report.runs[0]).toMatchObject({
+    restored: { lastSeq: 8, status: "interrupted" },
+    notes: ["its events cannot be replayed: Error: event 3 is illegal"],
+  });
+  expect(load(0)).toEqual(originals[0]);
+});
+
+test("X1: a journal is not opened while a repair is unfinished, and repair finishes it", () => {
+  copyAll();
+  fs.renameSync(file, `${file}.repaired`);
+  fs.writeFileSync(file, "broken");
+  expect(() => openSqliteJournal(file, { mode: "create" })).toThrow("a repair was interrupted");
+  expect(repair(directory, OPTIONS)).toMatchObject({ outcome: "repaired", runs: [] });
+  for (const n of [0, 1, 2]) expect(load(n)).toEqual(originals[n]);
+});

@@ -1,0 +1,329 @@
+import { describe, expect, it } from "vitest";
+import { renderDiagnostics } from "../../src/pipeline/diagnostic-text.ts";
+import { loadPipeline } from "../../src/pipeline/load.ts";
+
+/** The drawn diagnostics of a file. */
+function drawn(text: string): string {
+  const { diagnostics } = loadPipeline("p.yaml", text);
+  return renderDiagnostics(diagnostics, text, { color: false });
+}
+
+/** "line:column rule message" of each diagnostic. */
+function brief(text: string): string[] {
+  return loadPipeline("p.yaml", text).diagnostics.map(
+    ({ line, column, rule, message }) => `${line}:${column} ${rule} ${message}`,
+  );
+}
+
+const MANY_MISTAKES = `name: many
+max_paralel: 3
+env:
+  PERDURE_X: "1"
+  9A: x
+agents:
+  reviewer: my-agent
+steps:
+  - id: plan
+    agent: reviewr
+    prompt: "Do \${{ inptu.task }}"
+    timeot: 5m
+  - id: plan
+    run: "true"
+    timeout: 5 minutes
+  - id: both
+    run: ls
+    agent: reviewer
+    retry: {attempts: 0}
+  - id: none
+    needs: [pln, none]
+  - run: |
+      echo start
+      echo "\${{ 1 + }}"
+  - id: heredoc
+    run: |
+      cat <<'EOF'
+      \${{ context.x }}
+      EOF
+    check: {file: x.json, schema: {type: objekt}}
+`;
+
+const MANY_MISTAKES_DRAWN = `error[unknown-key]: unknown key \`max_paralel\`
+ --> p.yaml:2:1
+  |
+2 | max_paralel: 3
+  | ^^^^^^^^^^^
+  = help: did you mean \`max_parallel\`?
+
+error[reserved-env-name]: \`PERDURE_X\` is a reserved name: PERDURE_ belongs to Perdure itself
+ --> p.yaml:4:3
+  |
+4 |   PERDURE_X: "1"
+  |   ^^^^^^^^^
+  = help: choose a name that does not start with PERDURE_
+
+error[bad-env-name]: \`9A\` cannot name an environment variable
+ --> p.yaml:5:3
+  |
+5 |   9A: x
+  |   ^^
+  = help: start with a letter or _, go on with letters, digits and _
+
+error[unknown-agent]: there is no agent \`reviewr\`
+  --> p.yaml:10:12
+   |
+10 |     agent: reviewr
+   |            ^^^^^^^
+   = help: did you mean \`reviewer\`?
+
+error[unknown-variable]: unknown variable \`inptu\`
+  --> p.yaml:11:21
+   |
+11 |     prompt: "Do \${{ inptu.task }}"
+   |                     ^^^^^
+   = help: did you mean \`input\`?
+
+error[unknown-key]: unknown key \`timeot\`
+  --> p.yaml:12:5
+   |
+12 |     timeot: 5m
+   |     ^^^^^^
+   = help: did you mean \`timeout\`?
+
+error[duplicate-id]: the id \`plan\` is already taken by step 1
+  --> p.yaml:13:9
+   |
+13 |   - id: plan
+   |         ^^^^
+   = help: give each step an id of its own
+
+error[bad-duration]: \`5 minutes\` is not a duration
+  --> p.yaml:15:14
+   |
+15 |     timeout: 5 minutes
+   |              ^^^^^^^^^
+   = help: write it like 250ms, 90s, 10m or 1h30m; at most 24 days
+
+error[step-work]: step \`both\` has both \`run\` and \`agent\`
+  --> p.yaml:18:5
+   |
+18 |     agent: reviewer
+   |     ^^^^^
+   = help: make two steps of it
+
+error[out-of-range]: \`attempts\` must be at least 1
+  --> p.yaml:19:23
+   |
+19 |     retry: {attempts: 0}
+   |                       ^
+   = help: \`attempts\`: How many tries in all, the first included. Default: 1.
+
+error[step-work]: step \`none\` has neither \`run\` nor \`agent\`
+  --> p.yaml:20:9
+   |
+20 |   - id: none
+   |         ^^^^
+   = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+
+error[unknown-need]: there is no step \`pln\` to wait for
+  --> p.yaml:21:13
+   |
+21 |     needs: [pln, none]
+   |             ^^^
+   = help: did you mean \`plan\`?
+
+error[self-need]: a step cannot wait for itself
+  --> p.yaml:21:18
+   |
+21 |     needs: [pln, none]
+   |                  ^^^^
+   = help: leave it out; \`needs: []\` waits for nothing
+
+error[missing-key]: \`id\` is missing
+  --> p.yaml:22:5
+   |
+22 |   - run: |
+   |     ^^^
+   = help: add \`id:\`
+
+error[bad-expression]: the expression ends too early
+  --> p.yaml:24:20
+   |
+24 |       echo "\${{ 1 + }}"
+   |                    ^
+   = help: expressions are CEL, such as: input.n > 3 && context.risk != "high"
+
+error[bad-shell-place]: an expression cannot stand in a here-document whose delimiter is quoted
+  --> p.yaml:28:11
+   |
+28 |       \${{ context.x }}
+   |           ^
+   = help: leave the quotes off the delimiter, or pass the value through \`env\`
+
+error[bad-json-schema]: \`objekt\` is no type of JSON Schema
+  --> p.yaml:30:42
+   |
+30 |     check: {file: x.json, schema: {type: objekt}}
+   |                                          ^^^^^^
+   = help: did you mean \`object\`?
+
+17 errors
+`;
+
+const step = (body: string): string => `steps:\n  - id: a\n    run: ls\n${body}`;
+
+describe("diagnostics", () => {
+  it("reports all mistakes of a file at once", () => {
+    expect(drawn(MANY_MISTAKES)).toBe(MANY_MISTAKES_DRAWN);
+  });
+
+  it("colours on request and never lets the file speak to the terminal", () => {
+    const text = 'steps:\n  - id: "a\\e[31m"\n    run: ls\n';
+    const { diagnostics } = loadPipeline("p.yaml", text);
+    expect(renderDiagnostics(diagnostics, text, { color: true })).toContain(
+      "\x1b[1;31merror[bad-id]",
+    );
+    expect(renderDiagnostics(diagnostics, text, { color: false })).not.toContain("\x1b");
+  });
+
+  it.each([
+    ["", "1:1 empty-pipeline the file is empty"],
+    ["[1]", "1:1 wrong-type the file must be a map of keys, not a list"],
+    ["steps: []", "1:8 empty-pipeline the pipeline has no steps"],
+    ["name: x", "1:1 missing-key `steps` is missing"],
+    ["a: 1\n\tb: 2", "2:1 yaml-syntax tabs are not allowed as indentation"],
+    [`${"[".repeat(50_000)}`, expect.stringMatching(/yaml-syntax the file is nested too deeply/)],
+    [step("    run: pwd"), "4:5 duplicate-key the key `run` is given twice"],
+    [step("    env: {A: *x}"), "4:14 yaml-aliases there is no `&x` above"],
+    [step("    env: {__proto__: x}"), "4:11 bad-key `__proto__` is no key"],
+    [step("    env: {A: [1]}"), "4:14 wrong-type `A` must be a text, not a list"],
+    [step("    timeout: 10"), "4:14 wrong-type `timeout` must be a text, not the number 10"],
+    [step("    timeout: 900d"), "4:14 bad-duration `900d` is not a duration"],
+    [step("    once: yes"), "4:11 wrong-type `once` must be true or false, not a text"],
+    [
+      step("    check: {run: x, file: y}"),
+      "4:21 mixed-keys `file` does not go with the other keys here",
+    ],
+    [step("    check: {fil: y, schema: {}}"), "4:13 unknown-key unknown key `fil`"],
+    [
+      step("    retry: []"),
+      "4:12 wrong-type `retry` must be a number of tries or an object, not a list",
+    ],
+    [step("    retry: {on_resume: fresch}"), "4:24 bad-value `on_resume` cannot be `fresch`"],
+    [step("    outputs: {a-b: x}"), "4:15 bad-name `a-b` is not a valid name"],
+    [step("    prompt: x"), "4:5 step-work step `a` has a `prompt` but no agent"],
+    [step("    needs: a"), "4:12 self-need a step cannot wait for itself"],
+    [
+      step("    when: false"),
+      "4:11 unreachable-step this step is always skipped, because its condition is false",
+    ],
+    [step("    when: x == 1"), "4:11 unknown-variable unknown variable `x`"],
+    [step("    when: a ${{ b }}"), "4:13 bad-expression unexpected character: $"],
+    [step("    cwd: ${{ item }}"), "4:14 unknown-variable `item` exists only inside a fan-out"],
+    [
+      step("    cwd: ${{ env[input.x] }}"),
+      "4:14 computed-env the name after `env` must be written out",
+    ],
+    [step("    cwd: ${{ input.x"), "4:10 bad-template `${{` has no closing `}}`"],
+    [step("  - just text"), "4:5 wrong-type `steps[1]` must be a map of keys, not a text"],
+    [step("  - {id: 1b, run: ls}"), "4:10 bad-id `1b` is not a valid id"],
+    [step("input: {type: array}"), "4:15 bad-json-schema the input of a pipeline is an object"],
+    [step("input: {properties: {a-b: true}}"), "4:22 bad-name `a-b` is not a valid name"],
+    [
+      step("input: {propertys: {}}"),
+      "4:9 bad-json-schema `propertys` is no keyword of JSON Schema",
+    ],
+    [
+      step("env: {X: '${{ results.a.exit }}'}"),
+      "4:23 not-before what counts for every step cannot use the result of one",
+    ],
+  ])("%j", (text, expected) => {
+    expect(brief(text)).toEqual([expected]);
+  });
+
+  it("finds the place in texts of every form", () => {
+    const places = [
+      "    cwd: plain ${{ nope }}",
+      '    cwd: "tab \\t and \\u00e9 \\" ${{ nope }}"',
+      "    cwd: 'it''s ${{ nope }}'",
+      "    cwd: >-\n      folded\n      text ${{ nope }}",
+      "    cwd: |2\n        kept\n\n      ${{\n        nope }}",
+      "    cwd: plain\n      over lines ${{ nope }}",
+    ];
+    for (const place of places) {
+      const text = step(`${place}\n`);
+      const { diagnostics } = loadPipeline("p.yaml", text);
+      const lines = text.split("\n");
+      const shown = diagnostics.map(({ line, column }) =>
+        lines[line - 1]?.slice(column - 1).slice(0, 4),
+      );
+      expect(shown).toEqual(["nope"]);
+    }
+  });
+});
+
+describe("references between steps", () => {
+  const pipeline = (last: string, needs = ""): string => `steps:
+  - {id: first, run: ls, outputs: {report: r.md}}
+  - {id: my-step, run: ls, outputs: {ok: o}}
+  - {id: aside, run: ls, needs: []}
+  - id: last
+    run: ${last}
+${needs}`;
+
+  it.each([
+    ["ls ${{ outputs.first.report }}", "    needs: my-step", []],
+    [
+      "ls ${{ outputs.first.report }}",
+      "",
+      ["6:25 not-before step `first` is not always over before this one starts"],
+    ],
+    ["ls ${{ outputs.frist.report }}", "", ["6:25 unknown-step there is no step `frist`"]],
+    [
+      "ls ${{ outputs.first.rapport }}",
+      "    needs: first",
+      ["6:31 unknown-output step `first` has no output `rapport`"],
+    ],
+    ["ls ${{ results.last.status }}", "", ["6:25 not-before a step cannot use its own result"]],
+    [
+      "ls ${{ outputs.my-step.ok }}",
+      "    needs: my-step",
+      ["6:17 dashed-step `outputs.my-step` reads as a subtraction"],
+    ],
+    ["ls ${{ outputs['my-step'].ok }}", "    needs: my-step", []],
+    // A wrong `needs` is told once, and not once more for each reference.
+    [
+      "ls ${{ outputs.first.report }}",
+      "    needs: [frist]",
+      ["7:13 unknown-need there is no step `frist` to wait for"],
+    ],
+  ])("%s %s", (run, needs, expected) => {
+    expect(brief(pipeline(run, needs))).toEqual(expected);
+  });
+
+  it("shows circles, and who waits for them", () => {
+    const text =
+      "steps:\n  - {id: a, run: ls, needs: c}\n  - {id: b, run: ls}\n  - {id: c, run: ls}\n" +
+      "  - {id: d, run: ls}\n";
+    expect(brief(text)).toEqual([
+      "2:29 cycle these steps wait for each other: a -> c -> b -> a",
+      "5:10 unreachable-step step `d` never starts: it waits for steps that wait in a circle",
+    ]);
+  });
+
+  it("knows the keys of a closed input", () => {
+    const input = "input: {type: object, additionalProperties: false, properties: {task: {}}}\n";
+    expect(brief(input + step("    cwd: ${{ input.tsak }}"))).toEqual([
+      "5:20 unknown-input the input has no key `tsak`",
+    ]);
+    expect(brief(input + step("    cwd: ${{ input.task }}"))).toEqual([]);
+  });
+
+  it("warns when two outputs share a variable", () => {
+    const text =
+      "steps:\n  - {id: a-b, run: ls, outputs: {c: x}}\n  - {id: a, run: ls, outputs: {b_c: x}}\n";
+    expect(brief(text)).toEqual([
+      "3:32 output-clash $PERDURE_OUTPUT_A_B_C stands for both `a-b.c` and `a.b_c`",
+    ]);
+    expect(loadPipeline("p.yaml", text).pipeline).toBeDefined();
+  });
+});

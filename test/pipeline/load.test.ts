@@ -1,0 +1,156 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { loadPipeline } from "../../src/pipeline/load.ts";
+import type { Pipeline } from "../../src/pipeline/pipeline.ts";
+import { publishedSchema, STEPS_MAX } from "../../src/pipeline/schema.ts";
+import { buildPlan, envNamesOf } from "../../src/plan/build.ts";
+import { freeze, type Plan } from "../../src/plan/plan.ts";
+
+function load(text: string, file = "dir/my.pipeline.yaml"): Pipeline {
+  const { pipeline, diagnostics } = loadPipeline(file, text);
+  expect(diagnostics).toEqual([]);
+  if (pipeline === undefined) throw new Error("no pipeline");
+  return pipeline;
+}
+
+const FULL = `
+max_parallel: 2
+input: {type: object, properties: {target: {type: string}}}
+env: {PORT: 8080, VERSION: 1.10, DEBUG: true, WHO: "\${{ env.USER }}"}
+agents:
+  short: agent --flag
+  long: {command: "agent \${{ env.MODEL }}", env: {A: b}}
+defaults: {timeout: 10m, cwd: sub, env: {A: default, B: default}, retry: {attempts: 2, backoff: 5m}}
+steps:
+  - {id: plan, agent: long, prompt: "Plan \${{ input.target }}"}
+  - {id: build, run: make, env: {A: own}, timeout: 90s, retry: 3, check: test -s out}
+  - id: test
+    needs: plan
+    run: make test
+    retry: {backoff: {initial: 1s, factor: 3, max: 10s, jitter: 0}, on_resume: keep}
+    check: {file: out.json, schema: {type: object}}
+    outputs: {report: out/report.md}
+    once: true
+    when: \${{ results.plan.status == "completed" && env.CI != "" }}
+  - {id: end, run: ls, needs: [test, build], idle_timeout: 1m}
+`;
+
+describe("loadPipeline", () => {
+  it("takes the shortest pipeline", () => {
+    expect(load("steps: [{id: hi, run: ls}]")).toEqual({
+      name: "my.pipeline",
+      maxParallel: 4,
+      env: {},
+      agents: {},
+      defaults: { env: {}, retry: {} },
+      steps: [
+        {
+          id: "hi",
+          work: { kind: "shell", run: "ls" },
+          needs: [],
+          env: {},
+          retry: {},
+          outputs: {},
+          once: false,
+        },
+      ],
+    });
+  });
+
+  it("keeps the author's spelling of numbers in the environment", () => {
+    expect(load(FULL).env).toEqual({
+      PORT: "8080",
+      VERSION: "1.10",
+      DEBUG: "true",
+      WHO: "${{ env.USER }}",
+    });
+  });
+
+  it("resolves anchors", () => {
+    const text = "env: &e {A: 1.0}\nsteps: [{id: a, run: ls, env: *e}]";
+    expect(load(text).steps[0]?.env).toEqual({ A: "1.0" });
+  });
+
+  it.each(["hello", "review"])("takes the example %s", (name) => {
+    load(readFileSync(new URL(`../../examples/${name}.yaml`, import.meta.url), "utf8"));
+  });
+});
+
+describe("buildPlan", () => {
+  const plan: Plan = buildPlan(load(FULL));
+  const [first, build, test] = plan.graph.steps;
+
+  it("merges defaults into steps", () => {
+    expect(first).toEqual({
+      id: "plan",
+      join: "all",
+      split: "all",
+      work: { kind: "agent", agent: "long", prompt: "Plan ${{ input.target }}" },
+      env: { A: "default", B: "default" },
+      cwd: "sub",
+      timeoutMs: 600_000,
+      retry: {
+        attempts: 2,
+        backoff: { initialMs: 300_000, factor: 2, maxMs: 300_000, jitter: 0.5 },
+        onResume: "fresh",
+      },
+      outputs: {},
+      once: false,
+      visitsMax: 1,
+    });
+    expect(build).toMatchObject({
+      env: { A: "own", B: "default" },
+      timeoutMs: 90_000,
+      retry: { attempts: 3 },
+      check: { kind: "command", run: "test -s out" },
+    });
+    expect(test).toMatchObject({
+      when: 'results.plan.status == "completed" && env.CI != ""',
+      retry: {
+        backoff: { initialMs: 1_000, factor: 3, maxMs: 10_000, jitter: 0 },
+        onResume: "keep",
+      },
+      check: { kind: "schema", file: "out.json", schema: { type: "object" } },
+      outputs: { report: "out/report.md" },
+      once: true,
+    });
+  });
+
+  it("draws arrows from needs, in order", () => {
+    expect(plan.graph.arrows.map(({ from, to, on, back }) => [from, to, on, back])).toEqual([
+      [0, 1, "completed", false],
+      [0, 2, "completed", false],
+      [2, 3, "completed", false],
+      [1, 3, "completed", false],
+    ]);
+  });
+
+  it("is JSON (L1)", () => {
+    expect(JSON.parse(freeze(plan).text)).toEqual(plan);
+  });
+
+  it("knows the environment that its expressions rely on", () => {
+    expect(envNamesOf(plan)).toEqual(["CI", "MODEL", "USER"]);
+  });
+
+  it("stays linear for 100,000 steps", () => {
+    const steps = Array.from(
+      { length: STEPS_MAX - 1 },
+      (_, n) => `- {id: s${n}, run: "echo \${{ results.s${n >> 1}.exit }}"}`,
+    );
+    const big = `steps:\n- {id: root, run: ls}\n${steps.join("\n")}`;
+    const { pipeline, diagnostics } = loadPipeline("big.yaml", big);
+    // s0 names itself; that is the only mistake.
+    expect(diagnostics.map(({ rule, line }) => [rule, line])).toEqual([["not-before", 3]]);
+    expect(pipeline).toBeUndefined();
+    const fixed = load(big.replace("results.s0.exit", "results.root.exit"));
+    expect(buildPlan(fixed).graph.arrows.length).toBe(STEPS_MAX - 1);
+  });
+});
+
+describe("the published schema", () => {
+  it("is the one that the code makes (run: node scripts/schema.ts)", () => {
+    const file = new URL("../../schema/pipeline.schema.json", import.meta.url);
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(publishedSchema());
+  });
+});

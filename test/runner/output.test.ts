@@ -1,0 +1,76 @@
+import { appendFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { followLines, LINE_BYTES_MAX, lastLine } from "../../src/runner/output.ts";
+import { Attempt, waitFor } from "./rig.ts";
+
+function follow(fromOffset = 0) {
+  const file = join(new Attempt().cwd, "output.log");
+  const lines: string[] = [];
+  const offsets: number[] = [];
+  const onLine = (line: string, endOffset: number): void => {
+    lines.push(line);
+    offsets.push(endOffset);
+  };
+  return { file, lines, offsets, start: () => followLines(file, onLine, fromOffset) };
+}
+
+test("lines come as the file grows, the incomplete one at close (O1)", async () => {
+  const { file, lines, offsets, start } = follow();
+  const followed = start();
+  writeFileSync(file, "one\ntw");
+  await waitFor("one", () => lines.length === 1);
+  appendFileSync(file, "o\r\n\nthr");
+  await waitFor("two", () => lines.length === 3);
+  appendFileSync(file, "ee");
+  await followed.close();
+  await followed.close();
+  expect(lines).toEqual(["one", "two", "", "three"]);
+  expect(offsets).toEqual([4, 9, 10, 15]);
+});
+
+test("it goes on from an offset, and a file that never came has no lines", async () => {
+  const { file, lines, start } = follow(4);
+  writeFileSync(file, "one\ntwo\n");
+  await start().close();
+  expect(lines).toEqual(["two"]);
+  const missing = follow();
+  await missing.start().close();
+  expect(missing.lines).toEqual([]);
+});
+
+test("characters survive the edges of chunks (O3)", async () => {
+  const { file, lines, start } = follow();
+  const text = `x${"€".repeat(60_000)}`;
+  writeFileSync(file, `${text}\n`);
+  await start().close();
+  expect(lines).toEqual([text]);
+});
+
+test("a line that is too long is cut at a character (O2, O3)", async () => {
+  const { file, lines, offsets, start } = follow();
+  const long = `x${"€".repeat(LINE_BYTES_MAX)}`;
+  writeFileSync(file, `${long}\nnext\n`);
+  await start().close();
+  expect(lines.length).toBe(2);
+  expect(lines[0]).toBe(long.slice(0, 1 + Math.floor((LINE_BYTES_MAX - 1) / 3)));
+  expect(lines[1]).toBe("next");
+  expect(offsets[1]).toBe(Buffer.byteLength(long) + 6);
+});
+
+test("the last line, for live views", () => {
+  const file = join(new Attempt().cwd, "output.log");
+  expect(lastLine(file)).toBe("");
+  const cases: [string, string][] = [
+    ["", ""],
+    ["\n\n", ""],
+    ["one\ntwo\n\n", "two"],
+    ["one\nhalf", "half"],
+    ["10%\r20%\r", "20%"],
+    [`a${"€".repeat(3_000)}`, "€".repeat(1_365)],
+  ];
+  for (const [text, line] of cases) {
+    writeFileSync(file, text);
+    expect(lastLine(file)).toBe(line);
+  }
+});

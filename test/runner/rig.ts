@@ -1,0 +1,115 @@
+/** What the tests of the runner share: real folders, real processes, waiting without sleeps. */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import type { Launch, Limits } from "../../src/runner/step-process.ts";
+import { attemptMarker, sweep } from "../../src/runner/sweep.ts";
+
+const WAIT_MAX_MS = 15_000;
+const LONE_RUNNER = fileURLToPath(new URL("lone-runner.ts", import.meta.url));
+
+/** Generous limits; a test overrides the one it is about. */
+export const LIMITS: Limits = { outputBytesMax: 10_000_000, graceMs: 10_000 };
+
+/** One attempt of a test: its folder, and a place of its own to work in. */
+export class Attempt {
+  readonly root = mkdtempSync(join(tmpdir(), "perdure-runner-"));
+  readonly dir = join(this.root, "attempt");
+  readonly cwd = join(this.root, "work");
+  readonly marker: string;
+  readonly #id = randomUUID();
+
+  constructor() {
+    this.marker = attemptMarker(this.#id);
+    mkdirSync(this.dir, { mode: 0o700 });
+    mkdirSync(this.cwd);
+    onTestFinished(async () => {
+      await sweep(this.marker);
+      rmSync(this.root, { recursive: true, force: true });
+    });
+  }
+
+  launch(script: string, more: Partial<Launch> = {}): Launch {
+    const env = { PATH: process.env.PATH ?? "/usr/bin:/bin", PERDURE_ATTEMPT_ID: this.#id };
+    return { dir: this.dir, cwd: this.cwd, env, script, separateStderr: false, ...more };
+  }
+
+  /** A pipe on which a step waits until the test lets it go. */
+  fifo(name: string): string {
+    const path = join(this.cwd, name);
+    execFileSync("mkfifo", [path]);
+    return path;
+  }
+
+  /** The text of a file in the attempt's folder, or in the work folder. */
+  text(name: string): string {
+    const file = join(this.dir, name);
+    return readFileSync(existsSync(file) ? file : join(this.cwd, name), "utf8");
+  }
+
+  has(name: string): boolean {
+    return existsSync(join(this.cwd, name));
+  }
+
+  /** The content of a file that a step writes, once it ends with a newline. */
+  line(name: string): Promise<string> {
+    return waitFor(name, () => {
+      const text = this.has(name) ? this.text(name) : "";
+      return text.endsWith("\n") ? text.trim() : undefined;
+    });
+  }
+
+  async pid(name: string): Promise<number> {
+    return Number(await this.line(name));
+  }
+
+  /** A runner of its own that kills itself at the n-th failpoint; resolves when it is dead. */
+  async runnerThatDiesAt(failpoint: number, script: string): Promise<void> {
+    await once(this.#spawnRunner(script, { PERDURE_FAILPOINT: String(failpoint) }), "exit");
+  }
+
+  #spawnRunner(script: string, env: Record<string, string>): ChildProcess {
+    const args = [LONE_RUNNER, JSON.stringify(this.launch(script)), JSON.stringify(LIMITS)];
+    return spawn(process.execPath, args, {
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+  }
+
+  /** A runner of its own that starts the script, which says "started"; resolves when it did. */
+  async loneRunner(script: string): Promise<{ kill(): Promise<void> }> {
+    const child = this.#spawnRunner(script, {});
+    await this.line("started");
+    return {
+      kill: () =>
+        new Promise((resolve) => {
+          child.once("exit", () => resolve());
+          child.kill("SIGKILL");
+        }),
+    };
+  }
+}
+
+/** Waits until the probe gives something. */
+export async function waitFor<T>(what: string, probe: () => T | undefined | false): Promise<T> {
+  const deadline = performance.now() + WAIT_MAX_MS;
+  for (;;) {
+    const found = probe();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Lets a step that reads this pipe go on. */
+export async function release(fifo: string): Promise<void> {
+  const handle = await open(fifo, "w");
+  await handle.write("go\n");
+  await handle.close();
+}

@@ -1,0 +1,168 @@
+import { describe, expect, test } from "vitest";
+import { identityOf, isAlive } from "../../src/runner/identity.ts";
+import { startProcess } from "../../src/runner/start.ts";
+import { findMarked, sweep } from "../../src/runner/sweep.ts";
+import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
+
+const alive = (pid: number): boolean => {
+  const identity = identityOf(pid);
+  return identity !== undefined && isAlive(identity);
+};
+
+const IGNORES_TERM = `trap "" TERM; echo $$ >ready; while :; do sleep 1; done`;
+
+/** Leaves session, group and parent, and says its pid. */
+const ESCAPES = `(setsid sh -c 'trap "" TERM; echo $$ >escaped; exec sleep 600' &) &\n`;
+
+describe("stop", () => {
+  test("gently: all of the step gets its whole grace, not only its shell (S1)", async () => {
+    const attempt = new Attempt();
+    // The shell in front dies of SIGTERM at once; the agent under it still has work to do.
+    const agent = `trap 'sleep 0.3; echo saved >saved; exit 0' TERM; echo $$ >ready
+      while :; do sleep 0.05; done`;
+    const step = startProcess(
+      attempt.launch(`sh -c "$AGENT"; echo after`, {
+        env: { ...attempt.launch("").env, AGENT: agent },
+      }),
+      LIMITS,
+    );
+    await attempt.line("ready");
+    step.stop("gently");
+    expect(await step.ended).toEqual({ how: "stopped", message: "it was stopped" });
+    expect(attempt.text("saved")).toBe("saved\n");
+    expect(attempt.text("output.log")).not.toContain("after");
+    expect(findMarked(attempt.marker)).toEqual([]);
+  });
+
+  test("gently: what ignores SIGTERM is killed after the grace period", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch(IGNORES_TERM), { ...LIMITS, graceMs: 150 });
+    const pid = await attempt.pid("ready");
+    const start = performance.now();
+    step.stop("gently");
+    expect((await step.ended).how).toBe("stopped");
+    expect(performance.now() - start).toBeGreaterThan(140);
+    expect(alive(pid)).toBe(false);
+  });
+
+  test.each([
+    ["at-once", ["at-once"]],
+    ["a second gently", ["gently", "gently"]],
+    ["gently, then at-once", ["gently", "at-once"]],
+  ] as const)("%s does not wait for the grace period", async (_name, stops) => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch(IGNORES_TERM), { ...LIMITS, graceMs: 600_000 });
+    const pid = await attempt.pid("ready");
+    for (const how of stops) step.stop(how);
+    expect((await step.ended).how).toBe("stopped");
+    expect(alive(pid)).toBe(false);
+  });
+
+  test("reaches what left the session, the group and its parent", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch(`${ESCAPES}${IGNORES_TERM}`), {
+      ...LIMITS,
+      graceMs: 50,
+    });
+    const [ready, escaped] = [await attempt.pid("ready"), await attempt.pid("escaped")];
+    step.stop("gently");
+    expect((await step.ended).how).toBe("stopped");
+    expect([alive(ready), alive(escaped)]).toEqual([false, false]);
+  });
+
+  test("reaches a member of the group that dropped the marker", async () => {
+    const attempt = new Attempt();
+    const script = `env -i sh -c 'trap "" TERM; echo $$ >bare; while :; do /bin/sleep 1; done' &
+      ${IGNORES_TERM}`;
+    const step = startProcess(attempt.launch(script), { ...LIMITS, graceMs: 50 });
+    const [bare] = [await attempt.pid("bare"), await attempt.pid("ready")];
+    step.stop("gently");
+    await step.ended;
+    expect(alive(bare)).toBe(false);
+  });
+
+  test("after the exit status is complete changes nothing (V2)", async () => {
+    const attempt = new Attempt();
+    const gate = attempt.fifo("gate");
+    const step = startProcess(attempt.launch(`read x <gate; exit 5`), LIMITS);
+    await release(gate);
+    // Busy waiting keeps the exit event from being delivered before the stop.
+    const deadline = performance.now() + 10_000;
+    const exited = (): boolean => {
+      try {
+        return attempt.text("exit") === "5 -\n";
+      } catch (error) {
+        if (error instanceof Error) return false;
+        throw error;
+      }
+    };
+    while (!exited() && performance.now() < deadline);
+    step.stop("at-once");
+    expect(await step.ended).toEqual({ how: "exited", exit: 5 });
+  });
+
+  test("a step that exits by itself after the signal was stopped all the same", async () => {
+    const attempt = new Attempt();
+    const script = `trap 'exit 0' TERM; echo $$ >ready; while :; do sleep 0.05; done`;
+    const step = startProcess(attempt.launch(script), LIMITS);
+    await attempt.line("ready");
+    step.stop("gently");
+    expect((await step.ended).how).toBe("stopped");
+  });
+});
+
+describe("limits", () => {
+  test("timeout", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch(`${ESCAPES}sleep 600`), {
+      ...LIMITS,
+      timeoutMs: 200,
+      graceMs: 50,
+    });
+    expect(await step.ended).toEqual({
+      how: "timed-out",
+      limit: "timeout",
+      message: "it ran longer than its timeout of 200ms",
+    });
+    expect(findMarked(attempt.marker)).toEqual([]);
+  });
+
+  test("idle timeout: not while it writes, but soon after", async () => {
+    const attempt = new Attempt();
+    const script = `for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done; exec sleep 600`;
+    const start = performance.now();
+    const step = startProcess(attempt.launch(script), { ...LIMITS, idleTimeoutMs: 400 });
+    expect(await step.ended).toMatchObject({ how: "timed-out", limit: "idle" });
+    expect(attempt.text("output.log")).toContain("1\n2\n3\n4\n5\n6\n7\n8\n");
+    expect(performance.now() - start).toBeGreaterThan(1_000);
+  });
+
+  test("output", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch("yes"), { ...LIMITS, outputBytesMax: 1_000 });
+    expect(await step.ended).toMatchObject({ how: "timed-out", limit: "output-limit" });
+  });
+
+  test("a timeout beyond Node's longest timer does not fire at once", async () => {
+    const step = startProcess(new Attempt().launch("sleep 0.2"), {
+      ...LIMITS,
+      timeoutMs: 2 ** 33,
+      idleTimeoutMs: 2 ** 33,
+    });
+    expect(await step.ended).toEqual({ how: "exited", exit: 0 });
+  });
+});
+
+describe("sweep", () => {
+  test("a normal exit leaves a server running; the sweep finds and ends it (V3)", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch(ESCAPES), LIMITS);
+    expect(await step.ended).toEqual({ how: "exited", exit: 0 });
+    const escaped = await attempt.pid("escaped");
+    await waitFor("the server", () => findMarked(attempt.marker).length === 1);
+    expect(findMarked(attempt.marker)).toEqual([escaped]);
+    expect(findMarked(attempt.marker.slice(0, -1))).toEqual([]);
+    expect(await sweep(attempt.marker)).toBe(1);
+    expect(alive(escaped)).toBe(false);
+  });
+});

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import {
+  cutText,
+  displayWidth,
+  padText,
+  plainText,
+  shortList,
+} from "../../src/view/display-text.ts";
+
+test.each([
+  ["\u001b[31mred\u001b[0m", "red"],
+  ["\u001b]8;;https://example.org\u0007link\u001b]8;;\u0007", "link"],
+  ["\u001b]0;title\u001b\\text", "text"],
+  ["\u001b[2J\u001b[1;1Hhome", "home"],
+  ["\u001b(Bset", "set"],
+  ["\u009b31mC1", "C1"],
+  ["a\u0007b\u0000c\u007f", "abc"],
+  ["10%\r55%\r100%\r", "100%"],
+  ["a\tb\nc", "a b c"],
+  ["abc\u202edef", "abcdef"],
+  ["\u001b", ""],
+])("plain text of %j", (text, plain) => {
+  expect(plainText(text)).toBe(plain);
+});
+
+test.each([
+  ["plain", 5],
+  ["日本", 4],
+  ["é", 1],
+  ["e\u0301", 1],
+  ["👍", 2],
+  ["👨‍👩‍👧", 2],
+  ["✓ ▶ ·", 5],
+  ["한국어", 6],
+])("the width of %s is %i", (text, width) => {
+  expect(displayWidth(text)).toBe(width);
+});
+
+test("cutting never exceeds the width and never splits a character", () => {
+  expect(cutText("hello", 5)).toBe("hello");
+  expect(cutText("hello!", 5)).toBe("hell…");
+  expect(cutText("日本語", 4)).toBe("日…");
+  expect(cutText("👨‍👩‍👧👨‍👩‍👧", 3)).toBe("👨‍👩‍👧…");
+  expect(cutText("hello", 0)).toBe("");
+});
+
+test("padding counts columns, not characters", () => {
+  expect(padText("日", 4)).toBe("日  ");
+});
+
+test("lists stay short", () => {
+  expect(shortList(["a", "b"], 2)).toBe("a, b");
+  expect(shortList(["a", "b", "c"], 2)).toBe("a, b and 1 more");
+  expect(shortList(["a"], 2, 5)).toBe("a and 4 more");
+});

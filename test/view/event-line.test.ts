@@ -1,0 +1,100 @@
+import { expect, test } from "vitest";
+import { emptyRun, evolve } from "../../src/core/evolve.ts";
+import { AttemptClock } from "../../src/view/attempt-history.ts";
+import { eventLine, outputLine } from "../../src/view/event-line.ts";
+import { chain, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
+
+/** As a follower does: event by event. */
+function follow(scribe: Scribe): readonly string[] {
+  const clock = new AttemptClock();
+  let run = emptyRun("r");
+  return scribe.events.flatMap((recorded) => {
+    run = evolve(scribe.plan, run, recorded);
+    return eventLine(run, recorded, clock.startOf(recorded)) ?? [];
+  });
+}
+
+test("a run from its first event to its end, through everything that can happen", () => {
+  const graph = chain(step("plan"), step("build"), step("docs"), step("ship"));
+  const scribe = new Scribe(planOf(graph));
+  scribe.start("plan").at(4.2).complete("plan");
+  scribe.start("build").at(6).retry("build", 1, 2_100).at(9).start("build", 2);
+  scribe.write({
+    type: "step.lost",
+    ...ref("build", 2),
+    message: "no exit status and no process",
+    retry: { at: 0, delayMs: 0 },
+  });
+  scribe.start("build", 3).write({ type: "run.stopping", mode: "now", by: "SIGINT" });
+  scribe.write({ type: "step.interrupted", ...ref("build", 3), message: "the run was stopped" });
+  scribe.write({ type: "run.stopped", by: "SIGINT" });
+  scribe.at(60).write({ type: "run.opened", owner: OWNER, epoch: 2 });
+  scribe.start("build", 4).at(61).complete("build", 4);
+  scribe.write({ type: "step.skipped", scope: "", step: "docs", visit: 1, arrows: [2] });
+  scribe.start("ship").fail("ship", 1, { reason: "check", message: "grep found nothing" });
+  scribe.write({ type: "run.failed", message: "step ship: grep found nothing" });
+  scribe.write({ type: "run.opened", owner: OWNER, epoch: 3 });
+  scribe.write({ type: "step.granted", scope: "", step: "ship", visit: 1, attempts: 3 });
+  scribe.start("ship", 2).at(65).complete("ship", 2).write({ type: "run.completed" });
+  expect(`\n${follow(scribe).join("\n")}\n`).toMatchInlineSnapshot(`
+    "
+    ▶ plan started (attempt 1 of 3)
+    ✓ plan done in 4.2s
+    ▶ build started (attempt 1 of 3)
+    ✗ build failed: it exited with 2; next try in 2.1s
+    ▶ build started (attempt 2 of 3)
+    ✗ build lost: no exit status and no process; next try now
+    ▶ build started (attempt 3 of 4)
+    ● stopping: SIGINT
+    ‖ build interrupted: the run was stopped
+    ● stopped by SIGINT
+    ● resumed
+    ▶ build started (attempt 4 of 5)
+    ✓ build done in 1.0s
+    – docs skipped: its condition is false
+    ▶ ship started (attempt 1 of 3)
+    ✗ ship failed: its check did not pass: grep found nothing
+    ✗ failed after 1m 01s: step ship: grep found nothing
+    ● resumed
+    ↻ ship gets 3 more tries
+    ▶ ship started (attempt 2 of 4)
+    ✓ ship done in 4.0s
+    ✓ completed in 1m 05s, 4/4 steps
+    "
+  `);
+});
+
+test("a step with one try says no number; a failure that is handled says so", () => {
+  const retry = { ...step("x").retry, attempts: 1 };
+  const arrows = [{ from: 0, to: 1, on: "failed" as const, weight: 0, back: false }];
+  const steps = [step("build", { retry }), step("repair", { retry })];
+  const scribe = new Scribe(planOf({ steps, arrows }));
+  scribe
+    .start("build")
+    .fail("build", 1, { arrows: [0], exit: 127 })
+    .start("repair");
+  scribe.write({ type: "run.stopping", mode: "after-step", by: "perdure stop" });
+  expect(follow(scribe)).toEqual([
+    "▶ build started",
+    "✗ build failed: it exited with 127, command not found; the pipeline handles it",
+    "▶ repair started",
+    "● stopping after the running steps: perdure stop",
+  ]);
+});
+
+test("a rewind is told, and the second visit is named", () => {
+  const scribe = new Scribe(planOf(chain(step("plan"), step("build")))).done("plan", "build");
+  scribe.write({ type: "run.rewound", step: "build", reopened: ["build"], assumed: [] });
+  scribe.write({ type: "step.started", ...ref("build", 1, 2) });
+  expect(follow(scribe).slice(-2)).toEqual([
+    "● going on from build",
+    "▶ build started (visit 2, attempt 1 of 3)",
+  ]);
+});
+
+test("a step's own output", () => {
+  expect(outputLine("build", "\u001b[1mcompiling\u001b[0m 3 files\n")).toBe(
+    "build │ compiling 3 files",
+  );
+  expect(outputLine("build", "")).toBe("build │");
+});
