@@ -1,5 +1,11 @@
 import { defineConfig } from "vitest/config";
+import { CountReporter } from "./test/rig/count-reporter.ts";
 
 export default defineConfig({
-  test: { include: ["test/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 },
+  test: {
+    include: ["test/**/*.test.ts"],
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    reporters: ["default", new CountReporter()],
+  },
 });

@@ -79,15 +79,21 @@ class LineScreen implements Screen {
       const { event } = recorded;
       const line = eventLine(run, recorded, this.#clock.startOf(recorded));
       const end = attemptEnd(event);
-      if (end !== undefined) this.#release(end);
+      if (end !== undefined) this.#release(attemptText(end));
       if (line !== undefined) this.say(line);
-      if (event.type === "step.started") this.#follow(event);
+      // Followed only now, so that no output stands before the line that says whose it is.
+      if (event.type === "step.started") this.#later(() => this.#follow(event));
     }
   }
 
   async close(): Promise<void> {
-    for (const key of [...this.#followed.keys()]) this.#releaseKey(key);
-    await this.#tail;
+    this.#later(() => {
+      for (const key of [...this.#followed.keys()]) this.#release(key);
+    });
+    for (let tail: unknown; tail !== this.#tail; ) {
+      tail = this.#tail;
+      await tail;
+    }
   }
 
   /** Steps that were running before we came: their output is shown from its first byte. */
@@ -98,7 +104,7 @@ class LineScreen implements Screen {
     );
     for (const visit of run.running) {
       const at = attemptOf(visit);
-      if (!fresh.has(attemptText(at))) this.#follow(at);
+      if (!fresh.has(attemptText(at))) this.#later(() => this.#follow(at));
     }
   }
 
@@ -110,14 +116,10 @@ class LineScreen implements Screen {
     this.#followed.set(attemptText(at), files);
   }
 
-  #release(at: AttemptRef): void {
-    this.#releaseKey(attemptText(at));
-  }
-
-  #releaseKey(key: string): void {
-    const files = this.#followed.get(key) ?? [];
-    this.#followed.delete(key);
+  #release(key: string): void {
     this.#later(async () => {
+      const files = this.#followed.get(key) ?? [];
+      this.#followed.delete(key);
       for (const file of files) await file.close();
     });
   }

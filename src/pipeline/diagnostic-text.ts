@@ -27,7 +27,7 @@ export function renderDiagnostics(
 }
 
 /** "2 errors, 1 warning". */
-export function summary(diagnostics: readonly Diagnostic[]): string {
+function summary(diagnostics: readonly Diagnostic[]): string {
   const errors = diagnostics.filter(({ severity }) => severity === "error").length;
   const warnings = diagnostics.length - errors;
   const counts = [plural(errors, "error"), plural(warnings, "warning")];

@@ -9,10 +9,10 @@ import * as z from "zod";
 import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
 
 export const STEPS_MAX = 100_000;
-export const NEEDS_MAX = 1_000;
+const NEEDS_MAX = 1_000;
 export const NAME_LENGTH_MAX = 64;
-export const PARALLEL_MAX = 1_000;
-export const ATTEMPTS_MAX = 1_000;
+const PARALLEL_MAX = 1_000;
+const ATTEMPTS_MAX = 1_000;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
@@ -95,7 +95,7 @@ const check = z.union([
   }),
 ]);
 
-export const stepSchema = z
+const stepSchema = z
   .strictObject({
     id: id.describe("The name of the step: letters, digits, _ and -."),
     run: command.optional().describe("A shell command (POSIX sh)."),

@@ -25,7 +25,7 @@ import {
 import type { Diagnostic } from "./diagnostic.ts";
 
 /** How many aliases (`*name`) one file may use. */
-export const YAML_ALIASES_MAX = 1_000;
+const YAML_ALIASES_MAX = 1_000;
 /** How much larger aliases may make a file: yaml's own measure. */
 const YAML_ALIAS_GROWTH_MAX = 100;
 

@@ -19,7 +19,7 @@ import {
 } from "./plan.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
-export const RETRY_DEFAULT: RetryPolicy = {
+const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",

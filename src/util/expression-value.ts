@@ -10,7 +10,7 @@
 import { isObject, type Json } from "./json.ts";
 
 /** How many elements of lists one evaluation may read: what bounds loops and `in` within loops. */
-export const EXPRESSION_READS_MAX = 5_000_000;
+const EXPRESSION_READS_MAX = 5_000_000;
 
 /** A map that finds a value when it is asked for it, and cannot be listed. */
 export class LazyMap extends Map<string, unknown> {

@@ -13,10 +13,10 @@ import { fromCel, type LazyMap, resetListReads, toCel } from "./expression-value
 import type { Json } from "./json.ts";
 
 export const EXPRESSION_LENGTH_MAX = 8_192;
-export const EXPRESSION_NODES_MAX = 2_000;
-export const EXPRESSION_DEPTH_MAX = 64;
+const EXPRESSION_NODES_MAX = 2_000;
+const EXPRESSION_DEPTH_MAX = 64;
 /** How deep `all`, `exists`, `exists_one`, `map` and `filter` may stand in each other. */
-export const EXPRESSION_LOOPS_MAX = 2;
+const EXPRESSION_LOOPS_MAX = 2;
 /** How many parsed expressions are kept. */
 const EXPRESSION_CACHE_MAX = 10_000;
 

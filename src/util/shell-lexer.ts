@@ -13,7 +13,7 @@
 /** Marks the place of an expression. */
 export const HOLE = "\0";
 /** How deep substitutions may stand in each other. */
-export const SHELL_NESTING_MAX = 100;
+const SHELL_NESTING_MAX = 100;
 
 export type Spot =
   /** As a word of its own: needs double quotes around it. */

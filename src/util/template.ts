@@ -7,7 +7,7 @@
 import type { Json } from "./json.ts";
 
 /** How many expressions one text may hold. */
-export const TEMPLATE_EXPRESSIONS_MAX = 1_000;
+const TEMPLATE_EXPRESSIONS_MAX = 1_000;
 
 export type TemplatePart =
   | { readonly kind: "text"; readonly text: string; readonly offset: number }

@@ -52,7 +52,8 @@ export class Checkers {
   #checkResult(at: AttemptRef, context: unknown): void {
     const process = this.#world.processes.get(attemptText(at));
     if (process?.ending.how !== "exited") return;
-    if (!isDeepStrictEqual(process.ending.context, context)) fail(`${attemptText(at)} lost its result`);
+    if (!isDeepStrictEqual(process.ending.context, context))
+      fail(`${attemptText(at)} lost its result`);
   }
 
   /** Nothing is started that the journal does not know, twice, or after it was completed. */
@@ -88,19 +89,22 @@ export class Checkers {
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
-    if ((run.failed.size > 0) !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
+    if (run.failed.size > 0 !== (status === "failed"))
+      fail(`${run.failed.size} failures: ${status}`);
     if (status === "completed") this.#nothingPending(run);
   }
 
   #sameAfterReplay(run: Run): void {
     const { events } = this.#journal.load(this.#runId);
     const again = replay(this.#plan, this.#runId, events);
-    if (!isDeepStrictEqual(snapshot(again), snapshot(run))) fail("replay differs from the live run");
+    if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
+      fail("replay differs from the live run");
     const rows = new Map(this.#journal.stepsOf(this.#runId).map((row) => [row.stepId, row]));
     for (const row of fullSummary(run).steps) {
       const stored = rows.get(row.stepId) ?? { ...row, state: "missing" };
       if (row.state === "pending" && stored.state === "missing") continue;
-      if (stored.state !== row.state) fail(`summary of ${row.stepId}: ${stored.state}, not ${row.state}`);
+      if (stored.state !== row.state)
+        fail(`summary of ${row.stepId}: ${stored.state}, not ${row.state}`);
     }
   }
 

@@ -3,8 +3,8 @@ import {
   type Arrow,
   type Graph,
   markBackArrows,
-  type Plan,
   PLAN_FORMAT,
+  type Plan,
   type Step,
   type Work,
 } from "../../src/plan/plan.ts";

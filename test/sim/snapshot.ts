@@ -3,7 +3,8 @@ import { placeText } from "../../src/core/place.ts";
 import { placeOf, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 
 export function snapshot(run: Run): unknown {
-  const names = (visits: ReadonlySet<Visit>): string[] => [...visits].map((v) => placeText(placeOf(v)));
+  const names = (visits: ReadonlySet<Visit>): string[] =>
+    [...visits].map((v) => placeText(placeOf(v)));
   return {
     id: run.id,
     seq: run.seq,

@@ -1,0 +1,230 @@
+/**
+ * A project directory for tests, and the real program run in it.
+ *
+ * Steps are held and counted without sleeping: `hold` gives a command that waits on a FIFO until the
+ * test lets it go, `effect` one that adds a line to a file that the test counts.
+ */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
+/** How long a test waits for something that must happen. */
+const PATIENCE_MS = 30_000;
+const LOOK_MS = 5;
+
+export interface Result {
+  /** null when a signal ended it. */
+  readonly exit: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface StartOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+/** The program while it runs. */
+export class Program {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Result>;
+  stdout = "";
+  stderr = "";
+
+  constructor(child: ChildProcess) {
+    this.child = child;
+    child.stdout?.on("data", (chunk) => {
+      this.stdout += String(chunk);
+    });
+    child.stderr?.on("data", (chunk) => {
+      this.stderr += String(chunk);
+    });
+    this.ended = new Promise((done) => {
+      child.on("close", (exit, signal) => {
+        done({ exit, signal, stdout: this.stdout, stderr: this.stderr });
+      });
+    });
+  }
+
+  get pid(): number {
+    return this.child.pid as number;
+  }
+
+  /** Sends a signal and waits for the end. */
+  async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<Result> {
+    this.child.kill(signal);
+    return this.ended;
+  }
+
+  /** Waits until the program has printed this. */
+  async printed(text: string | RegExp): Promise<void> {
+    const said = (): boolean =>
+      typeof text === "string" ? this.stdout.includes(text) : text.test(this.stdout);
+    await eventually(`the program prints ${text}`, () => said());
+  }
+}
+
+/** A step that waits until the test lets it go. */
+export class Hold {
+  readonly path: string;
+  /** Shell text for the step. */
+  readonly command: string;
+  #held: number | undefined;
+
+  constructor(path: string) {
+    this.path = path;
+    execFileSync("mkfifo", [path]);
+    this.command = `read _ < '${path}'`;
+  }
+
+  /** Resolves when a step waits here. The open end is kept: closing it would let the step go. */
+  async arrived(): Promise<void> {
+    await eventually(`a step waits at ${this.path}`, () => {
+      this.#held ??= this.#open();
+      return this.#held !== undefined;
+    });
+  }
+
+  /** Lets the step that waits go on. */
+  async release(): Promise<void> {
+    await this.arrived();
+    if (this.#held === undefined) return;
+    fs.writeSync(this.#held, "\n");
+    fs.closeSync(this.#held);
+    this.#held = undefined;
+  }
+
+  /** A FIFO can be opened for writing without waiting only while somebody reads. */
+  #open(): number | undefined {
+    try {
+      return fs.openSync(this.path, fs.constants.O_WRONLY | fs.constants.O_NONBLOCK);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENXIO") return undefined;
+      throw error;
+    }
+  }
+}
+
+export class Project {
+  readonly dir: string;
+  readonly #programs: Program[] = [];
+
+  constructor(dir = fs.mkdtempSync(join(tmpdir(), "perdure-test-"))) {
+    this.dir = dir;
+  }
+
+  path(...parts: readonly string[]): string {
+    return join(this.dir, ...parts);
+  }
+
+  write(name: string, text: string): string {
+    fs.writeFileSync(this.path(name), text);
+    return name;
+  }
+
+  read(...parts: readonly string[]): string {
+    return fs.readFileSync(this.path(...parts), "utf8");
+  }
+
+  exists(...parts: readonly string[]): boolean {
+    return fs.existsSync(this.path(...parts));
+  }
+
+  /** Starts the program without waiting for it. */
+  start(args: readonly string[], options: StartOptions = {}): Program {
+    const child = spawn(process.execPath, [PROGRAM, ...args], {
+      cwd: options.cwd ?? this.dir,
+      env: { ...cleanEnvironment(), ...options.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const program = new Program(child);
+    this.#programs.push(program);
+    return program;
+  }
+
+  /** Runs the program to its end. */
+  async run(args: readonly string[], options: StartOptions = {}): Promise<Result> {
+    return this.start(args, options).ended;
+  }
+
+  /** Runs the program and expects success; gives what it printed. */
+  async must(args: readonly string[], options: StartOptions = {}): Promise<string> {
+    const result = await this.run(args, options);
+    if (result.exit === 0) return result.stdout;
+    throw new Error(
+      `perdure ${args.join(" ")}: exit ${result.exit}\n${result.stdout}${result.stderr}`,
+    );
+  }
+
+  hold(name: string): Hold {
+    return new Hold(this.path(`hold-${name}`));
+  }
+
+  /** Shell text that counts: one line per time that it ran. */
+  effect(name: string): string {
+    return `echo ${name} >> '${this.path("effects")}'`;
+  }
+
+  /** How often each effect happened. */
+  effects(): Readonly<Record<string, number>> {
+    const counts: Record<string, number> = {};
+    const text = this.exists("effects") ? this.read("effects") : "";
+    for (const name of text.split("\n")) if (name !== "") counts[name] = (counts[name] ?? 0) + 1;
+    return counts;
+  }
+
+  /** The ids of the runs of this project, newest first. */
+  async runIds(): Promise<readonly string[]> {
+    const runs = JSON.parse(await this.must(["list", "runs", "--output", "json"])) as {
+      pipeline_id: string;
+    }[];
+    return runs.map((run) => run.pipeline_id);
+  }
+
+  /** Ends what is left of the programs and removes the directory. */
+  async remove(): Promise<void> {
+    for (const program of this.#programs) {
+      program.child.kill("SIGKILL");
+      await program.ended;
+    }
+    endMarked(this.dir);
+    fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** Waits until something holds; there is a deadline, so that a broken test ends. */
+export async function eventually(what: string, holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!holds()) {
+    if (performance.now() > deadline) throw new Error(`waited in vain: ${what}`);
+    await sleep(LOOK_MS);
+  }
+}
+
+/** The environment of a test's program: ours, without what a runner of ours would add. */
+export function cleanEnvironment(): Record<string, string> {
+  const entries = Object.entries(process.env).filter(
+    ([name, value]) =>
+      value !== undefined && !/^(PERDURE|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_)/.test(name),
+  );
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+/** Kills steps that outlived their test: those that work in its directory. */
+function endMarked(dir: string): void {
+  for (const entry of fs.existsSync("/proc") ? fs.readdirSync("/proc") : []) {
+    if (!/^\d+$/.test(entry)) continue;
+    try {
+      const environment = fs.readFileSync(`/proc/${entry}/environ`, "utf8");
+      if (environment.includes(`PERDURE_ATTEMPT_DIR=${dir}/`))
+        process.kill(Number(entry), "SIGKILL");
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (!["ENOENT", "EACCES", "ESRCH", "EPERM"].includes(code ?? "")) throw error;
+    }
+  }
+}
