@@ -28,6 +28,7 @@ import {
   reopenScope,
   restart,
   touch,
+  uncountInside,
   visitsOf,
 } from "./flow.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
@@ -192,6 +193,7 @@ function open(run: Run, time: number): void {
 }
 
 function start(run: Run, visit: Visit, items: readonly Json[] | undefined, time: number): void {
+  uncountInside(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
   const composite = isComposite(stepOf(visit));
@@ -267,8 +269,11 @@ function rewind(run: Run, event: RunRewound, time: number): void {
 }
 
 function makePast(run: Run, record: StepRecord, time: number): void {
+  for (const old of record.visits.slice(record.past)) {
+    abandon(run, old, time);
+    uncountInside(run, old);
+  }
   draft(record).past = record.visits.length;
-  for (const old of record.visits) abandon(run, old, time);
   touch(run, record);
 }
 

@@ -155,16 +155,19 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
 export function leave(run: Run, record: StepRecord, followed: readonly number[]): void {
   const { scope, position } = record;
   const outgoing = indexOf(scope.graph).outgoing[position] ?? [];
-  const queue = outgoing.filter((index) => !arrowAt(scope.graph, index).back);
   const live = new Set(followed);
+  const back = followed.filter((index) => arrowAt(scope.graph, index).back);
+  // A step that goes back will be left again: what it has not followed is not dead, but open.
+  const queue = outgoing.filter(
+    (index) => !arrowAt(scope.graph, index).back && (back.length === 0 || live.has(index)),
+  );
   // A queue instead of recursion: a dead path may be 100,000 steps long.
   for (const index of queue) queue.push(...settle(run, scope, index, live.has(index)));
   // Last, because they open the arrows that were settled just now for the next round.
-  for (const index of followed) {
-    const arrow = arrowAt(scope.graph, index);
-    if (!arrow.back) continue;
-    reopenBehind(run, scope, arrow.to);
-    activate(run, scope, arrow.to);
+  for (const index of back) {
+    const { to } = arrowAt(scope.graph, index);
+    reopenBehind(run, scope, to);
+    activate(run, scope, to);
   }
 }
 
@@ -287,6 +290,15 @@ export function* childScopes(run: Run, visit: Visit): Generator<Scope> {
   for (let index = 0; index < (visit.instances?.opened ?? 0); index++) {
     const scope = run.scopes.get(childScopeId(at, index));
     if (scope !== undefined) yield scope;
+  }
+}
+
+/** Takes what a composite visit has opened so far out of the count: it is history now. */
+export function uncountInside(run: Run, visit: Visit): void {
+  for (const scope of childScopes(run, visit)) {
+    draft(run).stepsTotal -= scope.graph.steps.length;
+    draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
+    for (const inner of visitsOf(scope)) uncountInside(run, inner);
   }
 }
 

@@ -10,13 +10,14 @@
  */
 import type { Turn } from "../core/advance.ts";
 import type { AttemptRef, StopMode } from "../core/event.ts";
-import type { Environment, Fact } from "../core/fact.ts";
+import type { Ending, Environment, Fact } from "../core/fact.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, type RunState, stepOf, type Visit } from "../core/run.ts";
 import { adoptProcess } from "../runner/adopt.ts";
 import { startProcess } from "../runner/start.ts";
 import type { ProcessEnding, StepProcess } from "../runner/step-process.ts";
+import { attemptMarker, runMarker, sweep } from "../runner/sweep.ts";
 import { assert } from "../util/assert.ts";
 import { ExpressionError } from "../util/expression.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -24,7 +25,7 @@ import type { Redact } from "../util/redact.ts";
 import { TemplateError } from "../util/template.ts";
 import type { Engine } from "./engine.ts";
 import { collectEvidence } from "./evidence.ts";
-import { attemptMarker, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
+import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
 import { Mailbox } from "./mailbox.ts";
 import { attemptDirOf, type RunDir } from "./state-dir.ts";
 
@@ -67,7 +68,11 @@ export class Driver {
     for (;;) {
       this.#perform(turn);
       const { state } = engine.run;
-      if (state.status !== "running" && state.status !== "stopping") return state;
+      if (state.status !== "running" && state.status !== "stopping") {
+        // What left its step's group on purpose or by accident does not outlive a stopped run.
+        if (state.status === "stopped") await sweep(runMarker(engine.run.id));
+        return state;
+      }
       const waitMs = turn.wakeAt === undefined ? undefined : turn.wakeAt - now();
       const facts = turn.more ? [] : await this.#mailbox.take(waitMs);
       turn = engine.turn(facts);
@@ -91,17 +96,18 @@ export class Driver {
       failpoint("engine.launch");
       this.#hold(at, launch.dir, startProcess(launch, limitsOf(stepOf(visit))));
     } catch (error) {
-      if (!(error instanceof ExpressionError) && !(error instanceof TemplateError)) throw error;
-      const message = this.#options.redact(error.message);
-      const ending = { how: "not-started", reason: "expression", message } as const;
-      this.#mailbox.post({ type: "attempt-ended", at, ending });
+      const ending = notStarted(error);
+      // What is not about this step (a full disk) is no fact: the run stops loudly.
+      if (ending === undefined) throw error;
+      const message = this.#options.redact(ending.message);
+      this.#mailbox.post({ type: "attempt-ended", at, ending: { ...ending, message } });
     }
   }
 
   #adopt(at: AttemptRef): void {
     const visit = this.#visit(at);
     const dir = attemptDirOf(this.#options.dir, at);
-    const marker = attemptMarker(this.#options.engine.run.id, at);
+    const marker = attemptMarker(attemptIdOf(this.#options.engine.run.id, at));
     this.#hold(at, dir, adoptProcess(dir, marker, limitsOf(stepOf(visit))));
   }
 
@@ -132,4 +138,15 @@ export class Driver {
     const { engine, dir, env } = this.#options;
     return { plan: engine.plan, run: engine.run, dir, env };
   }
+}
+
+/** The ending of a step that could not be started for reasons of its own. */
+function notStarted(error: unknown): Extract<Ending, { how: "not-started" }> | undefined {
+  if (error instanceof ExpressionError || error instanceof TemplateError) {
+    return { how: "not-started", reason: "expression", message: error.message };
+  }
+  if (error instanceof LaunchError) {
+    return { how: "not-started", reason: "spawn", message: error.message };
+  }
+  return undefined;
 }

@@ -14,6 +14,7 @@ import { valuesAt } from "../core/values.ts";
 import { ancestorsOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import type { Launch, Limits } from "../runner/step-process.ts";
+import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText } from "../util/template.ts";
@@ -27,10 +28,6 @@ const ENV_OUTPUTS_MAX = 256;
 export const OUTPUT_BYTES_MAX = 1024 ** 3;
 /** From SIGTERM to SIGKILL. */
 export const GRACE_MS = 10_000;
-
-/** Variables that name where a step is; the runner's sweep looks for the last two. */
-export const RUN_VARIABLE = "PERDURE_RUN_ID";
-export const ATTEMPT_VARIABLE = "PERDURE_ATTEMPT_ID";
 
 export interface LaunchSite {
   readonly plan: Plan;
@@ -51,9 +48,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   const cwd = workDirOf(site, visit);
   const { work } = step;
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  for (const path of Object.values(outputPaths(site, visit))) {
-    mkdirSync(dirname(path), { recursive: true });
-  }
+  makeOutputFolders(Object.values(outputPaths(site, visit)));
   const env = environmentOf(site, visit, at, dir);
   const check =
     step.check?.kind === "command" ? { check: renderShell(step.check.run, evaluate) } : {};
@@ -76,6 +71,22 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   return { dir, cwd, env, script, ...check, separateStderr: false };
 }
 
+/** What keeps a step from being started although the engine itself is well. */
+export class LaunchError extends Error {
+  override readonly name = "LaunchError";
+}
+
+function makeOutputFolders(paths: readonly string[]): void {
+  for (const path of paths) {
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw new LaunchError(`the folder for its output ${path} cannot be made: ${why}`);
+    }
+  }
+}
+
 /** The limits of a step's process. */
 export function limitsOf(step: Step): Limits {
   return {
@@ -86,9 +97,9 @@ export function limitsOf(step: Step): Limits {
   };
 }
 
-/** What a process of this attempt carries in its environment. */
-export function attemptMarker(runId: string, at: AttemptRef): string {
-  return `${ATTEMPT_VARIABLE}=${runId}/${attemptText(at)}`;
+/** What tells an attempt from every other one, in this run and elsewhere. */
+export function attemptIdOf(runId: string, at: AttemptRef): string {
+  return `${runId}/${attemptText(at)}`;
 }
 
 /** Evaluates expressions at a visit. */
@@ -140,7 +151,7 @@ function environmentOf(
     PERDURE_ATTEMPT_DIR: dir,
     PERDURE_IDEMPOTENCY_KEY: `${run.id}/${placeText(at)}`,
     [RUN_VARIABLE]: run.id,
-    [ATTEMPT_VARIABLE]: `${run.id}/${attemptText(at)}`,
+    [ATTEMPT_VARIABLE]: attemptIdOf(run.id, at),
   };
 }
 

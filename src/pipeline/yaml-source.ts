@@ -202,7 +202,7 @@ interface Found {
 }
 
 function find(source: YamlSource, path: Path): Found {
-  let node = source.document.contents as Node | null;
+  let node: Node | null = source.document.contents;
   let pair: Pair | undefined;
   for (const key of path) {
     if (isAlias(node)) node = node.resolve(source.document) ?? null;

@@ -19,14 +19,18 @@ export const SWEEP_ROUNDS_MAX = 100;
 const PAUSE_MIN_MS = 2;
 const PAUSE_MAX_MS = 100;
 
+/** The variables that tell whose a process is. */
+export const RUN_VARIABLE = "PERDURE_RUN_ID";
+export const ATTEMPT_VARIABLE = "PERDURE_ATTEMPT_ID";
+
 /** The environment entry that all processes of one attempt carry. */
 export function attemptMarker(attemptId: string): string {
-  return `PERDURE_ATTEMPT_ID=${attemptId}`;
+  return `${ATTEMPT_VARIABLE}=${attemptId}`;
 }
 
 /** The environment entry that all processes of a run carry. */
 export function runMarker(runId: string): string {
-  return `PERDURE_RUN_ID=${runId}`;
+  return `${RUN_VARIABLE}=${runId}`;
 }
 
 /** The pids of the living processes that carry the marker, without us and our ancestors. */

@@ -57,7 +57,7 @@ export function toCel(value: Json | LazyMap): unknown {
   if (known !== undefined) return known;
   const made = Array.isArray(value)
     ? countedList(value.map(toCel))
-    : new Map(Object.entries(value).map(([key, inner]) => [key, toCel(inner as Json)]));
+    : new Map(Object.entries(value).map(([key, inner]) => [key, toCel(inner)]));
   converted.set(value, made);
   return made;
 }

@@ -1,0 +1,178 @@
+/** The choices of the engine: retries, losses, allowances, stops and going back (D1, D2, R2). */
+import { describe, expect, it } from "vitest";
+import { Refusal } from "../../src/core/rewind.ts";
+import { planOf } from "./plans.ts";
+import { bad, lost, OWNER, ok, Play } from "./play.ts";
+
+const retry = (attempts: number, onResume: "fresh" | "keep" = "fresh") => ({
+  retry: { attempts, backoff: { initialMs: 100, factor: 2, maxMs: 300, jitter: 0 }, onResume },
+});
+
+describe("retries", () => {
+  it("waits longer each time, up to the limit", () => {
+    const play = new Play(planOf("a", { a: retry(4) })).open();
+    const delays: number[] = [];
+    for (let failure = 0; failure < 3; failure++) {
+      play.end("a", bad);
+      delays.push((play.turn?.wakeAt ?? 0) - play.now);
+      play.now = play.turn?.wakeAt ?? 0;
+      play.tell();
+    }
+    play.end("a", bad);
+    expect(delays).toEqual([100, 200, 300]);
+    expect(play.status).toBe("failed");
+    expect(play.launched).toEqual(["a@1.1", "a@1.2", "a@1.3", "a@1.4"]);
+  });
+
+  it("spreads delays by jitter, the same for the same attempt", () => {
+    const jittered = {
+      retry: { ...retry(2).retry, backoff: { ...retry(2).retry.backoff, jitter: 0.5 } },
+    };
+    const delay = (): number => {
+      const play = new Play(planOf("a", { a: jittered })).open().end("a", bad);
+      return (play.turn?.wakeAt ?? 0) - play.now;
+    };
+    expect(delay()).toBe(delay());
+    expect(delay()).not.toBe(100);
+    expect(delay()).toBeGreaterThanOrEqual(50);
+    expect(delay()).toBeLessThanOrEqual(150);
+  });
+
+  it("does not wait longer than it meant to when the clock was set back", () => {
+    const play = new Play(planOf("a", { a: retry(2) })).open().end("a", bad);
+    play.now -= 1_000_000;
+    play.open();
+    expect((play.turn?.wakeAt ?? 0) - play.now).toBe(100);
+  });
+
+  it("gets a new allowance from a resume, on top of what was counted", () => {
+    const play = new Play(planOf("a", { a: retry(2) })).open().finish(() => bad);
+    expect(play.status).toBe("failed");
+    play.open().finish(() => bad);
+    expect(play.launched).toEqual(["a@1.1", "a@1.2", "a@1.3", "a@1.4"]);
+  });
+
+  it("gets none where the author keeps the budget", () => {
+    const play = new Play(planOf("a", { a: retry(2, "keep") })).open().finish(() => bad);
+    play.open();
+    expect(play.status).toBe("failed");
+    expect(play.launched).toHaveLength(2);
+  });
+
+  it("gets none from the resume of a run that was only interrupted", () => {
+    const play = new Play(planOf("a b", { a: retry(1) })).open().end("a", bad);
+    play.open();
+    expect(play.running()).toEqual(["b"]);
+  });
+});
+
+describe("losses", () => {
+  it("do not use up the author's retries", () => {
+    const play = new Play(planOf("a", { a: retry(1) })).open();
+    for (let loss = 0; loss < 5; loss++) play.end("a", lost);
+    play.end("a");
+    expect(play.status).toBe("completed");
+    expect(play.launched).toHaveLength(6);
+  });
+
+  it("have a bound of their own", () => {
+    const play = new Play(planOf("a")).open().finish(() => lost);
+    expect(play.status).toBe("failed");
+    expect(play.launched).toHaveLength(10);
+  });
+
+  it("are not repeated for a step that must not happen twice", () => {
+    const play = new Play(planOf("a", { a: { once: true, ...retry(3) } })).open().end("a", lost);
+    expect(play.status).toBe("failed");
+    expect(play.open().launched).toHaveLength(1);
+    play.open({ type: "retry-requested", step: "a" });
+    expect(play.launched).toHaveLength(2);
+  });
+
+  it("are repeated even then when it is proven that nothing ran", () => {
+    const play = new Play(planOf("a", { a: { once: true } })).open();
+    play.end("a", { how: "lost", started: false, message: "it had not started" });
+    expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
+  });
+});
+
+describe("facts that come late or twice", () => {
+  it("change nothing", () => {
+    const play = new Play(planOf("a>b")).open();
+    const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+    play.end("a");
+    const before = play.events.length;
+    play.tell({ type: "attempt-ended", at, ending: ok() });
+    play.tell({ type: "attempt-ended", at, ending: lost });
+    play.tell({ type: "dispatched", place: at, env: {} });
+    play.tell({ type: "attempt-ended", at: { ...at, step: "nobody" }, ending: ok() });
+    expect(play.events).toHaveLength(before);
+  });
+});
+
+describe("stopping", () => {
+  it("ends what runs, starts nothing, and can be resumed", () => {
+    const play = new Play(planOf("a>b")).open();
+    play.tell({ type: "stop-requested", mode: "now", by: "SIGINT" });
+    expect(play.turn?.cancels).toEqual([{ scope: "", step: "a", visit: 1, attempt: 1 }]);
+    play.end("a", { how: "stopped", message: "stopped" });
+    expect(play.status).toBe("stopped");
+    play.open();
+    expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
+  });
+
+  it("lets running steps finish when asked to drain", () => {
+    const play = new Play(planOf("a>b")).open();
+    play.tell({ type: "stop-requested", mode: "after-step", by: "me" });
+    expect(play.turn?.cancels).toEqual([]);
+    play.end("a");
+    expect(play.status).toBe("stopped");
+    expect(play.launched).toEqual(["a@1.1"]);
+  });
+
+  it("is completed, not stopped, when nothing was left to do", () => {
+    const play = new Play(planOf("a")).open();
+    play.tell({ type: "stop-requested", mode: "after-step", by: "me" }).end("a");
+    expect(play.status).toBe("completed");
+  });
+});
+
+describe("going back", () => {
+  const plan = planOf("a>b b>c a>d");
+
+  it("runs a done step and all behind it again, and nothing else", () => {
+    const play = new Play(plan).open().finish();
+    play.open({ type: "retry-requested", step: "b" }).finish();
+    expect(play.status).toBe("completed");
+    expect(play.launched.slice(4)).toEqual(["b@2.1", "c@2.1"]);
+  });
+
+  it("takes what lies before a step as done", () => {
+    const play = new Play(plan).open().end("a", bad);
+    play.open({ type: "rewind-requested", step: "c" }).finish();
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual(["a@1.1", "d@1.1", "c@1.1"]);
+    expect(play.events).toContainEqual({
+      type: "run.rewound",
+      step: "c",
+      reopened: ["c"],
+      assumed: ["a", "b"],
+    });
+  });
+
+  it("refuses a step that is not there, or that cannot run yet", () => {
+    const play = new Play(plan).open().end("a", bad);
+    expect(() => play.open({ type: "rewind-requested", step: "x" })).toThrow(Refusal);
+    const other = new Play(plan).open().end("a", bad);
+    expect(() => other.open({ type: "retry-requested", step: "c" })).toThrow(
+      /a before it is not done/,
+    );
+  });
+});
+
+it("takes a run over from a dead owner without losing its place", () => {
+  const play = new Play(planOf("a>b")).open().end("a");
+  play.tell({ type: "opened", owner: { ...OWNER, pid: 2 }, epoch: 2 });
+  expect(play.running()).toEqual(["b"]);
+  expect(play.launched).toEqual(["a@1.1", "b@1.1"]);
+});

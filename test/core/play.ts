@@ -1,0 +1,103 @@
+/** Plays a plan through the pure core: the test says how each attempt ends. */
+import { advance, type Turn } from "../../src/core/advance.ts";
+import { EVENT_VERSION, type Owner, type RunEvent } from "../../src/core/event.ts";
+import { emptyRun, evolve } from "../../src/core/evolve.ts";
+import type { Ending, Fact } from "../../src/core/fact.ts";
+import { attemptOf } from "../../src/core/next-actions.ts";
+import { attemptText, stepPath } from "../../src/core/place.ts";
+import type { Run } from "../../src/core/run.ts";
+import type { Plan } from "../../src/plan/plan.ts";
+import type { Json } from "../../src/util/json.ts";
+
+export const OWNER: Owner = { pid: 1, started: "1", boot: "b", host: "h", user: "u" };
+
+export const ok = (context: Record<string, Json> = {}): Ending => ({
+  how: "exited",
+  exit: 0,
+  outputs: {},
+  context,
+});
+export const bad: Ending = { how: "exited", exit: 1, outputs: {}, context: {} };
+export const lost: Ending = { how: "lost", started: true, message: "gone" };
+
+export class Play {
+  readonly plan: Plan;
+  readonly events: RunEvent[] = [];
+  /** Every attempt that was started, in order. */
+  readonly launched: string[] = [];
+  run: Run;
+  now = 1_000;
+  turn: Turn | undefined;
+
+  constructor(plan: Plan, input: Json = null) {
+    this.plan = plan;
+    const event: RunEvent = {
+      type: "run.created",
+      pipeline: "test",
+      file: "/test.yaml",
+      fingerprint: "f",
+      input,
+      args: [],
+      cwd: "/",
+      envNames: [],
+    };
+    this.events.push(event);
+    this.run = evolve(plan, emptyRun("run"), {
+      seq: 1,
+      time: this.now,
+      version: EVENT_VERSION,
+      event,
+    });
+  }
+
+  tell(...facts: readonly Fact[]): this {
+    let pending = facts;
+    do {
+      this.turn = advance(this.plan, this.run, pending, this.now, {});
+      this.run = this.turn.run;
+      this.events.push(...this.turn.events);
+      this.launched.push(...this.turn.launches.map(attemptText));
+      pending = [];
+    } while (this.turn.more);
+    return this;
+  }
+
+  open(...wishes: readonly Fact[]): this {
+    return this.tell({ type: "opened", owner: OWNER, epoch: 1 }, ...wishes);
+  }
+
+  /** Ends the running attempt of a step. */
+  end(path: string, ending: Ending = ok()): this {
+    const visit = [...this.run.running].find((one) => stepPath(attemptOf(one)) === path);
+    if (visit === undefined)
+      throw new Error(`${path} is not running: ${this.running().join(", ")}`);
+    return this.tell({ type: "attempt-ended", at: attemptOf(visit), ending });
+  }
+
+  /** Ends everything that runs, as the function says, until nothing runs any more. */
+  finish(endingOf: (path: string) => Ending = () => ok()): this {
+    for (let turn = 0; turn < 10_000; turn++) {
+      const [visit] = this.run.running;
+      if (visit !== undefined) {
+        const at = attemptOf(visit);
+        this.tell({ type: "attempt-ended", at, ending: endingOf(stepPath(at)) });
+      } else if (this.turn?.wakeAt !== undefined) {
+        this.now = this.turn.wakeAt;
+        this.tell();
+      } else return this;
+    }
+    throw new Error("the run does not end");
+  }
+
+  running(): readonly string[] {
+    return [...this.run.running].map((visit) => stepPath(attemptOf(visit)));
+  }
+
+  get status(): string {
+    return this.run.state.status;
+  }
+
+  types(): readonly string[] {
+    return this.events.map(({ type }) => type);
+  }
+}
