@@ -1,4 +1,4 @@
-/** Throws when our own code broke a rule of its own. The journal is valid at every instant, so dying is safe. */
+/** Throws when our own code broke a rule; the journal is valid at every instant, so dying is safe. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new AssertionError(message);
 }

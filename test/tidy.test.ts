@@ -1,0 +1,189 @@
+/** The rules of the house that a machine can hold: rooms, purity, names, sizes. */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const SRC = resolve(import.meta.dirname, "../src");
+
+/** Each room may import itself and what its row says. */
+const ROOMS: Readonly<Record<string, readonly string[]>> = {
+  util: [],
+  pipeline: ["util"],
+  plan: ["pipeline", "util"],
+  core: ["plan", "util"],
+  view: ["core", "plan", "util"],
+  journal: ["core", "util"],
+  workspace: ["util"],
+  runner: ["util"],
+  engine: ["core", "plan", "journal", "workspace", "runner", "util"],
+  tui: ["view", "journal", "util"],
+  cli: [
+    "util",
+    "pipeline",
+    "plan",
+    "core",
+    "view",
+    "journal",
+    "workspace",
+    "runner",
+    "engine",
+    "tui",
+  ],
+};
+
+/** C1: these read no clock, no environment, no disk and no dice, and return no promise. */
+const PURE = ["core", "plan", "view"];
+const FILE_LINES_MAX = 450;
+const LINE_COLUMNS_MAX = 110;
+const FUNCTION_LINES_MAX = 70;
+
+interface Source {
+  readonly path: string;
+  readonly room: string;
+  readonly text: string;
+  readonly lines: readonly string[];
+  readonly imports: readonly string[];
+}
+
+const sources: readonly Source[] = readdirSync(SRC, { recursive: true, encoding: "utf8" })
+  .filter((name) => name.endsWith(".ts"))
+  .map((name) => {
+    const text = readFileSync(join(SRC, name), "utf8");
+    const imports = [...text.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map(
+      (match) => match[1] ?? "",
+    );
+    return { path: name, room: name.split("/")[0] ?? "", text, lines: text.split("\n"), imports };
+  });
+
+/** The files that a source imports, relative to src. */
+function localImports({ path, imports }: Source): readonly string[] {
+  return imports
+    .filter((name) => name.startsWith("."))
+    .map((name) => relative(SRC, resolve(SRC, dirname(path), name)));
+}
+
+describe("rooms", () => {
+  it("are all in the table", () => {
+    expect([...new Set(sources.map(({ room }) => room))].sort()).toEqual(Object.keys(ROOMS).sort());
+  });
+
+  it("import only what their row says", () => {
+    const wrong = sources.flatMap((source) =>
+      localImports(source)
+        .map((target) => target.split("/")[0] ?? "")
+        .filter((room) => room !== source.room && !ROOMS[source.room]?.includes(room))
+        .filter((room) => room !== "..")
+        .map((room) => `${source.path} imports ${room}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("have no import cycles", () => {
+    const byPath = new Map(sources.map((source) => [source.path, source]));
+    const done = new Set<string>();
+    const cycles: string[] = [];
+    const visit = (path: string, trail: readonly string[]): void => {
+      if (trail.includes(path)) {
+        cycles.push([...trail.slice(trail.indexOf(path)), path].join(" -> "));
+        return;
+      }
+      const source = byPath.get(path);
+      if (source === undefined || done.has(path)) return;
+      for (const target of localImports(source)) visit(target, [...trail, path]);
+      done.add(path);
+    };
+    for (const { path } of sources) visit(path, []);
+    expect(cycles).toEqual([]);
+  });
+});
+
+describe("pure rooms (C1)", () => {
+  const pure = sources.filter(({ room }) => PURE.includes(room));
+
+  it("import nothing from node", () => {
+    const wrong = pure.filter(({ imports }) => imports.some((name) => name.startsWith("node:")));
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("read no clock, environment or dice, and wait for nothing", () => {
+    const FORBIDDEN =
+      /\b(Date\.now|new Date\(\)|Math\.random|performance\.|process\.|await |Promise<)/;
+    const wrong = pure.flatMap(({ path, lines }) =>
+      lines.flatMap((line, index) =>
+        FORBIDDEN.test(line.replace(/\/[/*].*|^\s*\*.*/, "")) ? [`${path}:${index + 1}`] : [],
+      ),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("files", () => {
+  it("are named as nouns in kebab case", () => {
+    const wrong = sources.filter(({ path }) => {
+      const name = path.split("/").at(-1) ?? "";
+      const vague = /^(utils?|helpers?|types|common|index|misc)\.ts$/.test(name);
+      return vague || !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(name);
+    });
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("begin with what they are for", () => {
+    const wrong = sources.filter(({ text, lines }) => lines.length > 40 && !text.startsWith("/**"));
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("are not too long, nor are their lines", () => {
+    const long = sources.filter(({ lines }) => lines.length > FILE_LINES_MAX);
+    const wide = sources.flatMap(({ path, lines }) =>
+      lines.flatMap((line, index) =>
+        line.length > LINE_COLUMNS_MAX ? [`${path}:${index + 1}`] : [],
+      ),
+    );
+    expect([...long.map(({ path }) => path), ...wide]).toEqual([]);
+  });
+
+  it("have functions that fit on a screen", () => {
+    const wrong = sources.flatMap(({ path, lines }) =>
+      longFunctions(lines).map((at) => `${path}:${at}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("say what each exported function and class is for", () => {
+    const wrong = sources.flatMap(({ path, lines }) =>
+      lines.flatMap((line, index) => {
+        const exported = /^export (async )?(function|class|abstract class)\b/.test(line);
+        return exported && !/\*\/$/.test(lines[index - 1] ?? "") ? [`${path}:${index + 1}`] : [];
+      }),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("name nothing Manager, Service, Handler, Helper or Impl, and export no default", () => {
+    const wrong = sources.filter(({ text }) =>
+      /\b(class|interface|type) \w*(Manager|Service|Handler|Helper|Impl)\b|export default|\benum /.test(
+        text,
+      ),
+    );
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("hold SQL only where SQL lives (J3)", () => {
+    const SQL = /["'`]\s*(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
+    const homes = ["journal/sql.ts", "journal/migrations.ts"];
+    const wrong = sources.filter(({ path, text }) => SQL.test(text) && !homes.includes(path));
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+});
+
+/** Where functions begin that are longer than a screen, by their indentation. */
+function longFunctions(lines: readonly string[]): readonly number[] {
+  const found: number[] = [];
+  lines.forEach((line, index) => {
+    const head = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).* \{$)/.exec(line);
+    if (head === null || /^\s*(if|for|while|switch|return|it|describe)\b/.test(line)) return;
+    const end = lines.findIndex((later, at) => at > index && later === `${head[1] ?? ""}}`);
+    if (end - index > FUNCTION_LINES_MAX) found.push(index + 1);
+  });
+  return found;
+}
