@@ -8,7 +8,15 @@ if (major < needed) {
   );
   process.exit(1);
 }
-const { enableCompileCache } = await import("node:module");
-enableCompileCache?.();
-const { main } = await import("../dist/cli/main.js");
-await main(process.argv.slice(2));
+const args = process.argv.slice(2);
+if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) {
+  // What scripts ask most is answered before anything is loaded.
+  const { readFileSync } = await import("node:fs");
+  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  process.stdout.write(`${JSON.parse(text).version}\n`);
+} else {
+  const { enableCompileCache } = await import("node:module");
+  enableCompileCache?.();
+  const { main } = await import("../dist/cli/main.js");
+  await main(args);
+}

@@ -6,6 +6,7 @@
  */
 import { Refusal } from "../core/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
+import { storageError } from "../journal/storage-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 
 /** An error that is told in words, not with a stack. */
@@ -21,29 +22,53 @@ export class CliError extends Error {
   }
 }
 
-const REMEDIES: Readonly<Record<JournalErrorCode, string>> = {
-  "stale-writer": "another process has taken this run over; follow it with: perdure attach",
-  "disk-full":
-    "nothing recorded is lost and running steps go on; free some space, then: perdure resume",
-  "read-only": "nothing recorded is lost; make .perdure writable, then: perdure resume",
-  broken: "set it aside and rebuild it from the events files with: perdure doctor --repair",
-  newer: "use the newer perdure that wrote it, or look at it with: perdure doctor",
-  busy: "another program keeps the database locked; find it with: perdure doctor",
-  "unknown-run": "see the runs that there are with: perdure list runs",
-  io: "nothing recorded is lost; look at the disk, then: perdure doctor",
+/** What helps, by the code of a journal's failure; `run` is the run it met, if it met one. */
+const REMEDIES: Readonly<Record<JournalErrorCode, (run: string) => string>> = {
+  "stale-writer": (run) =>
+    `another process has taken this run over; follow it with: perdure attach${run}`,
+  "disk-full": (run) =>
+    `nothing recorded is lost and running steps go on; free some space, then: perdure resume${run}`,
+  "read-only": (run) =>
+    `nothing recorded is lost; make .perdure writable, then: perdure resume${run}`,
+  broken: () => "set it aside and rebuild it from the events files with: perdure doctor --repair",
+  newer: () => "use the newer perdure that wrote it, or look at it with: perdure doctor",
+  busy: () => "another program keeps the database locked; find it with: perdure doctor",
+  "unknown-run": () => "see the runs that there are with: perdure list runs",
+  io: (run) =>
+    `nothing recorded is lost; look at the disk (space, quota, limits), then: perdure resume${run}`,
 };
 
+/** An error that a run met on its way; the remedy names the run. */
+export class RunError extends Error {
+  override readonly name = "RunError";
+  readonly shortId: string;
+
+  constructor(shortId: string, cause: unknown) {
+    super(`run ${shortId} met an error`, { cause });
+    this.shortId = shortId;
+  }
+}
+
 /** The lines for an error and the status to exit with; undefined when it is a bug of ours. */
-export function explain(error: unknown): { lines: readonly string[]; exit: ExitCode } | undefined {
+export function explain(
+  error: unknown,
+  shortId?: string,
+): { lines: readonly string[]; exit: ExitCode } | undefined {
+  if (error instanceof RunError) return explain(error.cause, error.shortId);
   if (error instanceof CliError) {
     return { lines: errorLines(error.message, error.next), exit: error.exitCode };
   }
-  if (error instanceof JournalError) {
-    const exit = error.code === "stale-writer" ? EXIT.owned : EXIT.error;
-    return { lines: errorLines(error.message, REMEDIES[error.code]), exit };
+  if (error instanceof Refusal) {
+    const next = shortId === undefined ? "perdure list runs" : `perdure show ${shortId}`;
+    return { lines: errorLines(error.message, next), exit: EXIT.usage };
   }
-  if (error instanceof Refusal) return { lines: errorLines(error.message), exit: EXIT.usage };
-  return undefined;
+  // A disk that fails under a projection or an attempt's folder is told like one under the journal.
+  const { path } = error as NodeJS.ErrnoException;
+  const stored = storageError(error, path ?? "the state of the run");
+  if (!(stored instanceof JournalError)) return undefined;
+  const exit = stored.code === "stale-writer" ? EXIT.owned : EXIT.error;
+  const run = shortId === undefined ? "" : ` ${shortId}`;
+  return { lines: errorLines(stored.message, REMEDIES[stored.code](run)), exit };
 }
 
 function errorLines(message: string, next?: string): readonly string[] {

@@ -13,13 +13,19 @@ import { livenessOf, type Project } from "./project.ts";
 const LOOK_MS = 20;
 
 /** Starts `perdure resume` in the background and returns once it owns the run. */
-export async function detach(project: Project, runId: string, shortId: string): Promise<ExitCode> {
+export async function detach(
+  project: Project,
+  runId: string,
+  shortId: string,
+  options: readonly string[] = [],
+): Promise<ExitCode> {
   const { root } = runDirOf(project.dir, runId);
   mkdirSync(root, { recursive: true, mode: 0o700 });
   const log = join(root, "runner.log");
   const output = openSync(log, "a", 0o600);
   const program = process.argv[1] ?? "perdure";
-  const child = spawn(process.execPath, [program, "resume", runId, "--output", "text"], {
+  const args = [program, "resume", runId, "--output", "text", ...options];
+  const child = spawn(process.execPath, args, {
     detached: true,
     stdio: ["ignore", output, output],
   });

@@ -8,19 +8,28 @@
  * - P6 The lease is taken before anything is read that a decision depends on.
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
+import type { Owner } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import { mayBeAhead } from "../journal/events-file.ts";
 import { systemClock } from "../util/clock.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
-import { CliError } from "./cli-error.ts";
+import { CliError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
 import { print, printError } from "./print.ts";
-import { type KnownRun, loadRun, type Project, shortIdOf, whyInputOf } from "./project.ts";
+import {
+  type KnownRun,
+  loadRun,
+  type Project,
+  reloadRun,
+  shortIdOf,
+  whyInputOf,
+} from "./project.ts";
 import { RunFiles } from "./run-files.ts";
 import { openScreen, type ScreenKind } from "./screen.ts";
 
@@ -39,14 +48,20 @@ export type Wish = Extract<Fact, { type: "retry-requested" | "rewind-requested" 
 /** Drives the run until this process has nothing more to do for it; gives the exit status. */
 export async function execute(
   project: Project,
-  runId: string,
+  known: KnownRun,
   options: ExecuteOptions,
 ): Promise<ExitCode> {
+  const { id: runId } = known;
   const signals = new Signals();
+  // Before the lease names us: who finds our name in it may ask at once.
+  signals.lastRequest = project.journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
   const epoch = acquire(project, runId, options.takeOver === true);
   signals.onRequest = () => readRequests(project, runId, signals);
-  signals.lastRequest = project.journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
-  const run = await driveAll(project, loadRun(project, runId), epoch, signals, options);
+  const run = await driveAll(project, reloadRun(project, known), epoch, signals, options).catch(
+    (error: unknown) => {
+      throw new RunError(shortIdOf(project.journal, runId), error);
+    },
+  );
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
@@ -57,9 +72,17 @@ export async function execute(
 function acquire({ journal }: Project, runId: string, takeOver: boolean): number {
   const acquired = journal.acquire(runId, thisOwner(), (owner) => !takeOver && isOwnerAlive(owner));
   if (acquired.ok) return acquired.epoch;
-  const shortId = shortIdOf(journal, runId);
-  const message = `run ${shortId} is owned by ${ownerText(acquired.owner)}`;
-  throw new CliError(EXIT.owned, message, `perdure attach ${shortId}`);
+  throw ownedError(shortIdOf(journal, runId), acquired.owner);
+}
+
+/** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
+export function ownedError(shortId: string, owner: Owner): CliError {
+  const message = `run ${shortId} is owned by ${ownerText(owner)}`;
+  const next =
+    owner.boot === thisOwner().boot
+      ? `perdure attach ${shortId}`
+      : `if you know that it is dead: perdure resume ${shortId} --take-over`;
+  return new CliError(EXIT.owned, message, next);
 }
 
 /** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
@@ -90,31 +113,46 @@ async function drive(
   const { journal } = project;
   const dir = runDirOf(project.dir, known.id);
   const clock = systemClock();
-  const redact = redactor(process.env);
-  const { planText } = journal.load(known.id);
-  const files = RunFiles.open(dir, known.id, planText, known.events);
+  // A copy: each look into process.env itself goes to the system.
+  const env = { ...process.env };
+  const redact = redactor(env);
+  let opened: RunFiles | undefined;
+  const files = (): RunFiles => {
+    opened ??= RunFiles.open(dir, known.run, known.planText, known.events);
+    return opened;
+  };
+  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
+  if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
-  const screen = openScreen({ kind: options.screen, shortId: known.shortId, dir, redact, now });
+  const screen = await openScreen({
+    kind: options.screen,
+    shortId: known.shortId,
+    dir,
+    redact,
+    now,
+  });
   const engine = new Engine({
     journal,
     runId: known.id,
     plan: known.plan,
-    events: known.events,
+    run: known.run,
     owner: thisOwner(),
     epoch,
     clock,
-    env: process.env,
+    env,
     watch: (events, run) => {
-      files.record(events, run);
+      files().record(events, run);
       screen.update(events, run);
     },
   });
-  const driver = new Driver({ engine, dir, env: process.env, redact, now });
+  const driver = new Driver({ engine, dir, env, redact, now });
   signals.driver = driver;
+  if (signals.first !== undefined) driver.stop("now", signals.first);
+  signals.onRequest();
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   try {
     await driver.run(wishes);
-    files.close(engine.run);
+    files().close(engine.run);
     return engine.run;
   } finally {
     signals.driver = undefined;
@@ -125,7 +163,9 @@ async function drive(
 /** Tells how the run stands after this owner, in the words of `why`. */
 export function sayGoodbye(project: Project, runId: string, screen: ScreenKind): void {
   if (screen === "json") return;
-  const lines = whyLines(whyInputOf(loadRun(project, runId), Date.now()));
+  const known = loadRun(project, runId);
+  const lines = whyLines(whyInputOf(known, Date.now()));
+  if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
   for (const line of lines) say(line);
 }
@@ -147,9 +187,11 @@ function exitCodeOf(run: Run, signals: Signals): ExitCode {
 }
 
 function readRequests({ journal }: Project, runId: string, signals: Signals): void {
+  // Without a driver nobody could take them up; `drive` asks again.
+  if (signals.driver === undefined) return;
   for (const request of journal.requestsAfter(runId, signals.lastRequest)) {
     signals.lastRequest = request.id;
-    signals.driver?.stop(request.mode, request.by);
+    signals.driver.stop(request.mode, request.by);
   }
 }
 

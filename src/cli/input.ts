@@ -65,17 +65,45 @@ function fromJson(text: string, name: string): Json {
 }
 
 /** Fills in the schema's defaults and refuses an input that does not fit. */
-export async function fitInput(input: Json, schema: Json | undefined): Promise<Json> {
+export async function fitInput(input: Json, schema: Json | undefined, file: string): Promise<Json> {
   if (schema === undefined) return input;
   const filled = withDefaults(input ?? {}, schema);
   const { Validator } = await import("@cfworker/json-schema");
   const { valid, errors } = new Validator(schema as object, "2020-12", false).validate(filled);
   if (valid) return filled;
-  const lines = errors
-    .filter(({ keyword }) => keyword !== "properties")
-    .map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
-  const message = `the input does not fit the pipeline's schema: ${lines.join("; ")}`;
-  throw new CliError(EXIT.usage, message, "perdure run FILE --input key=value");
+  const problems = errors
+    .filter(({ keyword }) => !OUTER_KEYWORDS.has(keyword))
+    .map(({ keyword, instanceLocation, error }) =>
+      problemText(keyword, instanceLocation.slice(2), error),
+    );
+  const message = `the input does not fit the pipeline's schema: ${problems.join("; ")}`;
+  throw new CliError(EXIT.usage, message, `perdure run ${file} ${inputWords(schema)}`);
+}
+
+/** These only repeat what an inner error says. */
+const OUTER_KEYWORDS: ReadonlySet<string> = new Set(["properties", "additionalProperties"]);
+
+/** What the validator found, in words about the value that the person gave. */
+function problemText(keyword: string, place: string, error: string): string {
+  const [first = "", second = ""] = Array.from(error.matchAll(/"([^"]*)"/g), (match) => match[1]);
+  const name = place === "" ? "it" : place;
+  switch (keyword) {
+    case "required":
+      return `${place === "" ? "" : `${place}/`}${first} is missing`;
+    case "false":
+      return `${name} is not known`;
+    case "type":
+      return `${name} must be of type ${second}, not ${first}`;
+    default:
+      return `${name}: ${error}`;
+  }
+}
+
+/** The options that give what the schema asks for at least. */
+function inputWords(schema: Json): string {
+  const required = isObject(schema) && Array.isArray(schema.required) ? schema.required : [];
+  const names = required.length === 0 ? ["key"] : required;
+  return names.map((name) => `--input ${String(name)}=...`).join(" ");
 }
 
 function withDefaults(input: Json, schema: Json): Json {

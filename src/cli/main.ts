@@ -6,9 +6,9 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { Command, CommanderError } from "commander";
-import { explain } from "./cli-error.ts";
+import { CliError, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
-import { printError, surviveClosedOutput } from "./print.ts";
+import { printError, printed, surviveClosedOutput } from "./print.ts";
 import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
@@ -19,10 +19,13 @@ export async function main(args: readonly string[]): Promise<void> {
     exit = status;
   });
   try {
-    await program.parseAsync(spelledOut(args), { from: "user" });
+    await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
   } catch (error) {
     process.exitCode = told(error);
+    // A runner that failed must not linger as the owner of its run until the last step has ended.
+    await printed();
+    process.exit();
   }
 }
 
@@ -33,21 +36,11 @@ function told(error: unknown): number {
     for (const line of explained.lines) printError(line);
     return explained.exit;
   }
-  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const bug = error instanceof RunError ? error.cause : error;
+  const detail = bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
   printError(`internal error: ${detail}`);
   printError("  This is a bug in perdure. The journal is valid; go on with: perdure resume");
   return EXIT.error;
-}
-
-/** The seeds' spellings of what has a name of its own here. */
-function spelledOut(args: readonly string[]): readonly string[] {
-  const [first, second, ...rest] = args;
-  if (first === "sessions") {
-    if (second === "ls") return ["list", "runs", ...rest];
-    if (second === "show") return ["show", ...rest];
-    if (second === "clean") return ["clean", ...rest];
-  }
-  return args;
 }
 
 type Finish = (status: ExitCode) => void;
@@ -61,7 +54,7 @@ function buildProgram(finish: Finish): Command {
     .option("-C, --project <dir>", "work as if started in this directory")
     .hook("preAction", (command) => {
       const { project } = command.opts<{ project?: string }>();
-      if (project !== undefined) process.chdir(project);
+      if (project !== undefined) enter(project);
     })
     .configureHelp({ sortSubcommands: false })
     .showHelpAfterError("(see: perdure --help)")
@@ -70,8 +63,19 @@ function buildProgram(finish: Finish): Command {
   addRunning(program, finish);
   addLooking(program, finish);
   addKeeping(program, finish);
+  addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
+}
+
+function enter(directory: string): void {
+  try {
+    process.chdir(directory);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
+    throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
+  }
 }
 
 const EXAMPLES = `
@@ -85,30 +89,31 @@ Examples:
 Exit status: 0 done, 1 error, 2 usage, 3 the pipeline failed, 4 it is invalid, 5 timed out,
 6 waiting for a person, 7 owned by another process, 130 interrupted, 143 terminated`;
 
-const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+const RUN_EXAMPLES = `
+Examples:
+  perdure run build.yaml
+  perdure run fix.yaml -i issue=42 -i dry=true
+  perdure run nightly.yaml --detach`;
+
+const collect = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
 
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
     .argument("[file]", "the pipeline: a YAML file")
-    .option(
-      "-i, --input <value>",
-      "key=value, JSON, @file.json or text; may be repeated",
-      collect,
-      [],
-    )
+    .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .option("--resume <run>", "the same as: perdure resume RUN")
-    .option("--resume-last", "the same as: perdure resume")
+    .option("--resume-last", "the same as: perdure resume; with FILE: its last unfinished run")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
     .option("--run <run>", "the run that --from-step is about; the last unfinished one if absent")
-    .addHelpText(
-      "after",
-      "\nExamples:\n  perdure run build.yaml\n  perdure run fix.yaml -i issue=42 -i dry=true\n  perdure run nightly.yaml --detach",
-    )
+    .addHelpText("after", RUN_EXAMPLES)
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
@@ -151,7 +156,7 @@ function addRunning(program: Command, finish: Finish): void {
 }
 
 interface RunArguments {
-  readonly input: readonly string[];
+  readonly input?: readonly string[];
   readonly detach?: boolean;
   readonly output?: string;
   readonly quiet?: boolean;
@@ -170,10 +175,16 @@ async function run(
   const { resume, resumeLast, fromStep } = options;
   if (resume !== undefined || resumeLast === true || fromStep !== undefined) {
     const { resumeCommand } = await import("./commands/resume.ts");
-    return resumeCommand(resume ?? options.run, options);
+    return resumeCommand(
+      resume ?? options.run,
+      file === undefined ? options : { ...options, file },
+    );
   }
   if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
-  return (await import("./commands/run.ts")).runCommand(file, options);
+  return (await import("./commands/run.ts")).runCommand(file, {
+    ...options,
+    input: options.input ?? [],
+  });
 }
 
 function addLooking(program: Command, finish: Finish): void {
@@ -187,25 +198,9 @@ function addLooking(program: Command, finish: Finish): void {
       finish(await (await import("./commands/attach.ts")).attachCommand(id, options)),
     );
   const list = program.command("list").description("list runs");
-  list
-    .command("runs", { isDefault: true })
-    .description("the runs of this project, newest first")
-    .option("-o, --output <format>", "text or json")
-    .option("-s, --status <status>", "only queued, running, interrupted, completed or failed ones")
-    .option("-p, --pipeline <name>", "only runs of this pipeline")
-    .option("-n, --limit <count>", "at most so many", "50")
-    .action(async (options) =>
-      finish(await (await import("./commands/look.ts")).listCommand(options)),
-    );
+  describeList(list.command("runs", { isDefault: true }), finish);
   for (const command of list.commands) command.exitOverride();
-  program
-    .command("show")
-    .description("everything about a run: steps, attempts, times, errors, the next command")
-    .argument("[run]", "id or prefix; the newest run if absent")
-    .option("-o, --output <format>", "text or json")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/look.ts")).showCommand(id, options)),
-    );
+  describeShow(program.command("show"), finish);
   program
     .command("why")
     .description("what happened, what is done, and the exact command that goes on")
@@ -225,6 +220,51 @@ function addLooking(program: Command, finish: Finish): void {
     );
 }
 
+function describeList(command: Command, finish: Finish): void {
+  command
+    .description("the runs of this project, newest first")
+    .option("-o, --output <format>", "text or json")
+    .option("-s, --status <status>", "only queued, running, interrupted, completed or failed ones")
+    .option("-p, --pipeline <name>", "only runs of this pipeline")
+    .option("-n, --limit <count>", "at most so many", "50")
+    .action(async (options) =>
+      finish(await (await import("./commands/look.ts")).listCommand(options)),
+    );
+}
+
+function describeShow(command: Command, finish: Finish): void {
+  command
+    .description("everything about a run: steps, attempts, times, errors, the next command")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/look.ts")).showCommand(id, options)),
+    );
+}
+
+function describeClean(command: Command, finish: Finish): void {
+  command
+    .description("remove the files of completed runs; their records stay")
+    .argument("[runs...]", "only these runs, whatever their state")
+    .option("--older-than <age>", "only runs that have not changed for so long, such as 7d")
+    .option("--all", "interrupted and failed runs as well")
+    .option("--dry-run", "say what would be removed")
+    .action(async (ids, options) =>
+      finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
+    );
+}
+
+/** What other tools call sessions are runs here; their spellings work as well. */
+function addSessions(program: Command, finish: Finish): void {
+  const sessions = program
+    .command("sessions", { hidden: true })
+    .description("other names of: list runs, show, clean");
+  describeList(sessions.command("ls", { isDefault: true }), finish);
+  describeShow(sessions.command("show"), finish);
+  describeClean(sessions.command("clean"), finish);
+  for (const command of sessions.commands) command.exitOverride();
+}
+
 function addKeeping(program: Command, finish: Finish): void {
   program
     .command("validate")
@@ -234,16 +274,7 @@ function addKeeping(program: Command, finish: Finish): void {
     .action(async (files, options) =>
       finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
     );
-  program
-    .command("clean")
-    .description("remove the files of completed runs; their records stay")
-    .argument("[runs...]", "only these runs, whatever their state")
-    .option("--older-than <age>", "only runs that have not changed for so long, such as 7d")
-    .option("--all", "interrupted and failed runs as well")
-    .option("--dry-run", "say what would be removed")
-    .action(async (ids, options) =>
-      finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
-    );
+  describeClean(program.command("clean"), finish);
   program
     .command("doctor")
     .description("check this machine and the state of this project")

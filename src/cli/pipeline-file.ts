@@ -32,7 +32,12 @@ export async function requirePlan(path: string): Promise<{ plan: Plan; text: str
   if (plan !== undefined) return { plan, text };
   const errors = diagnostics.filter(({ severity }) => severity === "error").length;
   const count = errors === 1 ? "1 mistake" : `${errors} mistakes`;
-  throw new CliError(EXIT.invalid, `${path} is not a valid pipeline: ${count}; nothing was run`);
+  const shown = relative(process.cwd(), path);
+  throw new CliError(
+    EXIT.invalid,
+    `${shown} is not a valid pipeline: ${count}; nothing was run`,
+    `mend it, then: perdure run ${shown}`,
+  );
 }
 
 /** Draws diagnostics on stderr. */
@@ -52,6 +57,6 @@ function readText(path: string): string {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
-    throw new CliError(EXIT.usage, `${path}: ${why}`, "perdure run FILE");
+    throw new CliError(EXIT.usage, `${path}: ${why}`, "give the path of a pipeline file (YAML)");
   }
 }

@@ -4,10 +4,10 @@
  * Owns: the search for `.perdure`, opening the journal, and resolving run ids.
  * Does not: read or write runs.
  */
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Recorded } from "../core/event.ts";
-import { replay } from "../core/evolve.ts";
+import { evolve, replay } from "../core/evolve.ts";
 import type { Run } from "../core/run.ts";
 import {
   createStateDir,
@@ -40,6 +40,7 @@ export interface KnownRun {
   readonly id: string;
   readonly shortId: string;
   readonly plan: Plan;
+  readonly planText: string;
   readonly events: readonly Recorded[];
   readonly run: Run;
   readonly dir: RunDir;
@@ -59,6 +60,7 @@ export function findStateDir(from: string): StateDir | undefined {
 /** Opens the journal that serves this directory; there must be one. */
 export function openProject(from: string, mode: "read-write" | "read-only"): Project {
   const dir = findStateDir(from);
+  if (dir !== undefined) refuseMissingJournal(dir);
   if (dir === undefined || !existsSync(dir.database)) {
     const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it`;
     throw new CliError(EXIT.error, message, "perdure run FILE");
@@ -69,6 +71,7 @@ export function openProject(from: string, mode: "read-write" | "read-only"): Pro
 /** Opens the journal that serves this directory, or creates one here. */
 export function createProject(from: string): Project {
   const dir = findStateDir(from) ?? stateDirOf(repositoryRoot(from) ?? resolve(from));
+  refuseMissingJournal(dir);
   try {
     createStateDir(dir);
   } catch (error) {
@@ -77,6 +80,19 @@ export function createProject(from: string): Project {
     throw new CliError(EXIT.error, message, "make the directory writable, or run with -C DIR");
   }
   return { dir, journal: openSqliteJournal(dir.database, { mode: "create" }) };
+}
+
+/** No run was ever created here: the first one was killed before its journal was there. */
+export function isUnused(dir: StateDir): boolean {
+  const runs = join(dir.root, "runs");
+  return !existsSync(dir.database) && (!existsSync(runs) || readdirSync(runs).length === 0);
+}
+
+/** Runs without a journal: a new journal would hide them, so nothing goes on before a repair. */
+function refuseMissingJournal(dir: StateDir): void {
+  if (existsSync(dir.database) || isUnused(dir)) return;
+  const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
+  throw new CliError(EXIT.error, message, "perdure doctor --repair");
 }
 
 function repositoryRoot(from: string): string | undefined {
@@ -122,6 +138,7 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
     id: runId,
     shortId: shortIdOf(journal, runId),
     plan,
+    planText,
     events,
     run: replay(plan, runId, events),
     dir: runDirOf(dir, runId),
@@ -129,6 +146,16 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
     liveness: livenessOf(lease),
     cleanedAt,
   };
+}
+
+/** A run with what others wrote since it was loaded; takes the one that was loaded over. */
+export function reloadRun({ journal }: Project, known: KnownRun): KnownRun {
+  const news = journal.eventsAfter(known.id, known.run.seq);
+  const { plan } = known;
+  const run = news.reduce((before, recorded) => evolve(plan, before, recorded), known.run);
+  const lease = journal.leaseOf(known.id);
+  const events = [...known.events, ...news];
+  return { ...known, events, run, lease, liveness: livenessOf(lease) };
 }
 
 /** Whether a lease is held by a living process, by a dead one, or by nobody. */

@@ -6,12 +6,13 @@
  * Does not: decide what stands in them (room `view`) or be read by the engine.
  * Invariants:
  * - J5 Every file here can be made anew from the events.
- * - O1 A file appears by rename, complete; only events.jsonl grows, line by line.
+ * - O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
  * - O2 Nothing of an earlier attempt is overwritten: each attempt's folder keeps its own receipt.
+ * - O3 The receipt in the attempt's folder is written last: where it is, its other files are too.
  */
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Recorded } from "../core/event.ts";
+import type { AttemptRef, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
@@ -27,6 +28,7 @@ import { packageVersion } from "./version.ts";
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */
 const CHECKPOINT_TIME_SHARE = 20;
 
+/** The files of one run, open for its owner. */
 export class RunFiles {
   readonly #dir: RunDir;
   readonly #events: EventsFile;
@@ -40,16 +42,16 @@ export class RunFiles {
     this.#events = events;
   }
 
-  /** Opens the files of a run and brings them to what the journal says. */
-  static open(dir: RunDir, runId: string, planText: string, events: readonly Recorded[]): RunFiles {
+  /** Opens the files of a run and brings them to what the journal says; `run` is its replay. */
+  static open(dir: RunDir, run: Run, planText: string, events: readonly Recorded[]): RunFiles {
     for (const path of [dir.root, dir.receipts, dir.handoffs]) {
       mkdirSync(path, { recursive: true, mode: 0o700 });
     }
     writeWhole(dir.plan, planText);
-    const file = EventsFile.open(dir.events, runId);
+    const file = EventsFile.open(dir.events, run.id);
     file.catchUp(events);
     const files = new RunFiles(dir, file);
-    for (const recorded of events) files.#follow(recorded);
+    files.#catchUp(events, run);
     return files;
   }
 
@@ -75,6 +77,22 @@ export class RunFiles {
     this.#events.close();
   }
 
+  /** Takes in what happened before, and writes the receipts that a killed owner still owed. */
+  #catchUp(events: readonly Recorded[], run: Run): void {
+    const ended: { end: Recorded<AttemptEnd>; startedAt: number }[] = [];
+    for (const recorded of events) {
+      const startedAt = this.#follow(recorded);
+      const end = attemptEnd(recorded.event);
+      if (end === undefined || startedAt === undefined) continue;
+      ended.push({ end: { ...recorded, event: end }, startedAt });
+    }
+    // Receipts are written in their order: before one that is there, none is owed.
+    const last = ended.findLastIndex(({ end }) => existsSync(this.#attemptReceipt(end.event)));
+    for (const { end, startedAt } of ended.slice(last + 1)) {
+      this.#writeReceipt(run, end, startedAt);
+    }
+  }
+
   #follow(recorded: Recorded): number | undefined {
     this.#history.add(recorded);
     return this.#clock.startOf(recorded);
@@ -82,18 +100,19 @@ export class RunFiles {
 
   #writeReceipt(run: Run, end: Recorded<AttemptEnd>, startedAt: number): void {
     const { event } = end;
-    const visit = findVisit(run, event);
-    const agent = visit === undefined ? "shell" : agentName(stepOf(visit));
-    const name = receiptFileName(stepPath(event), agent);
+    const name = receiptName(run, event);
     const input = { run, end, startedAt, engineVersion: this.#version };
-    const receipt = receiptJson(input);
-    const folder = attemptDirOf(this.#dir, event);
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeJson(join(folder, "receipt.json"), receipt);
-    writeJson(join(this.#dir.receipts, name), receipt);
+    writeJson(join(this.#dir.receipts, name), receiptJson(input));
     failpoint("run-files.receipt");
-    if (event.type !== "step.completed") return;
-    writeJson(join(this.#dir.handoffs, name), handoffJson({ ...input, end: { ...end, event } }));
+    if (event.type === "step.completed") {
+      writeJson(join(this.#dir.handoffs, name), handoffJson({ ...input, end: { ...end, event } }));
+    }
+    mkdirSync(attemptDirOf(this.#dir, event), { recursive: true, mode: 0o700 });
+    linkWhole(join(this.#dir.receipts, name), this.#attemptReceipt(event));
+  }
+
+  #attemptReceipt(at: AttemptRef): string {
+    return join(attemptDirOf(this.#dir, at), "receipt.json");
   }
 
   #writeCheckpoint(run: Run): void {
@@ -104,12 +123,30 @@ export class RunFiles {
   }
 }
 
+function receiptName(run: Run, at: AttemptRef): string {
+  const visit = findVisit(run, at);
+  return receiptFileName(stepPath(at), visit === undefined ? "shell" : agentName(stepOf(visit)));
+}
+
 function writeJson(path: string, value: JsonObject): void {
   writeWhole(path, `${JSON.stringify(value, null, 2)}\n`);
 }
 
 function writeWhole(path: string, text: string): void {
   const draft = `${path}.new`;
-  writeFileSync(draft, text, { mode: 0o600 });
+  // With the encoding given, Node opens, writes and closes in one call.
+  writeFileSync(draft, text, { encoding: "utf8", mode: 0o600 });
   renameSync(draft, path);
+}
+
+/** Gives a whole file a second name; where there are no links, a copy of it. */
+function linkWhole(path: string, name: string): void {
+  try {
+    linkSync(path, name);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return;
+    if (!["EPERM", "ENOTSUP", "ENOSYS", "EMLINK"].includes(code ?? "")) throw error;
+    writeWhole(name, readFileSync(path, "utf8"));
+  }
 }

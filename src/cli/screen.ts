@@ -11,13 +11,10 @@ import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, stepPath } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
-import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
-import { LiveScreen } from "../tui/live-screen.ts";
-import { terminalStyle } from "../tui/style.ts";
+import { type FollowedFile, followLines } from "../runner/output.ts";
 import type { Redact } from "../util/redact.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
 import { eventLine, outputLine } from "../view/event-line.ts";
-import { progressLines } from "../view/progress.ts";
 import { print } from "./print.ts";
 
 export interface Screen {
@@ -40,10 +37,13 @@ export interface ScreenOptions {
 }
 
 /** The screen that was asked for, or that fits where the output goes. */
-export function openScreen(options: ScreenOptions): Screen {
+export async function openScreen(options: ScreenOptions): Promise<Screen> {
   switch (options.kind) {
-    case "live":
+    case "live": {
+      // Loaded when it is asked for: most runs are started by programs.
+      const { TerminalScreen } = await import("./terminal-screen.ts");
       return new TerminalScreen(options);
+    }
     case "plain":
       return new LineScreen(options);
     case "json":
@@ -54,7 +54,7 @@ export function openScreen(options: ScreenOptions): Screen {
 }
 
 /** The output of an attempt as people read it. */
-const OUTPUT_FILES = ["output.log", "stderr.log"] as const;
+export const OUTPUT_FILES = ["output.log", "stderr.log"] as const;
 
 /** One line per event, and each line of output behind the name of its step. */
 class LineScreen implements Screen {
@@ -128,61 +128,6 @@ class LineScreen implements Screen {
     this.#tail = this.#tail.then(action);
   }
 }
-
-/** The live view. */
-class TerminalScreen implements Screen {
-  readonly #screen: LiveScreen;
-  readonly #options: ScreenOptions;
-  #run: Run | undefined;
-  #before: string[] = [];
-
-  constructor(options: ScreenOptions) {
-    this.#options = options;
-    const style = terminalStyle(process.env, process.stdout);
-    this.#screen = new LiveScreen({
-      stream: process.stdout,
-      frame: (size) => (this.#run === undefined ? [] : this.#frame(this.#run, size, style)),
-    });
-  }
-
-  say(line: string): void {
-    this.#before.push(line);
-    this.#screen.print([line]);
-  }
-
-  update(_events: readonly Recorded[], run: Run): void {
-    this.#run = run;
-    this.#screen.draw();
-  }
-
-  async close(): Promise<void> {
-    const { columns = 80 } = process.stdout;
-    const style = terminalStyle(process.env, process.stdout);
-    const size = { columns, rows: LAST_FRAME_ROWS };
-    const last = this.#run === undefined ? [] : this.#frame(this.#run, size, style);
-    this.#screen.close(last);
-  }
-
-  #frame(
-    run: Run,
-    size: { columns: number; rows: number },
-    style: ReturnType<typeof terminalStyle>,
-  ): readonly string[] {
-    const { shortId, now, dir, redact } = this.#options;
-    const lastLines = new Map<string, string>();
-    for (const visit of run.running) {
-      const at = attemptOf(visit);
-      lastLines.set(
-        attemptText(at),
-        redact(lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]))),
-      );
-    }
-    return progressLines({ run, shortId, now: now(), lastLines, size, style });
-  }
-}
-
-/** How much of the live view stays on the screen when the run is over. */
-const LAST_FRAME_ROWS = 60;
 
 /** The events as NDJSON, for programs. */
 class JsonScreen implements Screen {

@@ -67,6 +67,7 @@ export class Driver {
     for (const at of found) this.#adopt(at);
     for (;;) {
       this.#perform(turn);
+      engine.show();
       const { state } = engine.run;
       if (state.status !== "running" && state.status !== "stopping") {
         // What left its step's group on purpose or by accident does not outlive a stopped run.

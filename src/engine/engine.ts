@@ -1,7 +1,8 @@
 /**
- * One owner's hold on a run: takes the lease, replays, and makes every turn durable.
+ * One owner's hold on a run: makes every turn durable.
  *
- * Owns: the order of a turn: facts -> events -> disk -> whoever watches -> effects.
+ * Owns: the order of a turn: facts -> events -> disk -> effects -> whoever watches, so that a step
+ * does not wait for the files that tell of the one before it.
  * Does not: start processes or wait (drive.ts), or decide anything (room `core`).
  * Invariants:
  * - E1 One await per turn of the loop; here there is none.
@@ -11,7 +12,7 @@
  */
 import { advance, type Turn } from "../core/advance.ts";
 import { EVENT_VERSION, type Owner, type Recorded } from "../core/event.ts";
-import { replay, takeChanges } from "../core/evolve.ts";
+import { takeChanges } from "../core/evolve.ts";
 import type { Environment, Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { summaryOf } from "../core/summary.ts";
@@ -20,14 +21,15 @@ import type { Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 
-/** Sees every batch of events after it is on the disk and before its effects begin. */
+/** Sees every batch of events after it is on the disk; its effects may have begun. */
 export type Watcher = (events: readonly Recorded[], run: Run) => void;
 
 export interface EngineOptions {
   readonly journal: Journal;
   readonly runId: string;
   readonly plan: Plan;
-  readonly events: readonly Recorded[];
+  /** The replay of all events that the journal holds now that the lease is ours. */
+  readonly run: Run;
   readonly owner: Owner;
   readonly epoch: number;
   readonly clock: Clock;
@@ -39,10 +41,11 @@ export class Engine {
   readonly #options: EngineOptions;
   #run: Run;
   #broken = false;
+  #unseen: Recorded[] = [];
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    this.#run = replay(options.plan, options.runId, options.events);
+    this.#run = options.run;
     takeChanges(this.#run);
   }
 
@@ -63,7 +66,7 @@ export class Engine {
   /** One turn: when it returns, everything that it says is durable. */
   turn(facts: readonly Fact[]): Turn {
     assert(!this.#broken, "an engine whose append failed is not used again");
-    const { journal, runId, plan, epoch, clock, env, watch } = this.#options;
+    const { journal, runId, plan, epoch, clock, env } = this.#options;
     const now = clock.now();
     const afterSeq = this.#run.seq;
     this.#broken = true;
@@ -72,17 +75,19 @@ export class Engine {
     if (turn.events.length > 0) {
       const summary = summaryOf(turn.run, takeChanges(turn.run));
       journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
-      watch(
-        turn.events.map((event, index) => ({
-          seq: afterSeq + 1 + index,
-          time: now,
-          version: EVENT_VERSION,
-          event,
-        })),
-        turn.run,
-      );
+      for (const [index, event] of turn.events.entries()) {
+        const seq = afterSeq + 1 + index;
+        this.#unseen.push({ seq, time: now, version: EVENT_VERSION, event });
+      }
     }
     this.#broken = false;
     return turn;
+  }
+
+  /** Shows what the last turns recorded to whoever watches. */
+  show(): void {
+    const unseen = this.#unseen;
+    this.#unseen = [];
+    if (unseen.length > 0) this.#options.watch(unseen, this.#run);
   }
 }

@@ -7,7 +7,7 @@
  * - N1 A step is complete only when its check has passed and every output that it names is there.
  * - N2 Secrets that stand in the environment do not reach the journal.
  */
-import { readFile, stat } from "node:fs/promises";
+import { readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { CheckEvidence, Output } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
@@ -17,7 +17,7 @@ import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { type Redact, redactJson } from "../util/redact.ts";
 import { renderText } from "../util/template.ts";
-import { describeFile } from "../workspace/artifact.ts";
+import type { FileFacts } from "../workspace/artifact.ts";
 import { CONTEXT_FILE, evaluatorAt, type LaunchSite, outputPaths, workDirOf } from "./launch.ts";
 
 /** How much one attempt may add to the context. */
@@ -49,11 +49,16 @@ export async function collectEvidence(
   }
   const outputs = await findOutputs(site, visit);
   if ("message" in outputs) return { ...checked, problem: outputs as Problem };
-  const context = await readContext(join(dir, CONTEXT_FILE));
+  const context = readContext(join(dir, CONTEXT_FILE));
   if (!context.ok) {
     return { ...checked, problem: { reason: "context", message: redact(context.message) } };
   }
   return { ...checked, outputs, context: redactJson(redact, context.values) };
+}
+
+/** Most steps have no files to describe, so what describes them is loaded by the first. */
+async function describeFile(path: string): Promise<FileFacts | undefined> {
+  return (await import("../workspace/artifact.ts")).describeFile(path);
 }
 
 async function findOutputs(
@@ -117,7 +122,7 @@ async function checkSchema(
     const problem = `${name} is larger than ${SCHEMA_FILE_BYTES_MAX} bytes`;
     return { evidence: { ...proof, exit: 1 }, problem };
   }
-  const problem = await schemaProblem(await readFile(path, "utf8"), name, check.schema);
+  const problem = await schemaProblem(readFileSync(path, "utf8"), name, check.schema);
   return problem === undefined
     ? { evidence: { ...proof, exit: 0 } }
     : { evidence: { ...proof, exit: 1 }, problem };
@@ -142,17 +147,14 @@ type ContextRead =
   | { readonly ok: false; readonly message: string };
 
 /** Key-values that a step wrote: `key=value` lines, or one JSON object. */
-async function readContext(path: string): Promise<ContextRead> {
-  const facts = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  });
+function readContext(path: string): ContextRead {
+  const facts = statSync(path, { throwIfNoEntry: false });
   if (facts === undefined) return { ok: true, values: {} };
   if (facts.size > CONTEXT_BYTES_MAX) {
     const message = `it wrote more than ${CONTEXT_BYTES_MAX} bytes to $PERDURE_CONTEXT`;
     return { ok: false, message };
   }
-  const text = await readFile(path, "utf8");
+  const text = readFileSync(path, "utf8");
   return text.trimStart().startsWith("{") ? contextFromJson(text) : contextFromLines(text);
 }
 

@@ -11,7 +11,7 @@ import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { valuesAt } from "../core/values.ts";
-import { ancestorsOf } from "../plan/graph-index.ts";
+import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import type { Launch, Limits } from "../runner/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
@@ -159,6 +159,7 @@ function environmentOf(
 function outputsBefore(visit: Visit): Record<string, string> {
   const { scope, position } = visit.record;
   const found: Record<string, string> = {};
+  if (!indexOf(scope.graph).hasOutputs) return found;
   let left = ENV_OUTPUTS_MAX;
   for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
     const state = currentVisit(scope.steps[ancestor])?.state;

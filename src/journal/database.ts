@@ -8,7 +8,6 @@
  * - B1 A journal appears under its name complete or not at all; an empty file is a damaged one.
  * - B2 A file that was removed or replaced behind our back is a loud stop at the next write.
  */
-import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
 import { dirname } from "node:path";
 import {
@@ -188,7 +187,7 @@ export class Database {
 /** Builds a complete database under another name first, so that no half of one is ever seen. */
 function createDatabase(file: string): void {
   fs.mkdirSync(dirname(file), { recursive: true, mode: DIRECTORY_MODE });
-  const building = `${file}.creating-${randomUUID()}`;
+  const building = `${file}.creating-${crypto.randomUUID()}`;
   try {
     buildDatabase(building, () => undefined);
     failpoint("journal.open.built");

@@ -36,8 +36,8 @@ const optional =
 function listOf(check: Check): Check {
   return (value) => {
     if (!Array.isArray(value)) return "";
-    for (const [index, item] of value.entries()) {
-      const fault = check(item);
+    for (let index = 0; index < value.length; index++) {
+      const fault = check(value[index]);
       if (fault !== undefined) return `[${index}]${fault}`;
     }
     return undefined;

@@ -23,6 +23,8 @@ import { guarded } from "./storage-error.ts";
 
 const FILE_MODE = 0o600;
 const NEWLINE = 0x0a;
+/** How much of the end of a file is read to find its last event. */
+const TAIL_BYTES = 64 * 1024;
 
 /** What `catchUp` had to do. */
 export interface CatchUp {
@@ -153,6 +155,25 @@ export class EventsFile {
     this.#descriptor = openForWriting(this.#path);
     return setAside;
   }
+}
+
+/** False when the file surely ends at this event of the journal or before it (F3). */
+export function mayBeAhead(path: string, seq: number): boolean {
+  return guarded(path, () => {
+    if (!fs.existsSync(path)) return false;
+    const descriptor = fs.openSync(path, "r");
+    try {
+      const { size } = fs.fstatSync(descriptor);
+      const tail = Buffer.alloc(Math.min(size, TAIL_BYTES));
+      fs.readSync(descriptor, tail, 0, tail.length, size - tail.length);
+      const end = tail.lastIndexOf(NEWLINE);
+      if (end < 0) return size > 0;
+      const last = tail.toString("utf8", tail.lastIndexOf(NEWLINE, end - 1) + 1, end);
+      return (parseLine(last)?.event.seq ?? Number.POSITIVE_INFINITY) > seq;
+    } finally {
+      fs.closeSync(descriptor);
+    }
+  });
 }
 
 /** Reads what can be trusted of an events file; it stops at the first problem and names it. */

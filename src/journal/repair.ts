@@ -66,6 +66,15 @@ export interface RestoredRun {
   readonly source: "events-file" | "database";
 }
 
+/** A repair is refused: a living process works on a run (X2). */
+export class LivingRunError extends JournalError {
+  readonly owner: Owner;
+  constructor(runId: string, owner: Owner) {
+    super("busy", `Process ${owner.pid} is working on run ${runId}; stop it first.`);
+    this.owner = owner;
+  }
+}
+
 interface SecondCopy {
   readonly events: readonly Recorded[];
   readonly planText?: string;
@@ -291,8 +300,7 @@ function summaryOf(
 function refuseLiving(runs: readonly Restorable[], isAlive: (owner: Owner) => boolean): void {
   for (const { runId, lease } of runs) {
     if (lease?.owner === undefined || !isAlive(lease.owner)) continue;
-    const message = `Process ${lease.owner.pid} is working on run ${runId}; stop it first.`;
-    throw new JournalError("busy", message);
+    throw new LivingRunError(runId, lease.owner);
   }
 }
 

@@ -11,6 +11,8 @@ export interface GraphIndex {
   readonly forwardCount: readonly number[];
   /** Steps that start when the scope opens. */
   readonly entries: readonly number[];
+  /** Whether any step names an output. */
+  readonly hasOutputs: boolean;
 }
 
 const indexes = new WeakMap<Graph, GraphIndex>();
@@ -35,7 +37,8 @@ function buildIndex(graph: Graph): GraphIndex {
   });
   const entries = forwardCount.flatMap((count, step) => (count === 0 ? [step] : []));
   const byId = new Map(graph.steps.map((step, position) => [step.id, position]));
-  return { byId, outgoing, incoming, forwardCount, entries };
+  const hasOutputs = graph.steps.some(({ outputs }) => Object.keys(outputs).length > 0);
+  return { byId, outgoing, incoming, forwardCount, entries, hasOutputs };
 }
 
 /** The step at a position; positions come from the same graph, so it exists. */

@@ -8,8 +8,8 @@
  * - O2 a line longer than LINE_BYTES_MAX is cut, never grown.
  * - O3 a character is decoded whole, wherever a chunk or a cut falls.
  */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { closeSync, fstatSync, openSync, promises, readSync } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
 import { errorCode } from "./file-text.ts";
 import { watchFile } from "./file-watch.ts";
 
@@ -165,7 +165,7 @@ class LineCutter {
 
 async function openIfThere(file: string): Promise<FileHandle | undefined> {
   try {
-    return await open(file, "r");
+    return await promises.open(file, "r");
   } catch (error) {
     if (errorCode(error) === "ENOENT") return undefined;
     throw error;

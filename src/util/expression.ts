@@ -7,8 +7,12 @@
  * - X1 The only user of cel-js: no other file sees a BigInt, a Map or an error of it.
  * - X2 An evaluation costs what the expression names, not what the scope could offer.
  * - X3 What comes out is JSON, or it is an error that names the expression.
+ *
+ * cel-js is loaded by the first expression: it takes half as long as Node itself to start, and many
+ * pipelines have none.
  */
-import { type ASTNode, Environment, type ParseResult } from "@marcbachmann/cel-js";
+import { createRequire } from "node:module";
+import type { ASTNode, Environment, ParseResult } from "@marcbachmann/cel-js";
 import { fromCel, type LazyMap, resetListReads, toCel } from "./expression-value.ts";
 import type { Json } from "./json.ts";
 
@@ -75,7 +79,7 @@ export class ExpressionError extends Error {
 const LOOPS = new Set(["all", "exists", "exists_one", "map", "filter"]);
 /** The names of types: `type(input.n) == int`. */
 const TYPES = new Set("int uint double bool string bytes list map null_type type".split(" "));
-const environment = createEnvironment();
+let environment: Environment | undefined;
 const cache = new Map<string, ParsedExpression>();
 
 /** Parses and checks an expression; the result is kept by its source. */
@@ -121,6 +125,7 @@ function parse(source: string): ParsedExpression {
     return { ok: false, message, offset: 0 };
   }
   if (source.trim() === "") return { ok: false, message: "the expression is empty", offset: 0 };
+  environment ??= createEnvironment();
   let program: ParseResult;
   try {
     program = environment.parse(source);
@@ -233,7 +238,9 @@ function isNode(value: unknown): value is ASTNode {
 }
 
 function createEnvironment(): Environment {
-  const made = new Environment({
+  const require = createRequire(import.meta.url);
+  const cel = require("@marcbachmann/cel-js") as typeof import("@marcbachmann/cel-js");
+  const made = new cel.Environment({
     homogeneousAggregateLiterals: false,
     limits: { maxAstNodes: EXPRESSION_NODES_MAX, maxDepth: EXPRESSION_DEPTH_MAX },
   });

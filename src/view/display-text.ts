@@ -18,12 +18,14 @@ const ESCAPES = new RegExp(
 );
 /** Bidirectional overrides can make a line read as something else; they go too. */
 const CONTROLS = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu;
-const ASCII = /^[ -~]*$/;
+/** ASCII, Latin letters and the signs that our own lines use: one column each. */
+const NARROW = /^[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027…‖│▶●↻✓✗]*$/;
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]/u;
 const WIDE_ASTRAL = /[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
 const NO_WIDTH = /^[\p{M}\p{Cf}]+$/u;
-const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
+/** Made when first needed: it takes 10 ms, and most texts are narrow. */
+let segmenter: Intl.Segmenter | undefined;
 
 /** One line of text without escapes and control characters; what a `\r` overwrote is gone. */
 export function plainText(text: string): string {
@@ -44,10 +46,15 @@ export function firstLine(text: string): string {
 
 /** How many columns of a terminal a plain text takes. */
 export function displayWidth(text: string): number {
-  if (ASCII.test(text)) return text.length;
+  if (NARROW.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of graphemes.segment(text)) width += segmentWidth(segment);
+  for (const { segment } of graphemesOf(text)) width += segmentWidth(segment);
   return width;
+}
+
+function graphemesOf(text: string): Iterable<Intl.SegmentData> {
+  segmenter ??= new Intl.Segmenter("en", { granularity: "grapheme" });
+  return segmenter.segment(text);
 }
 
 function segmentWidth(segment: string): number {
@@ -61,7 +68,7 @@ export function cutText(text: string, widthMax: number): string {
   if (displayWidth(text) <= widthMax) return text;
   let cut = "";
   let width = 0;
-  for (const { segment } of graphemes.segment(text)) {
+  for (const { segment } of graphemesOf(text)) {
     width += segmentWidth(segment);
     if (width > widthMax - 1) break;
     cut += segment;

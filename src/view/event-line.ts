@@ -15,6 +15,11 @@ import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 /** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
 
+/** Who asked by a key may ask again. */
+const AGAIN: Readonly<Record<string, string>> = {
+  SIGINT: "; Ctrl-C again ends the running steps at once",
+};
+
 /** The line for an event, if any. `run` is the run after it; `startedAt` is from AttemptClock. */
 export function eventLine(run: Run, recorded: Recorded, startedAt?: number): string | undefined {
   const { event, time } = recorded;
@@ -59,7 +64,7 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
     case "run.stopping":
       return event.mode === "now"
-        ? `${RUN_GLYPH} stopping: ${event.by}`
+        ? `${RUN_GLYPH} stopping: ${event.by}${AGAIN[event.by] ?? ""}`
         : `${RUN_GLYPH} stopping after the running steps: ${event.by}`;
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${event.by}`;

@@ -19,6 +19,7 @@ export type VisitEnd = Extract<
 
 export type NodeOutcome = "completed" | "failed" | "skipped";
 
+/** The ends of visits in their order, as many as are kept: a fold over the events. */
 export class NodeHistory {
   private readonly ring: (readonly [string, NodeOutcome])[] = [];
   private next = 0;

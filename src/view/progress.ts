@@ -1,6 +1,7 @@
 /**
  * The live view of a run: one line per step while they fit. When they do not, first those that are
- * done are only counted, then those that have not started; what moves stays.
+ * done are only counted, then those that have not started; what moves stays, and with it, as long as
+ * there is room, what was done last and what comes next.
  *
  * Owns: which lines a screen of a given size shows.
  * Does not: draw (room `tui`), keep time or read files; all comes in as arguments.
@@ -47,6 +48,10 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
 /** What is dropped last when even the steps that move do not fit. */
 const PRIORITY = ["failed", "running", "waiting", "interrupted"] as const;
 
+/** What was done last and what comes next keep their lines as long as there is room. */
+const RECENT_MAX = 3;
+const NEXT_MAX = 5;
+
 /** Beyond this many steps a frame looks only at those that move: its cost must not grow (A1). */
 const WALK_MAX = 5_000;
 
@@ -77,16 +82,28 @@ function headerLine({ run, shortId, now, width, style = plainStyle }: Frame): st
 }
 
 function collapsed(nodes: readonly StepNode[], frame: Frame): readonly string[] {
-  const counts: Record<Group, number> = { active: 0, done: 0, skipped: 0, pending: 0 };
-  for (const { status } of nodes) counts[GROUPS[status]]++;
-  const isOpen = ({ status }: StepNode): boolean =>
-    GROUPS[status] === "active" || GROUPS[status] === "pending";
-  if (counts.active + counts.pending < frame.room) {
-    return framed({ ...counts, pending: 0 }, nodes.filter(isOpen), frame);
-  }
-  const active = nodes.filter(({ status }) => GROUPS[status] === "active");
+  const groups: Record<Group, StepNode[]> = { active: [], done: [], skipped: [], pending: [] };
+  for (const node of nodes) groups[GROUPS[node.status]].push(node);
+  const { active, done, skipped, pending } = groups;
+  const counts = {
+    active: active.length,
+    done: done.length,
+    skipped: skipped.length,
+    pending: pending.length,
+  };
   const room = roomFor(counts, frame);
-  return framed(counts, active.length <= room ? active : mostUrgent(active, room - 1), frame);
+  if (active.length > room) return framed(counts, mostUrgent(active, room - 1), frame);
+  const fits = active.length + pending.length < frame.room;
+  const next = pending.slice(0, fits ? pending.length : Math.min(NEXT_MAX, room - active.length));
+  const left = counts.pending - next.length;
+  const spare = frame.room - active.length - next.length - (left === 0 ? 1 : 2);
+  const recent = done.slice(Math.max(0, done.length - Math.max(0, Math.min(RECENT_MAX, spare))));
+  const shown = new Set([...active, ...next, ...recent]);
+  return framed(
+    { ...counts, done: done.length - recent.length, pending: left },
+    nodes.filter((node) => shown.has(node)),
+    frame,
+  );
 }
 
 /** As `collapsed`, but from the run's own sets and counters; what was skipped counts as done. */
@@ -119,22 +136,24 @@ function framed(
   frame: Frame,
 ): readonly string[] {
   const { width, room, style = plainStyle } = frame;
-  const done = doneLine(counts);
-  const moving = shown.filter(({ status }) => GROUPS[status] === "active").length;
-  const left = counts.active - moving;
+  const shownOf = (group: Group): number =>
+    shown.filter(({ status }) => GROUPS[status] === group).length;
+  const done = doneLine(counts, shownOf("done") > 0 ? " more" : "");
+  const left = counts.active - shownOf("active");
+  const pending = `· ${counts.pending}${shownOf("pending") > 0 ? " more" : ""} pending`;
   const lines = [
     ...(done === undefined ? [] : [style("good", cutText(done, width))]),
     ...stepLines(shown, frame, width),
     ...(left === 0 ? [] : [style("busy", cutText(`… ${left} more on the move`, width))]),
-    ...(counts.pending === 0 ? [] : [style("dim", cutText(`· ${counts.pending} pending`, width))]),
+    ...(counts.pending === 0 ? [] : [style("dim", cutText(pending, width))]),
   ];
   return lines.slice(0, Math.max(0, room));
 }
 
-function doneLine({ done, skipped }: Record<Group, number>): string | undefined {
+function doneLine({ done, skipped }: Record<Group, number>, more: string): string | undefined {
   if (done === 0 && skipped === 0) return undefined;
   if (done === 0) return `– ${skipped} skipped`;
-  return skipped === 0 ? `✓ ${done} done` : `✓ ${done} done, ${skipped} skipped`;
+  return skipped === 0 ? `✓ ${done}${more} done` : `✓ ${done}${more} done, ${skipped} skipped`;
 }
 
 /** The first ones by priority, shown in the order of the plan. */

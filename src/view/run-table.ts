@@ -51,7 +51,7 @@ export function runTable(
   const cells = rows.map((row) => [
     row.runId.slice(0, idLength),
     plainText(row.pipeline),
-    shownStatus(row),
+    row.cleanedAt === undefined ? shownStatus(row) : `${shownStatus(row)} (cleaned)`,
     timeText(row.createdAt),
     `${row.stepsCompleted}/${row.stepsTotal}`,
   ]);

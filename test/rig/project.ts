@@ -10,7 +10,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
+/** The program under test. */
+export const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
 /** How long a test waits for something that must happen. */
 const PATIENCE_MS = 30_000;
 const LOOK_MS = 5;
@@ -26,6 +27,10 @@ export interface Result {
 export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** A program and its arguments that run ours, which is put behind them. */
+  readonly through?: readonly string[];
+  /** The user and group to run as; only root can. */
+  readonly uid?: number;
 }
 
 /** The program while it runs. */
@@ -89,13 +94,23 @@ export class Hold {
     });
   }
 
-  /** Lets the step that waits go on. */
+  /** Lets the step that waits go on. A step that waited here before may be dead by now. */
   async release(): Promise<void> {
     await this.arrived();
-    if (this.#held === undefined) return;
-    fs.writeSync(this.#held, "\n");
-    fs.closeSync(this.#held);
+    await eventually(`a living step waits at ${this.path}`, () => this.#write());
+    if (this.#held !== undefined) fs.closeSync(this.#held);
     this.#held = undefined;
+  }
+
+  #write(): boolean {
+    if (this.#held === undefined) return false;
+    try {
+      fs.writeSync(this.#held, "\n");
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EPIPE") return false;
+      throw error;
+    }
   }
 
   /** A FIFO can be opened for writing without waiting only while somebody reads. */
@@ -136,10 +151,13 @@ export class Project {
 
   /** Starts the program without waiting for it. */
   start(args: readonly string[], options: StartOptions = {}): Program {
-    const child = spawn(process.execPath, [PROGRAM, ...args], {
+    const { through = [], uid } = options;
+    const [command, ...words] = [...through, process.execPath, PROGRAM, ...args];
+    const child = spawn(command ?? "", words, {
       cwd: options.cwd ?? this.dir,
       env: { ...cleanEnvironment(), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
+      ...(uid === undefined ? {} : { uid, gid: uid }),
     });
     const program = new Program(child);
     this.#programs.push(program);
@@ -185,6 +203,11 @@ export class Project {
     return runs.map((run) => run.pipeline_id);
   }
 
+  /** The processes of steps that live: pids of those that work for this project. */
+  stepProcesses(): readonly number[] {
+    return stepProcessesOf(this.dir);
+  }
+
   /** Ends what is left of the programs and removes the directory. */
   async remove(): Promise<void> {
     for (const program of this.#programs) {
@@ -194,6 +217,19 @@ export class Project {
     endMarked(this.dir);
     fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** What changes from run to run, made the same: ids, times, durations, processes, the directory. */
+export function normalised(text: string, project: Project): string {
+  return text
+    .replaceAll(project.dir, "DIR")
+    .replaceAll(/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "1a2b3c4d-(uuid)")
+    .replaceAll(/\b[0-9a-f]{8}\b/g, "1a2b3c4d")
+    .replaceAll(/\b\d{4}-\d\d-\d\d([ T])\d\d:\d\d:\d\d(\.\d+)?/g, "2026-01-02$103:04:05")
+    .replaceAll(/\bsha256 [0-9a-f]{12}\b/g, "sha256 0123456789ab")
+    .replaceAll(/\b(process|pid) \d+( of \S+)? on [\w.-]+/g, "$1 4711$2 on HOST")
+    .replaceAll(/ *\b(\d+ms|\d+\.\ds|\d+[mh] \d\d[sm])(?=[\s.,:;)]) */g, " 5ms ")
+    .replaceAll(/5ms (?=[\n.,:;)])/g, "5ms");
 }
 
 /** Waits until something holds; there is a deadline, so that a broken test ends. */
@@ -216,15 +252,34 @@ export function cleanEnvironment(): Record<string, string> {
 
 /** Kills steps that outlived their test: those that work in its directory. */
 function endMarked(dir: string): void {
-  for (const entry of fs.existsSync("/proc") ? fs.readdirSync("/proc") : []) {
-    if (!/^\d+$/.test(entry)) continue;
+  for (const pid of stepProcessesOf(dir)) {
     try {
-      const environment = fs.readFileSync(`/proc/${entry}/environ`, "utf8");
-      if (environment.includes(`PERDURE_ATTEMPT_DIR=${dir}/`))
-        process.kill(Number(entry), "SIGKILL");
+      process.kill(pid, "SIGKILL");
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (!["ENOENT", "EACCES", "ESRCH", "EPERM"].includes(code ?? "")) throw error;
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
     }
+  }
+}
+
+/** The living processes whose environment says that they work for an attempt below a directory. */
+function stepProcessesOf(dir: string): readonly number[] {
+  const names = fs.existsSync("/proc") ? fs.readdirSync("/proc") : [];
+  return names
+    .filter((name) => /^\d+$/.test(name) && environmentOf(name).includes(attemptMark(dir)))
+    .map(Number);
+}
+
+function attemptMark(dir: string): string {
+  return `PERDURE_ATTEMPT_DIR=${dir}/`;
+}
+
+/** Empty for a process that is gone, is a zombie or is not ours. */
+function environmentOf(pid: string): string {
+  try {
+    return fs.readFileSync(`/proc/${pid}/environ`, "utf8");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (["ENOENT", "EACCES", "ESRCH", "EPERM"].includes(code ?? "")) return "";
+    throw error;
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { Turn } from "../../src/core/advance.ts";
 import type { AttemptRef, Owner, RunEvent } from "../../src/core/event.ts";
+import { replay } from "../../src/core/evolve.ts";
 import type { Fact } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText } from "../../src/core/place.ts";
@@ -128,11 +129,13 @@ class Simulation {
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
     const loaded = this.#journal.load(RUN_ID);
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
+    const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
+    const events = forgets ? loaded.events.slice(0, -1) : loaded.events;
     const engine = new Engine({
       journal: this.#journal,
       runId: RUN_ID,
-      plan: this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan,
-      events: forgets ? loaded.events.slice(0, -1) : loaded.events,
+      plan,
+      run: replay(plan, RUN_ID, events),
       owner,
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
@@ -152,6 +155,7 @@ class Simulation {
       const facts = turn.more ? [] : this.#facts(engine, turn);
       for (const fact of facts) this.#note(factText(fact));
       turn = engine.turn(facts);
+      engine.show();
       if (this.#chance(0.04)) throw this.#crash("after append, before effects");
     }
     throw new Violation("the run does not come to an end");
@@ -170,6 +174,7 @@ class Simulation {
     let turn: Turn;
     try {
       turn = engine.open(wishes);
+      engine.show();
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       this.#note(`refused: ${error.message}`);

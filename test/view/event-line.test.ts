@@ -45,7 +45,7 @@ test("a run from its first event to its end, through everything that can happen"
     ▶ build started (attempt 2 of 3)
     ✗ build lost: no exit status and no process; next try now
     ▶ build started (attempt 3 of 4)
-    ● stopping: SIGINT
+    ● stopping: SIGINT; Ctrl-C again ends the running steps at once
     ‖ build interrupted: the run was stopped
     ● stopped by SIGINT
     ● resumed

@@ -75,7 +75,8 @@ test("50 steps on a small screen", () => {
   expect(show(busy(50, 3), SMALL)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  30/50
-    ✓ 30 done
+    ✓ 29 more done
+    ✓ step-0030  done        0ms
     ✗ step-0031  failed     2.0s               it exited with 2
     ↻ step-0032  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-0033  running   10.0s
@@ -104,7 +105,10 @@ test("50 steps that do not fit by a little, on a large screen", () => {
   expect(show(busy(50, 3), LARGE)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  30/50
-    ✓ 30 done
+    ✓ 27 more done
+    ✓ step-0028  done        0ms
+    ✓ step-0029  done        0ms
+    ✓ step-0030  done        0ms
     ✗ step-0031  failed     2.0s               it exited with 2
     ↻ step-0032  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-0033  running   10.0s
@@ -133,13 +137,21 @@ test("5,000 steps on a large screen", () => {
   expect(show(busy(5_000, 3), LARGE)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  3000/5000
-    ✓ 3000 done
+    ✓ 2997 more done
+    ✓ step-2998  done        0ms
+    ✓ step-2999  done        0ms
+    ✓ step-3000  done        0ms
     ✗ step-3001  failed     2.0s               it exited with 2
     ↻ step-3002  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-3003  running   10.0s
     ▶ step-3004  running   10.0s
     ▶ step-3005  running   10.0s
-    · 1995 pending
+    · step-3006  ready
+    · step-3007  ready
+    · step-3008  ready
+    · step-3009  ready
+    · step-3010  ready
+    · 1990 more pending
     "
   `);
 });
@@ -152,13 +164,21 @@ test("5,000 steps on a small screen", () => {
   expect(show(busy(5_000, 3), SMALL)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  3000/5000
-    ✓ 3000 done
+    ✓ 2997 more done
+    ✓ step-2998  done        0ms
+    ✓ step-2999  done        0ms
+    ✓ step-3000  done        0ms
     ✗ step-3001  failed     2.0s               it exited with 2
     ↻ step-3002  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-3003  running   10.0s
     ▶ step-3004  running   10.0s
     ▶ step-3005  running   10.0s
-    · 1995 pending
+    · step-3006  ready
+    · step-3007  ready
+    · step-3008  ready
+    · step-3009  ready
+    · step-3010  ready
+    · 1990 more pending
     "
   `);
 });

@@ -4,9 +4,10 @@ import { evolve } from "../../core/evolve.ts";
 import { isIdle } from "../../core/next-actions.ts";
 import { redactor } from "../../util/redact.ts";
 import { whyLines } from "../../view/why.ts";
+import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
-import { print } from "../print.ts";
+import { isOutputClosed, print } from "../print.ts";
 import {
   type KnownRun,
   livenessOf,
@@ -39,12 +40,13 @@ export async function attachCommand(
 
 function newestRun({ journal }: Project): string {
   const [newest] = journal.list({ limit: 1 });
-  return newest === undefined ? resolveRunId(journal, "00000000") : newest.runId;
+  if (newest !== undefined) return newest.runId;
+  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
 }
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {
   const { journal } = project;
-  const screen = openScreen({
+  const screen = await openScreen({
     kind: screenKind(options),
     shortId: known.shortId,
     dir: known.dir,
@@ -56,7 +58,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
   screen.update([], run);
   const left = new AbortController();
   process.once("SIGINT", () => left.abort());
-  while (!left.signal.aborted) {
+  while (!left.signal.aborted && !isOutputClosed()) {
     const news = journal.eventsAfter(known.id, run.seq);
     for (const recorded of news) run = evolve(known.plan, run, recorded);
     if (news.length > 0) screen.update(news, run);

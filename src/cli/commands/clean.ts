@@ -1,19 +1,32 @@
 /** `perdure clean`: removes the files of runs and keeps their records. */
 import { existsSync, rmSync } from "node:fs";
-import { runDirOf } from "../../engine/state-dir.ts";
+import { attemptOf } from "../../core/next-actions.ts";
+import { stepPath } from "../../core/place.ts";
+import { placeOf } from "../../core/run.ts";
+import { attemptDirOf, runDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/journal.ts";
+import { lookAt } from "../../runner/adopt.ts";
 import { parseDuration } from "../../util/duration.ts";
 import { shownStatus } from "../../view/run-table.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
+import {
+  livenessOf,
+  loadRun,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../project.ts";
 
 export interface CleanOptions {
   readonly olderThan?: string;
   readonly dryRun?: boolean;
   readonly all?: boolean;
 }
+
+const DAY_MS = 86_400_000;
 
 /** Cleans the runs that are named, or all finished ones; `--all` takes interrupted ones as well. */
 export async function cleanCommand(
@@ -36,7 +49,9 @@ export async function cleanCommand(
 
 function ageOf(text: string | undefined): number {
   if (text === undefined) return 0;
-  const age = parseDuration(text);
+  // Runs may be older than any step may take, which is what durations are limited by.
+  const days = /^\s*(\d{1,5})d\s*$/.exec(text)?.[1];
+  const age = days === undefined ? parseDuration(text) : Number(days) * DAY_MS;
   if (age === undefined) {
     throw new CliError(
       EXIT.usage,
@@ -58,6 +73,11 @@ function cleanRun(project: Project, run: RunSummary, options: CleanOptions): voi
     print(`${shortId}  kept: it is running`);
     return;
   }
+  const living = livingStep(project, run.runId);
+  if (living !== undefined) {
+    print(`${shortId}  kept: its step ${living} still runs; go on with: perdure resume ${shortId}`);
+    return;
+  }
   const { root } = runDirOf(dir, run.runId);
   if (options.dryRun === true) {
     print(`${shortId}  would remove ${root}`);
@@ -68,4 +88,13 @@ function cleanRun(project: Project, run: RunSummary, options: CleanOptions): voi
   journal.markCleaned(run.runId, Date.now());
   if (existsSync(root)) rmSync(root, { recursive: true });
   print(`${shortId}  removed ${root}`);
+}
+
+/** A step that outlived its runner still writes into the run's files. */
+function livingStep(project: Project, runId: string): string | undefined {
+  const { run, dir } = loadRun(project, runId);
+  const living = [...run.running].find(
+    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "alive",
+  );
+  return living && stepPath(placeOf(living));
 }

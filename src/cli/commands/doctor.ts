@@ -3,13 +3,13 @@ import { existsSync } from "node:fs";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { checkJournal } from "../../journal/check.ts";
-import { type RepairReport, repair } from "../../journal/repair.ts";
+import { LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { isOwnerAlive } from "../owner.ts";
 import { print } from "../print.ts";
-import { findStateDir, livenessOf, parsePlan } from "../project.ts";
+import { findStateDir, isUnused, livenessOf, parsePlan } from "../project.ts";
 import { packageVersion } from "../version.ts";
 
 export interface DoctorOptions {
@@ -20,7 +20,7 @@ export interface DoctorOptions {
 export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
   const dir = findStateDir(process.cwd());
-  if (dir === undefined || !existsSync(dir.root)) {
+  if (dir === undefined || isUnused(dir)) {
     print("There is no state here yet; nothing can be wrong with it.");
     return EXIT.done;
   }
@@ -52,12 +52,23 @@ function listUnfinished(database: string): void {
 }
 
 function repairState(root: string): ExitCode {
-  const report = repair(root, {
-    isAlive: isOwnerAlive,
-    summarise: (planText, events) => fullSummary(replay(parsePlan(planText, ""), "", events)),
-  });
+  const report = repaired(root);
   for (const line of repairLines(report)) print(line);
   return report.runs.every(({ restored }) => restored !== undefined) ? EXIT.done : EXIT.error;
+}
+
+function repaired(root: string): RepairReport {
+  try {
+    return repair(root, {
+      isAlive: isOwnerAlive,
+      summarise: (planText, events) => fullSummary(replay(parsePlan(planText, ""), "", events)),
+    });
+  } catch (error) {
+    if (!(error instanceof LivingRunError)) throw error;
+    // `perdure stop` would need the journal that is broken.
+    const next = `kill ${error.owner.pid}, then: perdure doctor --repair`;
+    throw new CliError(EXIT.owned, error.message, next);
+  }
 }
 
 function repairLines(report: RepairReport): readonly string[] {

@@ -12,7 +12,7 @@ import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/event-line.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print } from "../print.ts";
+import { isOutputClosed, print } from "../print.ts";
 import {
   type KnownRun,
   livenessOf,
@@ -42,6 +42,7 @@ export async function logsCommand(
     throw new CliError(
       EXIT.error,
       `the files of run ${known.shortId} were removed by perdure clean`,
+      `perdure show ${known.shortId}`,
     );
   }
   const shown = new Set<string>();
@@ -53,7 +54,7 @@ export async function logsCommand(
       const running = options.follow === true && isRunning(now, at);
       await (running ? followAttempt(project, now, at, step) : printAttempt(now, at, step));
     }
-    if (options.follow !== true || livenessOf(project.journal.leaseOf(known.id)) !== "owned") break;
+    if (options.follow !== true || isOver(project, known.id)) break;
     await sleep(LOOK_MS);
   }
   return EXIT.done;
@@ -89,13 +90,15 @@ async function followAttempt(
   const show = printerFor(at, step);
   const folder = attemptDirOf(known.dir, at);
   const files = FILES.map((name) => followLines(join(folder, name), show));
-  while (
-    isRunning(loadRun(project, known.id), at) &&
-    livenessOf(project.journal.leaseOf(known.id)) === "owned"
-  ) {
+  while (isRunning(loadRun(project, known.id), at) && !isOver(project, known.id)) {
     await sleep(LOOK_MS);
   }
   for (const file of files) await file.close();
+}
+
+/** Nothing more comes, or nobody reads it. */
+function isOver({ journal }: Project, runId: string): boolean {
+  return isOutputClosed() || livenessOf(journal.leaseOf(runId)) !== "owned";
 }
 
 function attemptsOf({ events }: KnownRun, step: string | undefined): readonly AttemptRef[] {

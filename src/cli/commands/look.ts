@@ -10,6 +10,7 @@ import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
 import {
   findStateDir,
+  isUnused,
   livenessOf,
   loadRun,
   openProject,
@@ -28,7 +29,8 @@ const STATUSES = ["queued", "running", "interrupted", "completed", "failed"] as 
 /** The runs of this project, newest first. */
 export async function listCommand(options: ListOptions): Promise<ExitCode> {
   const json = wantsJson(options);
-  const rows = findStateDir(process.cwd()) === undefined ? [] : listRows(options);
+  const dir = findStateDir(process.cwd());
+  const rows = dir === undefined || isUnused(dir) ? [] : listRows(options);
   if (json) print(JSON.stringify(runListJson(rows), null, 2));
   else if (rows.length === 0) print("No runs. Start one with: perdure run FILE");
   else for (const line of runTable(rows)) print(line);

@@ -1,5 +1,6 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { attemptOf } from "../../core/next-actions.ts";
 import { attemptText, ROOT_SCOPE } from "../../core/place.ts";
 import { planRewind, retryEvents } from "../../core/rewind.ts";
@@ -7,14 +8,13 @@ import { isDone } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { lookAt } from "../../runner/adopt.ts";
 import { sha256 } from "../../util/hash.ts";
-import { type Evidence, resumePlan, resumePlanLines } from "../../view/resume-plan.ts";
-import { why } from "../../view/why.ts";
-import { CliError } from "../cli-error.ts";
-import { detach } from "../detach.ts";
-import { execute, sayGoodbye, type Wish } from "../execute.ts";
+import type { Evidence } from "../../view/resume-plan.ts";
+import { type Why, why } from "../../view/why.ts";
+import { CliError, RunError } from "../cli-error.ts";
+import { checkEnvironment } from "../environment.ts";
+import { execute, ownedError, sayGoodbye, type Wish } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
-import { ownerText } from "../owner.ts";
 import { print } from "../print.ts";
 import {
   type KnownRun,
@@ -24,7 +24,7 @@ import {
   resolveRunId,
   whyInputOf,
 } from "../project.ts";
-import { checkEnvironment } from "./run.ts";
+import { RunFiles } from "../run-files.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -32,6 +32,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
+  /** Only runs of this pipeline file count as the last one. */
+  readonly file?: string;
 }
 
 /** Resumes the run that is named, or the last unfinished one. */
@@ -40,7 +42,7 @@ export async function resumeCommand(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const project = openProject(process.cwd(), "read-write");
-  const runId = chooseRun(project, id ?? options.pipelineId);
+  const runId = chooseRun(project, id ?? options.pipelineId, options.file);
   const wish: Wish | undefined =
     options.fromStep === undefined
       ? undefined
@@ -66,17 +68,21 @@ async function goOn(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
-  if (options.dryRun === true) return showPlan(known, wish, options);
   const refusal = refusalOf(known, wish, options);
   if (refusal instanceof CliError) throw refusal;
   if (refusal !== undefined) {
+    if (options.dryRun !== true) completeFiles(known);
     print(refusal);
     return EXIT.done;
   }
-  checkEnvironment(known.plan);
-  if (options.detach === true && wish === undefined) return detach(project, runId, known.shortId);
+  if (options.dryRun === true) return showPlan(known, wish, options);
+  checkEnvironment(known.run.created?.envNames ?? []);
+  if (options.detach === true) {
+    const { detach } = await import("../detach.ts");
+    return detach(project, runId, known.shortId, detachedOptions(wish, options));
+  }
   const screen = screenKind(options);
-  const exit = await execute(project, runId, {
+  const exit = await execute(project, known, {
     screen,
     takeOver: options.takeOver === true,
     ...(wish === undefined ? {} : { wish }),
@@ -86,12 +92,18 @@ async function goOn(
   return exit;
 }
 
-function chooseRun({ journal }: Project, given: string | undefined): string {
+function chooseRun(
+  { journal }: Project,
+  given: string | undefined,
+  file: string | undefined,
+): string {
   if (given !== undefined) return resolveRunId(journal, given);
-  const runs = journal.list({ status: ["queued", "running", "interrupted", "failed"], limit: 50 });
+  const status = ["queued", "running", "interrupted", "failed"] as const;
+  const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
   const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
   if (last !== undefined) return last.runId;
-  throw new CliError(EXIT.usage, "there is no unfinished run here", "perdure list runs");
+  const where = file === undefined ? "here" : `of ${file}`;
+  throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
 }
 
 /** Why this run cannot be resumed: an error, or a sentence when there is simply nothing to do. */
@@ -100,18 +112,41 @@ function refusalOf(
   wish: Wish | undefined,
   options: ResumeOptions,
 ): CliError | string | undefined {
-  const words = why(whyInputOf(known, Date.now()));
-  const [command] = words.commands;
-  if (known.cleanedAt !== undefined) return new CliError(EXIT.error, words.happened, command);
+  const words = (): Why => why(whyInputOf(known, Date.now()));
+  if (known.cleanedAt !== undefined) {
+    const { happened, commands } = words();
+    return new CliError(EXIT.error, happened, commands[0]);
+  }
   const { owner } = known.lease ?? {};
   if (known.liveness === "owned" && owner !== undefined && options.takeOver !== true) {
-    const message = `run ${known.shortId} is owned by ${ownerText(owner)}`;
-    return new CliError(EXIT.owned, message, `perdure attach ${known.shortId}`);
+    return ownedError(known.shortId, owner);
   }
-  if (wish?.type === "rewind-requested") planRewind(known.plan, known.run, wish.step);
-  if (wish?.type === "retry-requested") retryEvents(known.plan, known.run, wish.step);
+  checkWish(known, wish);
   const finished = known.run.state.status === "completed" && wish === undefined;
-  return finished ? `${words.happened}\nThere is nothing to resume.` : undefined;
+  return finished ? `${words().happened}\nThere is nothing to resume.` : undefined;
+}
+
+/** Throws when the wish cannot be granted. */
+function checkWish({ plan, run, shortId }: KnownRun, wish: Wish | undefined): void {
+  try {
+    if (wish?.type === "rewind-requested") planRewind(plan, run, wish.step);
+    if (wish?.type === "retry-requested") retryEvents(plan, run, wish.step);
+  } catch (error) {
+    throw new RunError(shortId, error);
+  }
+}
+
+/** What the process in the background has to be told again. */
+function detachedOptions(wish: Wish | undefined, options: ResumeOptions): readonly string[] {
+  return [
+    ...(wish === undefined ? [] : ["--from-step", wish.step]),
+    ...(options.takeOver === true ? ["--take-over"] : []),
+  ];
+}
+
+/** Its owner may have been killed after the last event and before the files that tell of it. */
+function completeFiles({ dir, run, planText, events }: KnownRun): void {
+  RunFiles.open(dir, run, planText, events).close(run);
 }
 
 function greeting(known: KnownRun): readonly string[] {
@@ -119,8 +154,9 @@ function greeting(known: KnownRun): readonly string[] {
   const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
   const first = plan.graph.steps.findIndex((_, position) => !isDone(records[position]));
   const at = first === -1 ? plan.graph.steps.length - 1 : first;
+  const from = `step ${at + 1} of ${plan.graph.steps.length}: ${plan.graph.steps[at]?.id}`;
   const lines = [
-    `Resuming run ${known.id} of ${plan.name} from step ${at + 1} of ${plan.graph.steps.length}: ${plan.graph.steps[at]?.id}`,
+    `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
   return fileChanged(known)
@@ -128,20 +164,25 @@ function greeting(known: KnownRun): readonly string[] {
     : lines;
 }
 
-/** Whether the author's file is another one now; a missing file counts as edited. */
+/** Whether the author's file is another one now; one that cannot be read counts as edited. */
 function fileChanged({ run }: KnownRun): boolean {
   const { file, fileSha256 } = run.created ?? {};
   if (file === undefined || fileSha256 === undefined) return false;
   try {
     return sha256(readFileSync(file, "utf8")) !== fileSha256;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return true;
+    if ((error as NodeJS.ErrnoException).code !== undefined) return true;
     throw error;
   }
 }
 
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
-function showPlan(known: KnownRun, wish: Wish | undefined, options: OutputOptions): ExitCode {
+async function showPlan(
+  known: KnownRun,
+  wish: Wish | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
   const evidence = new Map<string, Evidence>();
   for (const visit of known.run.running) {
     const at = attemptOf(visit);

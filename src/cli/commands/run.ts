@@ -1,7 +1,6 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { randomUUID } from "node:crypto";
 import { relative, resolve } from "node:path";
-import { createInterface } from "node:readline/promises";
 import { initialSummary } from "../../core/summary.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
@@ -9,16 +8,15 @@ import { freeze, type Plan } from "../../plan/plan.ts";
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
 import { redactJson, redactor } from "../../util/redact.ts";
-import { CliError } from "../cli-error.ts";
 import { detach } from "../detach.ts";
+import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
-import { createProject, type Project, shortIdOf } from "../project.ts";
-import { resumeCommand } from "./resume.ts";
+import { createProject, livenessOf, loadRun, type Project, shortIdOf } from "../project.ts";
 
 export interface RunOptions extends OutputOptions {
   readonly input: readonly string[];
@@ -28,22 +26,28 @@ export interface RunOptions extends OutputOptions {
 /** Starts a new run and drives it to its end. */
 export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
   const path = resolve(file);
+  const screen = screenKind(options);
   const { plan, text } = await requirePlan(path);
-  const input = await fitInput(parseInput(options.input), plan.inputSchema);
-  checkEnvironment(plan);
+  const input = await fitInput(parseInput(options.input), plan.inputSchema, file);
+  checkEnvironment(envNamesOf(plan));
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
-  if (choice.kind === "resume") return resumeCommand(choice.runId, options);
-  if (choice.kind === "abort") return EXIT.interrupted;
+  if (choice.kind === "resume") {
+    const { resumeCommand } = await import("./resume.ts");
+    return resumeCommand(choice.runId, options);
+  }
+  if (choice.kind === "abort") {
+    print("Nothing was started.");
+    return EXIT.interrupted;
+  }
   const runId = createRun(project, plan, { path, input, text });
   const shortId = shortIdOf(project.journal, runId);
   if (options.detach === true) return detach(project, runId, shortId);
-  const screen = screenKind(options);
   const greet = (): readonly string[] => [
     `Run ${runId} of ${plan.name} (${plan.graph.steps.length} steps)`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const exit = await execute(project, runId, { screen, greet });
+  const exit = await execute(project, loadRun(project, runId), { screen, greet });
   sayGoodbye(project, runId, screen);
   return exit;
 }
@@ -65,7 +69,7 @@ function createRun(
       fileSha256: sha256(given.text),
       fingerprint,
       input: redactJson(redactor(process.env), given.input),
-      args: process.argv.slice(2),
+      args: redactJson(redactor(process.env), process.argv.slice(2)),
       cwd: process.cwd(),
       envNames: envNamesOf(plan),
     },
@@ -73,14 +77,6 @@ function createRun(
     summary: initialSummary(plan),
   });
   return runId;
-}
-
-/** Expressions that name a variable of the environment need it before anything is started. */
-export function checkEnvironment(plan: Plan): void {
-  const missing = envNamesOf(plan).filter((name) => process.env[name] === undefined);
-  if (missing.length === 0) return;
-  const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
-  throw new CliError(EXIT.usage, message, `export ${missing[0]}=..., then the same command again`);
 }
 
 type Choice =
@@ -109,13 +105,21 @@ async function askAboutUnfinished(
 function unfinishedText(last: RunSummary, shortId: string, file: string): string {
   const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
   const name = relative(process.cwd(), file);
+  if (livenessOf(last.lease) === "owned")
+    return `Run ${shortId} of ${name} is still going on (${done}). Watch it: perdure attach ${shortId}`;
   return `Run ${shortId} of ${name} is unfinished (${done}). Go on with it: perdure resume ${shortId}`;
 }
 
 async function ask(question: string): Promise<string> {
+  const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stdout });
+  // Ctrl-C and Ctrl-D answer as well: with nothing.
+  const gone = new Promise<string>((answer) => {
+    lines.once("SIGINT", () => answer(""));
+    lines.once("close", () => answer(""));
+  });
   try {
-    return (await lines.question(question)).trim().toLowerCase();
+    return (await Promise.race([lines.question(question), gone])).trim().toLowerCase();
   } finally {
     lines.close();
   }

@@ -1,6 +1,7 @@
 /** `perdure stop RUN`: asks the owner of a run to stop it; the wish is recorded, then told. */
 import { userInfo } from "node:os";
 import type { StopMode } from "../../core/event.ts";
+import { bootId } from "../../runner/identity.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { ownerText } from "../owner.ts";
@@ -20,6 +21,11 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   const shortId = shortIdOf(journal, runId);
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
     throw new CliError(EXIT.error, `run ${shortId} has no owner to stop`, `perdure why ${shortId}`);
+  }
+  if (lease.owner.boot !== bootId()) {
+    // Its pid means another process here, or none.
+    const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
+    throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
   }
   const mode: StopMode = options.afterStep === true ? "after-step" : "now";
   journal.request(runId, { type: "stop", mode, by: `perdure stop (${userInfo().username})` });

@@ -1,0 +1,96 @@
+/**
+ * Kills real runs at random moments and counts broken promises:
+ *
+ *   npm run soak -- --kills 500 [--seed N] [--minutes M]
+ *
+ * Exit status 1 when a promise was broken; the project of such a run is kept and named. The seed
+ * chooses pipelines and kills; the moments are the machine's, so a seed does not repeat a race.
+ */
+import { parseArgs } from "node:util";
+import { seededRandom, seedOf } from "../src/util/random.ts";
+import type { ViolationKind } from "../test/soak/soak-checkers.ts";
+import { type SoakResult, soakRun } from "../test/soak/soak-run.ts";
+
+const KILLS_DEFAULT = 500;
+const MINUTES_DEFAULT = 60;
+/** How many runs are soaked at the same time. */
+const LANES = 2;
+const KILLS_PER_RUN_MAX = 14;
+const NEWS_EVERY = 100;
+
+const KINDS: Readonly<Record<ViolationKind, string>> = {
+  repeated: "steps repeated",
+  lost: "results lost",
+  stuck: "runs stuck",
+  damaged: "journals damaged",
+  "left-over": "processes left over",
+};
+
+const { values } = parseArgs({
+  options: {
+    kills: { type: "string", default: String(KILLS_DEFAULT) },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    minutes: { type: "string", default: String(MINUTES_DEFAULT) },
+  },
+});
+const { seed } = values;
+const killsWanted = Number(values.kills);
+const begun = performance.now();
+const deadline = begun + Number(values.minutes) * 60_000;
+const results: SoakResult[] = [];
+let started = 0;
+let news = NEWS_EVERY;
+
+await Promise.all(Array.from({ length: LANES }, lane));
+process.exitCode = summarise();
+
+async function lane(): Promise<void> {
+  while (killsDone() < killsWanted && performance.now() < deadline) {
+    const name = `${seed}/${started++}`;
+    const random = seededRandom(seedOf(name));
+    const result = await soakRun(random, 1 + random.below(KILLS_PER_RUN_MAX));
+    results.push(result);
+    for (const { kind, message } of result.violations) {
+      console.log(`✗ seed ${seed}, run ${name}: ${KINDS[kind]}: ${message} (see ${result.kept})`);
+    }
+    if (killsDone() >= news) {
+      console.log(`${killsDone()} kills, ${results.length} runs, ${elapsedSeconds()} s`);
+      news += NEWS_EVERY;
+    }
+  }
+}
+
+function killsDone(): number {
+  return results.reduce((sum, { kills }) => sum + total(kills), 0);
+}
+
+function total(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}
+
+function elapsedSeconds(): number {
+  return Math.round((performance.now() - begun) / 1_000);
+}
+
+function summarise(): number {
+  const kinds = results.flatMap(({ violations }) => violations.map(({ kind }) => kind));
+  const kills = new Map<string, number>();
+  for (const result of results) {
+    for (const [kind, count] of Object.entries(result.kills)) {
+      kills.set(kind, (kills.get(kind) ?? 0) + count);
+    }
+  }
+  const sum = (pick: (result: SoakResult) => number): number =>
+    results.reduce((all, result) => all + pick(result), 0);
+  const shown = [...kills].map(([kind, count]) => `${kind} ${count}`).join(", ");
+  const found = Object.entries(KINDS).map(
+    ([kind, words]) => `${kinds.filter((one) => one === kind).length} ${words}`,
+  );
+  console.log(`kills: ${shown}`);
+  console.log(
+    `${killsDone()} kills in ${results.length} runs of ${sum(({ steps }) => steps)} steps, ` +
+      `${sum(({ resumes }) => resumes)} resumes, ${elapsedSeconds()} s, seed ${seed}: ` +
+      `${found.join(", ")}`,
+  );
+  return kinds.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,63 @@
+/** The live view: one frame that is drawn anew whenever the run has changed. */
+import { join } from "node:path";
+import type { Recorded } from "../core/event.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText } from "../core/place.ts";
+import type { Run } from "../core/run.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import { lastLine } from "../runner/output.ts";
+import { LiveScreen } from "../tui/live-screen.ts";
+import { terminalStyle } from "../tui/style.ts";
+import { progressLines } from "../view/progress.ts";
+import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
+
+/** How much of the live view stays on the screen when the run is over. */
+const LAST_FRAME_ROWS = 60;
+
+export class TerminalScreen implements Screen {
+  readonly #screen: LiveScreen;
+  readonly #options: ScreenOptions;
+  #run: Run | undefined;
+
+  constructor(options: ScreenOptions) {
+    this.#options = options;
+    const style = terminalStyle(process.env, process.stdout);
+    this.#screen = new LiveScreen({
+      stream: process.stdout,
+      frame: (size) => (this.#run === undefined ? [] : this.#frame(this.#run, size, style)),
+    });
+  }
+
+  say(line: string): void {
+    this.#screen.print([line]);
+  }
+
+  update(_events: readonly Recorded[], run: Run): void {
+    this.#run = run;
+    this.#screen.draw();
+  }
+
+  async close(): Promise<void> {
+    const style = terminalStyle(process.env, process.stdout);
+    const size = { columns: process.stdout.columns || 80, rows: LAST_FRAME_ROWS };
+    const last = this.#run === undefined ? [] : this.#frame(this.#run, size, style);
+    this.#screen.close(last);
+  }
+
+  #frame(
+    run: Run,
+    size: { columns: number; rows: number },
+    style: ReturnType<typeof terminalStyle>,
+  ): readonly string[] {
+    const { shortId, now, dir, redact } = this.#options;
+    const lastLines = new Map<string, string>();
+    for (const visit of run.running) {
+      const at = attemptOf(visit);
+      lastLines.set(
+        attemptText(at),
+        redact(lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]))),
+      );
+    }
+    return progressLines({ run, shortId, now: now(), lastLines, size, style });
+  }
+}

@@ -1,0 +1,197 @@
+/** A damaged state: every command stops loudly and names the repair; the repair loses nothing. */
+import * as fs from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project, type Result } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+const REPAIR = "perdure doctor --repair";
+
+/** A run that failed half way: its first two steps must never run again. */
+async function failedRun(): Promise<string> {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: ${project.effect("one")}
+  - id: two
+    run: ${project.effect("two")}
+  - id: three
+    run: |
+      test -e '${project.path("flag")}'
+      ${project.effect("three")}
+`,
+  );
+  expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+  const [runId = ""] = await project.runIds();
+  project.write("flag", "");
+  return runId;
+}
+
+function database(): string {
+  return project.path(".perdure", "state.db");
+}
+
+async function refused(args: readonly string[]): Promise<Result> {
+  const result = await project.run(args);
+  expect(result.exit, args.join(" ") + result.stdout).toBe(1);
+  expect(result.stderr, args.join(" ")).toContain(REPAIR);
+  expect(result.stderr).not.toContain("internal error");
+  return result;
+}
+
+/** Doctor finds it, the repair mends it, and the run goes on from where it was. */
+async function repairedAndResumed(runId: string): Promise<void> {
+  await refused(["doctor"]);
+  const repaired = await project.run(["doctor", "--repair"]);
+  expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
+  expect(repaired.stdout).toContain(`✓ run ${runId} restored`);
+  expect(repaired.stdout).toContain("The state is whole again. See the runs: perdure list runs");
+  expect(await project.must(["doctor"])).toContain("✓ the journal is whole");
+  const resumed = await project.run(["resume"]);
+  expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+  expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
+}
+
+it("repairs a truncated journal", async () => {
+  const runId = await failedRun();
+  fs.truncateSync(database(), Math.floor(fs.statSync(database()).size / 2));
+  await refused(["resume"]);
+  await refused(["list", "runs"]);
+  await repairedAndResumed(runId);
+});
+
+it("repairs a journal of length zero", async () => {
+  const runId = await failedRun();
+  fs.truncateSync(database(), 0);
+  await refused(["resume"]);
+  await refused(["run", "p.yaml"]);
+  await repairedAndResumed(runId);
+});
+
+it("repairs a missing journal, and starts no new one that would hide the runs", async () => {
+  const runId = await failedRun();
+  for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database() + suffix, { force: true });
+  for (const args of [["resume"], ["list", "runs"], ["run", "p.yaml"], ["why"]]) {
+    const { stderr } = await refused(args);
+    expect(stderr).toContain("state.db is missing");
+  }
+  await repairedAndResumed(runId);
+});
+
+describe("flipped bits", () => {
+  it("never go unnoticed, wherever they are", async () => {
+    const runId = await failedRun();
+    const whole = fs.readFileSync(database());
+    const asked = JSON.stringify(await eventsOf(runId));
+    let found = 0;
+    for (let at = 40; at < whole.length; at += Math.floor(whole.length / 11)) {
+      const bytes = Buffer.from(whole);
+      bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+      fs.writeFileSync(database(), bytes);
+      const checked = await project.run(["doctor"]);
+      expect(checked.stderr).not.toContain("internal error");
+      if (checked.exit !== 0) {
+        expect(checked.stderr).toContain(REPAIR);
+        const repaired = await project.run(["doctor", "--repair"]);
+        expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
+        found++;
+      }
+      expect(JSON.stringify(await eventsOf(runId)), `bit at ${at}`).toBe(asked);
+    }
+    expect(found).toBeGreaterThan(0);
+    expect((await project.run(["resume"])).exit).toBe(0);
+    expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
+  });
+
+  it("in an event stop the resume before anything runs", async () => {
+    const runId = await failedRun();
+    const bytes = fs.readFileSync(database());
+    const at = bytes.lastIndexOf('"step":"two"');
+    expect(at).toBeGreaterThan(0);
+    bytes[at + 9] = (bytes[at + 9] ?? 0) ^ 1;
+    fs.writeFileSync(database(), bytes);
+    await refused(["resume"]);
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+    await repairedAndResumed(runId);
+  });
+});
+
+async function eventsOf(runId: string): Promise<unknown> {
+  const shown = JSON.parse(await project.must(["show", runId, "--output", "json"])) as {
+    steps: unknown;
+    status: unknown;
+  };
+  return [shown.status, shown.steps];
+}
+
+it("mends a torn last line of the events file, and says nothing false about it", async () => {
+  const hold = project.hold("one");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: |
+      ${hold.command}
+      ${project.effect("one")}
+`,
+  );
+  const running = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  await running.kill("SIGKILL");
+  const [runId = ""] = await project.runIds();
+  const file = project.path(".perdure", "runs", runId, "events.jsonl");
+  fs.truncateSync(file, fs.statSync(file).size - 5);
+  await hold.release();
+
+  const resumed = await project.run(["resume"]);
+
+  expect(resumed.exit, resumed.stderr).toBe(0);
+  expect(resumed.stderr).toBe("");
+  expect(project.effects()).toEqual({ one: 1 });
+  const lines = fs.readFileSync(file, "utf8").trimEnd().split("\n");
+  const seqs = lines.map((line) => (JSON.parse(line) as { seq: number }).seq);
+  expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+  expect(await project.must(["doctor", "--repair"])).toContain("✓ nothing is broken");
+});
+
+it("leaves a journal of a newer version alone", async () => {
+  await failedRun();
+  const journal = new DatabaseSync(database());
+  journal.exec("PRAGMA user_version = 99");
+  journal.close();
+  for (const args of [
+    ["resume"],
+    ["list"],
+    ["run", "p.yaml"],
+    ["doctor"],
+    ["doctor", "--repair"],
+  ]) {
+    const result = await project.run(args);
+    expect(result.exit, args.join(" ")).toBe(1);
+    expect(result.stderr).toContain("a newer perdure wrote it. Upgrade perdure to use it.");
+    expect(result.stderr).toContain("next: use the newer perdure that wrote it");
+  }
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("does not repair a journal away from under a living run", async () => {
+  const hold = project.hold("one");
+  project.write("p.yaml", `steps:\n  - id: one\n    run: ${hold.command}\n`);
+  const running = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  const [runId = ""] = await project.runIds();
+  const bytes = fs.readFileSync(database());
+  fs.writeFileSync(database(), bytes.fill(0, 0, 100));
+
+  const result = await project.run(["doctor", "--repair"]);
+
+  expect(result.exit).toBe(7);
+  expect(result.stderr).toContain(`Process ${running.pid} is working on run ${runId}`);
+  expect(result.stderr).toContain(`next: kill ${running.pid}, then: perdure doctor --repair`);
+});

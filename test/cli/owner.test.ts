@@ -1,0 +1,193 @@
+/** One owner per run, provably (P6): who is refused, who takes over, and who is left alone. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { eventually, type Hold, Project } from "../rig/project.ts";
+
+let project: Project;
+let foreign: ChildProcess | undefined;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(async () => {
+  foreign?.kill("SIGKILL");
+  foreign = undefined;
+  await project.remove();
+});
+
+/** A run that is held in its first step of two. */
+async function heldRun(): Promise<{ hold: Hold; runner: ReturnType<Project["start"]> }> {
+  const hold = project.hold("one");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: |
+      ${project.effect("one")}
+      ${hold.command}
+  - id: two
+    run: ${project.effect("two")}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  return { hold, runner };
+}
+
+interface LeaseOwner {
+  pid: number;
+  started: string;
+  boot: string;
+  host: string;
+}
+
+function editOwner(change: (owner: LeaseOwner) => LeaseOwner): void {
+  const journal = new DatabaseSync(project.path(".perdure", "state.db"));
+  const row = journal.prepare("SELECT owner FROM leases").get() as { owner: string };
+  const owner = change(JSON.parse(row.owner) as LeaseOwner);
+  journal.prepare("UPDATE leases SET owner = ?").run(JSON.stringify(owner));
+  journal.close();
+}
+
+it("refuses to resume a live run, and names its owner and what to do instead", async () => {
+  const { hold, runner } = await heldRun();
+  const [runId = ""] = await project.runIds();
+  const id = runId.slice(0, 8);
+  for (const args of [["resume"], ["resume", id, "--from-step", "two"], ["retry", id, "one"]]) {
+    const refused = await project.run(args);
+    expect(refused.exit, args.join(" ")).toBe(7);
+    expect(refused.stderr).toContain(`error: run ${id} is owned by process ${runner.pid} of `);
+    expect(refused.stderr).toContain(`next: perdure attach ${id}`);
+  }
+  await hold.release();
+  expect((await runner.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("has nothing to resume in a finished run, and says so", async () => {
+  project.write("p.yaml", `steps:\n  - id: one\n    run: ${project.effect("one")}\n`);
+  await project.must(["run", "p.yaml"]);
+  const [runId = ""] = await project.runIds();
+
+  expect(await project.must(["resume", runId])).toContain("There is nothing to resume.");
+  const none = await project.run(["resume"]);
+  expect(none.exit).toBe(2);
+  expect(none.stderr).toBe("error: there is no unfinished run here\n  next: perdure list runs\n");
+  expect(project.effects()).toEqual({ one: 1 });
+});
+
+it("refuses to resume a cleaned run, and says why", async () => {
+  project.write("p.yaml", "steps:\n  - id: one\n    run: exit 1\n");
+  await project.run(["run", "p.yaml"]);
+  const [runId = ""] = await project.runIds();
+  await project.must(["clean", runId]);
+
+  const refused = await project.run(["resume", runId]);
+
+  expect(refused.exit).toBe(1);
+  expect(refused.stderr).toMatch(/\(p\) had failed, and its files were removed on .* UTC\.\n/);
+  expect(refused.stderr).toContain(`next: perdure run ${project.path("p.yaml")}`);
+});
+
+it("lets exactly one of two resumes win that come at the same instant", async () => {
+  const { hold, runner } = await heldRun();
+  await runner.kill("SIGKILL");
+
+  const rivals = [project.start(["resume"]), project.start(["resume"])];
+  const loser = await Promise.race(rivals.map(({ ended }) => ended));
+  expect(loser.exit, loser.stdout + loser.stderr).toBe(7);
+  expect(loser.stderr).toMatch(/is owned by process \d+ of \S+ on \S+\n {2}next: perdure attach/);
+  await hold.release();
+  const results = await Promise.all(rivals.map(({ ended }) => ended));
+
+  expect(new Set(results.map(({ exit }) => exit))).toEqual(new Set([0, 7]));
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("takes a run over whose owner's pid belongs to another process by now", async () => {
+  const { hold, runner } = await heldRun();
+  await runner.kill("SIGKILL");
+  foreign = spawn("sleep", ["1000"]);
+  const { pid = 0 } = foreign;
+  editOwner((owner) => ({ ...owner, pid }));
+
+  const listed = await project.must(["list", "runs", "--output", "json"]);
+  expect(listed).toContain('"status": "interrupted"');
+  const resumed = project.start(["resume"]);
+  await hold.release();
+
+  expect((await resumed.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+  expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
+});
+
+it("takes no stranger for a step whose pid belongs to another process by now", async () => {
+  const { hold, runner } = await heldRun();
+  await runner.kill("SIGKILL");
+  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+  foreign = spawn("sleep", ["1000"]);
+  const [runId = ""] = await project.runIds();
+  const file = project.path(".perdure", "runs", runId, "attempts", "one@1.1", "pid");
+  const [boot, , ...rest] = readFileSync(file, "utf8").split(" ");
+  writeFileSync(file, [boot, foreign.pid, ...rest].join(" "));
+
+  const resumed = project.start(["resume"]);
+  await resumed.printed("one lost: ");
+  await eventually("the step starts again", () => project.effects().one === 2);
+  await hold.release();
+
+  expect((await resumed.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 2, two: 1 });
+  expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
+});
+
+it("takes a run over whose owner belongs to an earlier boot of this machine", async () => {
+  const { hold, runner } = await heldRun();
+  await runner.kill("SIGKILL");
+  editOwner((owner) => ({ ...owner, pid: process.pid, boot: "an-earlier-boot" }));
+
+  const resumed = project.start(["resume"]);
+  await hold.release();
+
+  expect((await resumed.ended).exit).toBe(0);
+});
+
+it("touches nothing of an owner on another machine until a person vouches for its death", async () => {
+  const { hold, runner } = await heldRun();
+  await runner.kill("SIGKILL");
+  foreign = spawn("sleep", ["1000"]);
+  const { pid = 0 } = foreign;
+  editOwner((owner) => ({ ...owner, pid, boot: "boot-of-elsewhere", host: "elsewhere" }));
+
+  const stopped = await project.run(["stop"]);
+  expect(stopped.exit).toBe(7);
+  expect(stopped.stderr).toMatch(/is owned by process \d+ of \S+ on elsewhere: stop it there/);
+  expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
+  const refused = await project.run(["resume"]);
+  expect(refused.exit).toBe(7);
+  expect(refused.stderr).toContain("on elsewhere");
+  expect(refused.stderr).toContain("if you know that it is dead: perdure resume");
+  expect(refused.stderr).toContain("--take-over");
+
+  const resumed = project.start(["resume", "--take-over"]);
+  await hold.release();
+  expect((await resumed.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+  expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
+});
+
+it("does not clean a run whose step outlived its runner", async () => {
+  const { hold, runner } = await heldRun();
+  await runner.kill("SIGKILL");
+  const [runId = ""] = await project.runIds();
+  const id = runId.slice(0, 8);
+
+  const cleaned = await project.must(["clean", "--all"]);
+
+  expect(cleaned).toBe(`${id}  kept: its step one still runs; go on with: perdure resume ${id}\n`);
+  const resumed = project.start(["resume"]);
+  await hold.release();
+  expect((await resumed.ended).exit).toBe(0);
+});

@@ -1,0 +1,321 @@
+/** Tries, their counters, and going back: what survives a kill and what runs again (P1, P4, P5). */
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { eventually, Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+async function shortId(): Promise<string> {
+  const [id = ""] = await project.runIds();
+  return id.slice(0, 8);
+}
+
+/** Shell text that fails until a file of this name is written. */
+function until(name: string): string {
+  return `test -e '${project.path(name)}'`;
+}
+
+/** plan -> build -> ship, and docs beside build. */
+function diamond(): void {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: plan
+    run: ${project.effect("plan")}
+  - id: build
+    needs: plan
+    run: |
+      ${project.effect("build")}
+      ${until("flag")}
+  - id: docs
+    needs: plan
+    run: ${project.effect("docs")}
+  - id: ship
+    needs: [build, docs]
+    run: ${project.effect("ship")}
+`,
+  );
+}
+
+it("keeps attempts and retry counters through kills", async () => {
+  const [third, fourth] = [project.hold("3"), project.hold("4")];
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: flaky
+    run: |
+      ${project.effect("flaky")}
+      test "$PERDURE_ATTEMPT" -ge 3 || exit 1
+      test "$PERDURE_ATTEMPT" = 4 || ${third.command}
+      ${fourth.command}
+      exit 1
+    retry: { attempts: 4, backoff: { initial: 1ms, jitter: 0 } }
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await third.arrived();
+  await runner.kill("SIGKILL");
+  const resumed = project.start(["resume"]);
+  await third.release();
+  await fourth.release();
+  await eventually("the fourth try begins", () => project.effects().flaky === 4);
+  await fourth.release();
+  const result = await resumed.ended;
+
+  expect(result.exit, result.stderr).toBe(3);
+  expect(result.stdout).toContain("▶ flaky started (attempt 4 of 4)");
+  expect(result.stdout).toContain("failed: step flaky (4 attempts): it exited with 1.");
+  expect(project.effects()).toEqual({ flaky: 4 });
+  const id = await shortId();
+  expect(await project.must(["show", id])).toMatch(/flaky@1\.4 +failed/);
+});
+
+it("a lost step does not use up the author's tries", async () => {
+  const hold = project.hold("one");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: |
+      ${project.effect("one")}
+      ${hold.command}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  await runner.kill("SIGKILL");
+  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+
+  const resumed = project.start(["resume"]);
+  await resumed.printed("one lost: ");
+  await eventually("it starts again", () => project.effects().one === 2);
+  await hold.release();
+  expect((await resumed.ended).exit).toBe(0);
+});
+
+it("on_resume: fresh grants all tries again; keep grants none and says what to type", async () => {
+  const retry = (rule: string): string =>
+    `retry: { attempts: 2, backoff: { initial: 1ms }, on_resume: ${rule} }`;
+  const file = (rule: string): string =>
+    project.write(
+      `${rule}.yaml`,
+      `steps:\n  - id: ${rule}\n    run: |\n      ${project.effect(rule)}\n      ${until(`${rule}-flag`)}\n    ${retry(rule)}\n`,
+    );
+  expect((await project.run(["run", file("fresh")])).exit).toBe(3);
+  const fresh = await shortId();
+  expect((await project.run(["resume", fresh])).exit).toBe(3);
+  expect(project.effects()).toEqual({ fresh: 4 });
+
+  expect((await project.run(["run", file("keep")])).exit).toBe(3);
+  const keep = await shortId();
+  const kept = await project.run(["resume", keep]);
+  expect(kept.exit).toBe(3);
+  expect(project.effects()).toEqual({ fresh: 4, keep: 2 });
+  expect(kept.stdout).toContain(`Go on: perdure retry ${keep} keep`);
+  project.write("keep-flag", "");
+  expect((await project.run(["retry", keep, "keep"])).exit).toBe(0);
+  expect(project.effects()).toEqual({ fresh: 4, keep: 3 });
+});
+
+it("retry of a failed step runs it and what waits for it, and nothing that is done", async () => {
+  diamond();
+  expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+  expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1 });
+  project.write("flag", "");
+  const id = await shortId();
+
+  expect((await project.run(["retry", id, "build"])).exit).toBe(0);
+
+  expect(project.effects()).toEqual({ plan: 1, build: 2, docs: 1, ship: 1 });
+});
+
+it("retry of a completed step runs all behind it again, but not an independent branch", async () => {
+  diamond();
+  project.write("flag", "");
+  await project.must(["run", "p.yaml"]);
+  const id = await shortId();
+  const dry = await project.must(["retry", id, "build", "--dry-run"]);
+  expect(dry).toBe(
+    `STEP   RESUME WILL  BECAUSE
+plan   reuse        it is done; its result is kept
+build  run          you asked to go on from here
+docs   reuse        it is done; its result is kept
+ship   run          it lies behind build
+`,
+  );
+  expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1, ship: 1 });
+
+  expect((await project.run(["retry", id, "build"])).exit).toBe(0);
+
+  expect(project.effects()).toEqual({ plan: 1, build: 2, docs: 1, ship: 2 });
+});
+
+it("refuses a retry that cannot be, and names the steps there are", async () => {
+  diamond();
+  await project.run(["run", "p.yaml"]);
+  const id = await shortId();
+  const unknown = await project.run(["retry", id, "bild"]);
+  expect(unknown.exit).toBe(2);
+  expect(unknown.stderr).toBe(
+    `error: there is no step bild in this run; its steps are plan, build, docs, ship
+  next: perdure show ${id}
+`,
+  );
+  for (const more of [[], ["--dry-run"]]) {
+    const early = await project.run(["retry", id, "ship", ...more]);
+    expect(early.exit).toBe(2);
+    expect(early.stderr).toContain(
+      "error: step ship cannot run yet: step build before it is not done",
+    );
+    expect(early.stderr).toContain(`next: perdure show ${id}`);
+  }
+});
+
+it("resume --from-step takes what lies before as done; --dry-run says so and changes nothing", async () => {
+  diamond();
+  await project.run(["run", "p.yaml"]);
+  const id = await shortId();
+  const before = project.read(
+    ".perdure",
+    "runs",
+    (await project.runIds())[0] ?? "",
+    "events.jsonl",
+  );
+  const shown = await project.must(["show", id, "--output", "json"]);
+  const dry = await project.must(["resume", id, "--from-step", "ship", "--dry-run"]);
+  expect(dry).toBe(
+    `STEP   RESUME WILL  BECAUSE
+plan   reuse        it is done; its result is kept
+build  reuse        not done, but taken as done: you go on from ship
+docs   reuse        it is done; its result is kept
+ship   run          you asked to go on from here
+`,
+  );
+  await project.must(["resume", id, "--dry-run"]);
+  expect(await project.must(["show", id, "--output", "json"])).toBe(shown);
+  expect(project.read(".perdure", "runs", (await project.runIds())[0] ?? "", "events.jsonl")).toBe(
+    before,
+  );
+
+  const resumed = await project.run(["resume", id, "--from-step", "ship"]);
+
+  expect(resumed.exit, resumed.stderr).toBe(0);
+  expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1, ship: 1 });
+  expect(await project.must(["show", id])).toMatch(/✓ build +taken as done/);
+});
+
+it("dry-run tells a living, an ended and a dead step apart", async () => {
+  const [ended, living] = [project.hold("ended"), project.hold("living")];
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: ended
+    needs: []
+    run: |
+      ${ended.command}
+      ${project.effect("ended")}
+  - id: living
+    needs: []
+    run: ${living.command}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await ended.arrived();
+  await living.arrived();
+  await runner.kill("SIGKILL");
+  await ended.release();
+  await eventually("the step has ended", () => project.stepProcesses().length <= 2);
+  const id = await shortId();
+
+  expect(await project.must(["resume", "--dry-run"])).toBe(
+    `STEP    RESUME WILL  BECAUSE
+ended   take result  it ended while nobody watched; its result is on disk
+living  re-attach    its process is still running
+`,
+  );
+  expect(await project.must(["why"])).toContain(
+    `Go on; what still runs is taken up, not restarted: perdure resume ${id}`,
+  );
+  const resumed = project.start(["resume"]);
+  await living.release();
+  expect((await resumed.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ ended: 1 });
+});
+
+it("a lost step that must not happen twice waits for a person, who gets both commands", async () => {
+  const hold = project.hold("pay");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: pay
+    once: true
+    run: |
+      ${project.effect("pay")}
+      ${hold.command}
+  - id: ship
+    run: ${project.effect("ship")}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  await runner.kill("SIGKILL");
+  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  const id = await shortId();
+
+  for (let round = 0; round < 2; round++) {
+    const stopped = await project.run(["resume"]);
+    expect(stopped.exit, stopped.stderr).toBe(3);
+    expect(stopped.stdout).toContain(`If it did not happen, do it: perdure retry ${id} pay`);
+    expect(stopped.stdout).toContain(`if it did: perdure resume ${id} --from-step ship`);
+    expect(project.effects()).toEqual({ pay: 1 });
+  }
+  const again = project.start(["retry", id, "pay"]);
+  await hold.release();
+  expect((await again.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ pay: 2, ship: 1 });
+});
+
+it("never runs more steps at the same time than max_parallel says", async () => {
+  const names = ["a", "b", "c", "d", "e"];
+  const holds = names.map((name) => project.hold(name));
+  const steps = holds.map(
+    ({ command }, at) =>
+      `  - id: ${names[at]}\n    needs: []\n    run: |\n      ${project.effect(names[at] ?? "")}\n      ${command}\n`,
+  );
+  project.write("p.yaml", `max_parallel: 2\nsteps:\n${steps.join("")}`);
+  const runner = project.start(["run", "p.yaml"]);
+  for (const [at, hold] of holds.entries()) {
+    await hold.arrived();
+    const begun = Object.keys(project.effects()).length;
+    expect(begun - at).toBeLessThanOrEqual(2);
+    await hold.release();
+  }
+  expect((await runner.ended).exit).toBe(0);
+});
+
+it("run tells of an unfinished run of the same pipeline and how to go on, and starts a new one", async () => {
+  diamond();
+  project.write("q.yaml", "steps:\n  - id: one\n    run: exit 1\n");
+  const hold = project.hold("x");
+  project.write("h.yaml", `steps:\n  - id: one\n    run: ${hold.command}\n`);
+  const live = project.start(["run", "h.yaml"]);
+  await hold.arrived();
+  const id = await shortId();
+  const beside = project.start(["run", "h.yaml"]);
+  await beside.printed(
+    `Run ${id} of h.yaml is still going on (0 of 1 steps done). Watch it: perdure attach ${id}\n`,
+  );
+  await beside.kill("SIGTERM");
+  await live.kill("SIGKILL");
+  const third = project.start(["run", "h.yaml", "--output", "text"]);
+  await third.printed(
+    /^Run \w{8} of h\.yaml is unfinished \(0 of 1 steps done\)\. Go on with it: /m,
+  );
+  await third.kill("SIGTERM");
+  const other = await project.run(["run", "q.yaml"]);
+  expect(other.stdout).not.toContain("unfinished");
+});

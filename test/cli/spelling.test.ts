@@ -1,0 +1,173 @@
+/** Other spellings, machine output, quiet, colours and completion: what scripts and shells rely on. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { PROGRAM, Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+/** A run whose second step of three fails until a file is there. */
+async function failedRun(file = "p.yaml"): Promise<string> {
+  project.write(
+    file,
+    `steps:
+  - id: one
+    run: ${project.effect("one")}
+  - id: two
+    run: |
+      ${project.effect("two")}
+      test -e '${project.path("flag")}'
+  - id: three
+    run: ${project.effect("three")}
+`,
+  );
+  expect((await project.run(["run", file])).exit).toBe(3);
+  const [id = ""] = await project.runIds();
+  return id;
+}
+
+describe("other spellings of resume", () => {
+  it.each([
+    ["resume --pipeline-id ID"],
+    ["resume SHORT"],
+    ["run --resume ID"],
+    ["run p.yaml --resume ID"],
+    ["run --resume-last"],
+    ["run p.yaml --resume-last"],
+  ])("%s", async (spelling) => {
+    const id = await failedRun();
+    project.write("flag", "");
+    const args = spelling.replace("ID", id).replace("SHORT", id.slice(0, 8)).split(" ");
+    expect((await project.run(args)).exit).toBe(0);
+    expect(project.effects()).toEqual({ one: 1, two: 2, three: 1 });
+  });
+
+  it.each([["run --from-step three --run ID"], ["resume --pipeline-id ID --from-step three"]])(
+    "%s",
+    async (spelling) => {
+      const id = await failedRun();
+      const result = await project.run(spelling.replace("ID", id).split(" "));
+      expect(result.exit, result.stderr).toBe(0);
+      expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
+    },
+  );
+
+  it("with a pipeline file, the last run is the last one of that pipeline", async () => {
+    const id = await failedRun("first.yaml");
+    await failedRun("second.yaml");
+    project.write("flag", "");
+    const resumed = await project.must(["run", "first.yaml", "--resume-last"]);
+    expect(resumed).toContain(`Resuming run ${id} of first from step 2 of 3: two`);
+    const none = await project.run(["run", "first.yaml", "--resume-last"]);
+    expect(none.exit).toBe(2);
+    expect(none.stderr).toBe(
+      "error: there is no unfinished run of first.yaml\n  next: perdure list runs\n",
+    );
+  });
+});
+
+it("sessions ls, show and clean are list runs, show and clean", async () => {
+  const id = await failedRun();
+  expect(await project.must(["sessions", "ls"])).toBe(await project.must(["list", "runs"]));
+  expect(await project.must(["sessions"])).toBe(await project.must(["list"]));
+  expect(
+    await project.must(["-C", project.dir, "sessions", "ls", "-o", "json"], { cwd: "/" }),
+  ).toBe(await project.must(["list", "-o", "json"]));
+  expect(await project.must(["sessions", "show", id])).toBe(await project.must(["show", id]));
+  expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
+});
+
+it("works from a directory below the project, and finds the same runs", async () => {
+  const id = await failedRun();
+  execFileSync("mkdir", ["-p", project.path("deep/er")]);
+  const listed = await project.must(["list", "-o", "json"], { cwd: project.path("deep/er") });
+  expect(listed).toContain(id);
+});
+
+it("--output json is a stream of events, numbered without gaps, and nothing else", async () => {
+  await failedRun();
+  const id = (await project.runIds())[0] ?? "";
+  project.write("flag", "");
+  for (const args of [
+    ["run", "p.yaml"],
+    ["resume", id],
+  ]) {
+    const { exit, stdout, stderr } = await project.run([...args, "--output", "json"]);
+    expect(exit).toBe(0);
+    expect(stderr).toBe("");
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { seq: number; type: string; run: string; time: string });
+    const [first] = events;
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, at) => (first?.seq ?? 0) + at));
+    expect(new Set(events.map(({ run }) => run)).size).toBe(1);
+    expect(events.at(-1)?.type).toBe("run.completed");
+    for (const { time } of events) expect(new Date(time).toISOString()).toBe(time);
+  }
+});
+
+it("--quiet says nothing about a run that completes, and why and what to do about one that does not", async () => {
+  const id = await failedRun();
+  const failed = await project.run(["resume", id, "--quiet"]);
+  expect(failed.exit).toBe(3);
+  expect(failed.stdout).toBe("");
+  expect(failed.stderr).toContain(`Go on: perdure resume ${id.slice(0, 8)}`);
+  project.write("flag", "");
+  const done = await project.run(["resume", id, "-q"]);
+  expect([done.exit, done.stdout, done.stderr]).toEqual([0, "", ""]);
+});
+
+it("prints no colours into a pipe, whatever the terminal is", async () => {
+  await failedRun();
+  project.write("bad.yaml", "steps: 1\n");
+  for (const env of [{ NO_COLOR: "1" }, { TERM: "xterm-256color" }]) {
+    for (const args of [["run", "p.yaml"], ["list"], ["show"], ["run", "bad.yaml"], ["--help"]]) {
+      const { stdout, stderr } = await project.run(args, { env });
+      expect(stdout + stderr).not.toContain("\u001b");
+    }
+  }
+});
+
+describe("completion", () => {
+  it.each(["bash", "zsh", "fish"])("of %s knows every command", async (shell) => {
+    const script = await project.must(["completion", shell]);
+    for (const word of ["run", "resume", "retry", "stop", "attach", "show", "doctor"]) {
+      expect(script).toContain(word);
+    }
+    expect(script).not.toContain("sessions");
+    const checker = spawnSync(shell, ["-n"], { input: script, encoding: "utf8" });
+    if (checker.error === undefined) expect(checker.stderr).toBe("");
+  });
+
+  it("of bash completes commands, options and runs", async () => {
+    const id = await failedRun();
+    const script = await project.must(["completion", "bash"]);
+    const program = `perdure() { "${process.execPath}" ${PROGRAM} "$@"; }`;
+    const complete = (line: string): string =>
+      execFileSync(
+        "bash",
+        [
+          "-c",
+          `${program}\n${script}\nCOMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]}-1))
+_perdure; echo "\${COMPREPLY[*]}"`,
+        ],
+        { cwd: project.dir, encoding: "utf8" },
+      ).trim();
+    expect(complete("perdure res")).toBe("resume");
+    expect(complete("perdure resume --dry")).toBe("--dry-run");
+    expect(complete(`perdure resume ${id.slice(0, 3)}`)).toBe(id.slice(0, 8));
+  });
+});
+
+it("help and version are no errors", async () => {
+  for (const args of [["--help"], ["help"], ["help", "run"], ["list", "--help"], ["-V"]]) {
+    const result = await project.run(args);
+    expect(result.exit, args.join(" ")).toBe(0);
+    expect(result.stderr).toBe("");
+    expect(result.stdout).not.toBe("");
+  }
+});

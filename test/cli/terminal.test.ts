@@ -1,0 +1,154 @@
+/** On a real terminal: the live view is readable, and the terminal stays usable whatever happens. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually, type Hold, Project } from "../rig/project.ts";
+import { Terminal, type TerminalSize } from "../rig/terminal.ts";
+
+let project: Project;
+let terminal: Terminal;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(async () => {
+  terminal.close();
+  await project.remove();
+});
+
+const SMALL = { columns: 80, rows: 24 };
+const LARGE = { columns: 120, rows: 50 };
+const COUNT = 50;
+const HELD = 25;
+
+/** Fifty steps, one of which is held in the middle. */
+function fifty(): Hold {
+  const hold = project.hold("held");
+  const steps = Array.from({ length: COUNT }, (_, at) => {
+    const say = `echo part ${at} of a line that is longer than eighty columns ${"-".repeat(60)}`;
+    const run = at === HELD ? `${say}; ${hold.command}` : say;
+    return `  - id: step-${String(at).padStart(2, "0")}\n    run: ${run}\n`;
+  });
+  project.write("p.yaml", `name: fifty\nsteps:\n${steps.join("")}`);
+  return hold;
+}
+
+async function runHeld(size: TerminalSize, args = "run p.yaml"): Promise<Hold> {
+  const hold = fifty();
+  terminal = new Terminal(project, size);
+  terminal.perdure(args);
+  await hold.arrived();
+  await terminal.shows(/▶ step-25 +running/);
+  return hold;
+}
+
+async function shortId(): Promise<string> {
+  const [id = ""] = await project.runIds();
+  return id.slice(0, 8);
+}
+
+describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
+  it("shows what moves while it moves, and all of it at the end", async () => {
+    const hold = await runHeld(size);
+    await terminal.shows(/▶ step-25 +running +\S+ +part 25 of a line/);
+    const id = await shortId();
+    const screen = terminal.screen();
+
+    expect(screen.length).toBeLessThanOrEqual(size.rows);
+    expect(screen.join("\n")).toMatch(new RegExp(`^fifty {2}${id} {2}.* {2}25/50$`, "m"));
+    expect(screen.filter((line) => line.includes("step-25"))).toHaveLength(1);
+    expect(screen.join("\n")).toMatch(/✓ (\d+ more done|step-00 +done)/);
+    expect(screen.join("\n")).toMatch(/✓ step-24 +done/);
+    expect(screen.join("\n")).toMatch(/· step-26 +pending/);
+    expect(terminal.isCursorVisible()).toBe(true);
+    await hold.release();
+    await terminal.shows("status 0");
+    const text = terminal.text();
+
+    expect(text).toContain(`Run ${id} (fifty) completed in `);
+    expect(text.match(/✓ step-\d\d +done/g)).toHaveLength(COUNT);
+    expect(text.match(/^fifty {2}/gm)).toHaveLength(1);
+    await terminal.isBack();
+  });
+});
+
+it("Ctrl-C stops the run and prints the command that goes on", async () => {
+  await runHeld(SMALL);
+  const id = await shortId();
+  terminal.key("C-c");
+  await terminal.shows("status 130");
+
+  const text = terminal.text();
+  expect(text).toContain(`Run ${id} (fifty) was stopped by SIGINT (Ctrl-C).`);
+  expect(text).toContain(`Go on: perdure resume ${id}`);
+  expect(text).toMatch(/‖ step-25 +interrupted/);
+  await terminal.isBack();
+});
+
+it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
+  const hold = await runHeld(SMALL);
+  const [owner] = [...(await project.must(["why"])).matchAll(/pid (\d+)/g)];
+  process.kill(Number(owner?.[1]), "SIGKILL");
+  await terminal.shows("status 137");
+  expect(terminal.isCursorVisible()).toBe(true);
+  terminal.type("echo still $((40 + 2)) here");
+  await terminal.shows("still 42 here");
+  terminal.clear();
+  terminal.perdure("resume");
+  await terminal.shows(/Resuming run \S+ of fifty from step 26 of 50: step-25/);
+  await terminal.shows(/▶ step-25 +running/);
+  await hold.release();
+  await terminal.shows("status 0");
+});
+
+it("a closed terminal ends nothing: the run goes on to its end", async () => {
+  const hold = await runHeld(SMALL);
+  terminal.close();
+  await hold.release();
+  const attached = await project.run(["attach"]);
+  expect(attached.exit, attached.stderr).toBe(0);
+  expect(attached.stdout).toContain("50 of 50 steps done");
+});
+
+it("a window that is made smaller is drawn anew, without rubbish", async () => {
+  const hold = await runHeld(LARGE);
+  await terminal.resize(SMALL);
+  await eventually("the view fits", () => terminal.screen().length <= SMALL.rows);
+  await hold.release();
+  await terminal.shows("status 0");
+  expect(terminal.text()).toContain("50 of 50 steps done");
+});
+
+describe("a run of a pipeline that has an unfinished run", () => {
+  async function asked(): Promise<{ id: string; hold: Hold }> {
+    const hold = await runHeld(SMALL, "run p.yaml");
+    const id = await shortId();
+    await project.must(["stop"]);
+    await terminal.shows("status 143");
+    terminal.clear();
+    terminal.perdure("run p.yaml");
+    await terminal.shows(`Run ${id} of p.yaml is unfinished (25 of 50 steps done).`);
+    await terminal.shows("[r]esume it, start a [n]ew run, or [a]bort?");
+    return { id, hold };
+  }
+
+  it("asks; r resumes it", async () => {
+    const { id, hold } = await asked();
+    terminal.type("r");
+    await terminal.shows(`Resuming run ${id}`);
+    await hold.release();
+    await terminal.shows("status 0");
+    expect(await project.runIds()).toHaveLength(1);
+  });
+
+  it("asks; Ctrl-C and an empty answer change nothing", async () => {
+    await asked();
+    terminal.key("C-c");
+    await terminal.shows("status 130");
+    terminal.clear();
+    terminal.perdure("run p.yaml");
+    await terminal.shows("or [a]bort?");
+    terminal.key("Enter");
+    await terminal.shows("Nothing was started.");
+    await terminal.shows("status 130");
+    expect(await project.runIds()).toHaveLength(1);
+    expect(terminal.text()).not.toContain("Warning");
+  });
+});

@@ -1,0 +1,789 @@
+/** What people read, word for word. Ids, times, durations and paths are replaced by names. */
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { normalised, Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project(mkdtempSync(join(tmpdir(), "perdure-text-")));
+});
+afterEach(() => project.remove());
+
+async function said(...args: readonly string[]): Promise<string> {
+  const { exit, stdout, stderr } = await project.run(args);
+  const text = `${stdout}${stderr === "" ? "" : `--- stderr\n${stderr}`}[exit ${exit}]\n`;
+  return normalised(text, project);
+}
+
+function good(): void {
+  project.write(
+    "good.yaml",
+    `name: release
+steps:
+  - id: build
+    run: |
+      echo compiling
+      echo binary > "$PERDURE_OUTPUT_APP"
+      echo "size=7" >> "$PERDURE_CONTEXT"
+    outputs: { app: out/app }
+  - id: test
+    run: echo "7 tests passed"
+`,
+  );
+}
+
+function bad(): void {
+  project.write(
+    "bad.yaml",
+    `steps:
+  - id: build
+    run: echo compiling
+  - id: test
+    run: |
+      echo "1 of 7 tests failed"
+      test -e fixed
+    retry: { attempts: 2, backoff: { initial: 10ms, jitter: 0 } }
+  - id: ship
+    run: echo shipping
+`,
+  );
+}
+
+it("run", async () => {
+  good();
+  expect(await said("run", "good.yaml")).toMatchInlineSnapshot(`
+    "Run 1a2b3c4d-(uuid) of release (2 steps)
+    If it is interrupted: perdure resume 1a2b3c4d
+    ▶ build started
+    build │ compiling
+    ✓ build done in 5ms
+    ▶ test started
+    test │ 7 tests passed
+    ✓ test done in 5ms
+    ✓ completed in 5ms, 2/2 steps
+    Run 1a2b3c4d (release) completed in 5ms.
+    2 of 2 steps done: build, test.
+    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
+    [exit 0]
+    "
+  `);
+});
+
+it("run with a failure, why, show, logs, dry-run, resume", async () => {
+  bad();
+  expect(await said("run", "bad.yaml")).toMatchInlineSnapshot(`
+    "Run 1a2b3c4d-(uuid) of bad (3 steps)
+    If it is interrupted: perdure resume 1a2b3c4d
+    ▶ build started
+    build │ compiling
+    ✓ build done in 5ms
+    ▶ test started (attempt 1 of 2)
+    test │ 1 of 7 tests failed
+    ✗ test failed: it exited with 1; next try in 5ms
+    ▶ test started (attempt 2 of 2)
+    test │ 1 of 7 tests failed
+    ✗ test failed: it exited with 1
+    ✗ failed after 5ms: step test: it exited with 1
+    Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
+    1 of 3 steps done: build; not done: test (failed), ship.
+    Go on: perdure resume 1a2b3c4d   (look first: perdure logs 1a2b3c4d test)
+    [exit 3]
+    "
+  `);
+  expect(await said("why")).toMatchInlineSnapshot(`
+    "Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
+    1 of 3 steps done: build; not done: test (failed), ship.
+    Go on: perdure resume 1a2b3c4d   (look first: perdure logs 1a2b3c4d test)
+    [exit 0]
+    "
+  `);
+  expect(await said("show")).toMatchInlineSnapshot(`
+    "run       1a2b3c4d-(uuid)
+    pipeline  bad
+    file      DIR/bad.yaml
+    status    failed
+    started   2026-01-02 03:04:05 UTC
+    elapsed 5ms
+    cwd       DIR
+
+      STEP        STATE    TRIES  ELAPSED  RESULT
+    ✓ build       done     1 5ms exit 0
+    ✗ test        failed   2 5ms it exited with 1
+        test@1.1  failed 5ms it exited with 1
+        test@1.2  failed 5ms it exited with 1
+    · ship        pending
+
+    Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
+    1 of 3 steps done: build; not done: test (failed), ship.
+    Go on: perdure resume 1a2b3c4d   (look first: perdure logs 1a2b3c4d test)
+    [exit 0]
+    "
+  `);
+  const [id = ""] = await project.runIds();
+  expect(await said("logs", id)).toMatchInlineSnapshot(`
+    "build │ compiling
+    test │ 1 of 7 tests failed
+    test │ 1 of 7 tests failed
+    [exit 0]
+    "
+  `);
+  expect(await said("logs", id, "test")).toMatchInlineSnapshot(`
+    "1 of 7 tests failed
+    1 of 7 tests failed
+    [exit 0]
+    "
+  `);
+  expect(await said("logs", id, "tset")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: run 1a2b3c4d has no step tset; its steps are build, test, ship
+      next: perdure show 1a2b3c4d
+    [exit 2]
+    "
+  `);
+  expect(await said("resume", "--dry-run")).toMatchInlineSnapshot(`
+    "STEP   RESUME WILL  BECAUSE
+    build  reuse        it is done; its result is kept
+    test   run          it failed (it exited with 1); it gets 2 more tries
+    ship   run          it has not started
+    [exit 0]
+    "
+  `);
+  project.write("fixed", "");
+  expect(await said("resume")).toMatchInlineSnapshot(`
+    "Resuming run 1a2b3c4d-(uuid) of bad from step 2 of 3: test
+    If it is interrupted: perdure resume 1a2b3c4d
+    ● resumed
+    ↻ test gets 2 more tries
+    ▶ test started (attempt 3 of 4)
+    test │ 1 of 7 tests failed
+    ✓ test done in 5ms
+    ▶ ship started
+    ship │ shipping
+    ✓ ship done in 5ms
+    ✓ completed in 5ms, 3/3 steps
+    Run 1a2b3c4d (bad) completed in 5ms.
+    3 of 3 steps done: build, test, ship.
+    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
+    [exit 0]
+    "
+  `);
+  expect(await said("resume", id)).toMatchInlineSnapshot(`
+    "Run 1a2b3c4d (bad) completed in 5ms.
+    There is nothing to resume.
+    [exit 0]
+    "
+  `);
+});
+
+it("show of a completed run names its outputs and its context", async () => {
+  good();
+  await project.must(["run", "good.yaml", "-i", "target=all"]);
+  expect(await said("show")).toMatchInlineSnapshot(`
+    "run       1a2b3c4d-(uuid)
+    pipeline  release
+    file      DIR/good.yaml
+    status    completed
+    started   2026-01-02 03:04:05 UTC
+    elapsed 5ms
+    cwd       DIR
+    input     {"target":"all"}
+
+      STEP   STATE  TRIES  ELAPSED  RESULT
+    ✓ build  done   1 5ms exit 0
+    ✓ test   done   1 5ms exit 0
+
+    outputs
+      build.app  DIR/out/app  7 bytes  sha256 0123456789ab
+
+    context
+      size
+
+    Run 1a2b3c4d (release) completed in 5ms.
+    2 of 2 steps done: build, test.
+    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
+    [exit 0]
+    "
+  `);
+  expect(await said("why", "--output", "json")).toMatchInlineSnapshot(`
+    "{
+      "happened": "Run 1a2b3c4d (release) completed in 5ms.",
+      "done": "2 of 2 steps done: build, test.",
+      "next": "Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)",
+      "commands": [
+        "perdure show 1a2b3c4d",
+        "perdure run DIR/good.yaml"
+      ]
+    }
+    [exit 0]
+    "
+  `);
+});
+
+it("list runs, as a table and as JSON, and when there is none", async () => {
+  expect(await said("list", "runs")).toMatchInlineSnapshot(`
+    "No runs. Start one with: perdure run FILE
+    [exit 0]
+    "
+  `);
+  expect(await said("list", "runs", "--output", "json")).toMatchInlineSnapshot(`
+    "[]
+    [exit 0]
+    "
+  `);
+  good();
+  bad();
+  await project.run(["run", "bad.yaml"]);
+  await project.must(["run", "good.yaml", "-i", "target=all"]);
+  expect(await said("list", "runs")).toMatchInlineSnapshot(`
+    "PIPELINE-ID  NAME     STATUS     STARTED              STEPS
+    1a2b3c4d     release  completed  2026-01-02 03:04:05  2/2
+    1a2b3c4d     bad      failed     2026-01-02 03:04:05  1/3
+    [exit 0]
+    "
+  `);
+  expect(await said("list", "runs", "--output", "json")).toMatchInlineSnapshot(`
+    "[
+      {
+        "pipeline_id": "1a2b3c4d-(uuid)",
+        "pipeline_name": "release",
+        "status": "completed",
+        "created_at": "2026-01-02T03:04:05Z",
+        "steps_completed": 2,
+        "steps_total": 2,
+        "updated_at": "2026-01-02T03:04:05Z",
+        "input": {
+          "target": "all"
+        },
+        "file": "DIR/good.yaml",
+        "cleaned_at": null
+      },
+      {
+        "pipeline_id": "1a2b3c4d-(uuid)",
+        "pipeline_name": "bad",
+        "status": "failed",
+        "created_at": "2026-01-02T03:04:05Z",
+        "steps_completed": 1,
+        "steps_total": 3,
+        "updated_at": "2026-01-02T03:04:05Z",
+        "input": null,
+        "file": "DIR/bad.yaml",
+        "cleaned_at": null
+      }
+    ]
+    [exit 0]
+    "
+  `);
+  expect(await said("list", "--status", "failed")).toMatchInlineSnapshot(`
+    "PIPELINE-ID  NAME  STATUS  STARTED              STEPS
+    1a2b3c4d     bad   failed  2026-01-02 03:04:05  1/3
+    [exit 0]
+    "
+  `);
+  expect(await said("list", "--pipeline", "release", "-n", "1")).toMatchInlineSnapshot(`
+    "PIPELINE-ID  NAME     STATUS     STARTED              STEPS
+    1a2b3c4d     release  completed  2026-01-02 03:04:05  2/2
+    [exit 0]
+    "
+  `);
+});
+
+it("clean", async () => {
+  good();
+  bad();
+  expect(await said("clean")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: there are no runs here: no .perdure in DIR or above it
+      next: perdure run FILE
+    [exit 1]
+    "
+  `);
+  await project.must(["run", "good.yaml"]);
+  await project.run(["run", "bad.yaml"]);
+  expect(await said("clean", "--older-than", "30d")).toMatchInlineSnapshot(`
+    "There is nothing to clean.
+    [exit 0]
+    "
+  `);
+  expect(await said("clean", "--older-than", "soon")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: --older-than takes a duration such as 7d or 12h, not "soon"
+    [exit 2]
+    "
+  `);
+  expect(await said("clean", "--dry-run")).toMatchInlineSnapshot(`
+    "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
+    [exit 0]
+    "
+  `);
+  expect(await said("clean")).toMatchInlineSnapshot(`
+    "1a2b3c4d  removed DIR/.perdure/runs/1a2b3c4d-(uuid)
+    [exit 0]
+    "
+  `);
+  const [failed = "", done = ""] = await project.runIds();
+  expect(await said("clean", "--all", "--dry-run")).toMatchInlineSnapshot(`
+    "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
+    [exit 0]
+    "
+  `);
+  expect(await said("why", done)).toMatchInlineSnapshot(`
+    "Run 1a2b3c4d (release) had completed, and its files were removed on 2026-01-02 03:04:05 UTC.
+    2 of 2 steps done: build, test.
+    It cannot be resumed: its files are gone. A new run: perdure run DIR/good.yaml
+    [exit 0]
+    "
+  `);
+  expect(await said("logs", done)).toMatchInlineSnapshot(`
+    "--- stderr
+    error: the files of run 1a2b3c4d were removed by perdure clean
+      next: perdure show 1a2b3c4d
+    [exit 1]
+    "
+  `);
+  expect(await said("clean", failed)).toMatchInlineSnapshot(`
+    "1a2b3c4d  removed DIR/.perdure/runs/1a2b3c4d-(uuid)
+    [exit 0]
+    "
+  `);
+  expect(await said("resume", failed)).toMatchInlineSnapshot(`
+    "--- stderr
+    error: Run 1a2b3c4d (bad) had failed, and its files were removed on 2026-01-02 03:04:05 UTC.
+      next: perdure run DIR/bad.yaml
+    [exit 1]
+    "
+  `);
+});
+
+it("validate", async () => {
+  good();
+  project.write(
+    "wrong.yaml",
+    "steps:\n  - id: one\n    rum: echo\n  - id: one\n    run: x\n    needs: two\n",
+  );
+  expect(await said("validate", "good.yaml")).toMatchInlineSnapshot(`
+    "good.yaml: valid, 2 steps
+    [exit 0]
+    "
+  `);
+  expect(await said("validate", "good.yaml", "wrong.yaml")).toMatchInlineSnapshot(`
+    "good.yaml: valid, 2 steps
+    --- stderr
+    error[step-work]: step \`one\` has neither \`run\` nor \`agent\`
+     --> wrong.yaml:2:9
+      |
+    2 |   - id: one
+      |         ^^^
+      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+
+    error[unknown-key]: unknown key \`rum\`
+     --> wrong.yaml:3:5
+      |
+    3 |     rum: echo
+      |     ^^^
+      = help: did you mean \`run\`?
+
+    error[duplicate-id]: the id \`one\` is already taken by step 1
+     --> wrong.yaml:4:9
+      |
+    4 |   - id: one
+      |         ^^^
+      = help: give each step an id of its own
+
+    error[unknown-need]: there is no step \`two\` to wait for
+     --> wrong.yaml:6:12
+      |
+    6 |     needs: two
+      |            ^^^
+      = help: steps: one
+
+    4 errors
+
+    [exit 4]
+    "
+  `);
+  expect(await said("validate", "wrong.yaml", "--output", "json")).toMatchInlineSnapshot(`
+    "[
+      {
+        "file": "wrong.yaml",
+        "valid": false,
+        "diagnostics": [
+          {
+            "severity": "error",
+            "rule": "step-work",
+            "message": "step \`one\` has neither \`run\` nor \`agent\`",
+            "file": "wrong.yaml",
+            "line": 2,
+            "column": 9,
+            "endLine": 2,
+            "endColumn": 12,
+            "help": "add \`run:\` with a command, or \`agent:\` and \`prompt:\`"
+          },
+          {
+            "severity": "error",
+            "rule": "unknown-key",
+            "message": "unknown key \`rum\`",
+            "file": "wrong.yaml",
+            "line": 3,
+            "column": 5,
+            "endLine": 3,
+            "endColumn": 8,
+            "help": "did you mean \`run\`?"
+          },
+          {
+            "severity": "error",
+            "rule": "duplicate-id",
+            "message": "the id \`one\` is already taken by step 1",
+            "file": "wrong.yaml",
+            "line": 4,
+            "column": 9,
+            "endLine": 4,
+            "endColumn": 12,
+            "help": "give each step an id of its own"
+          },
+          {
+            "severity": "error",
+            "rule": "unknown-need",
+            "message": "there is no step \`two\` to wait for",
+            "file": "wrong.yaml",
+            "line": 6,
+            "column": 12,
+            "endLine": 6,
+            "endColumn": 15,
+            "help": "steps: one"
+          }
+        ]
+      }
+    ]
+    [exit 4]
+    "
+  `);
+  expect(await said("run", "wrong.yaml")).toMatchInlineSnapshot(`
+    "--- stderr
+    error[step-work]: step \`one\` has neither \`run\` nor \`agent\`
+     --> wrong.yaml:2:9
+      |
+    2 |   - id: one
+      |         ^^^
+      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+
+    error[unknown-key]: unknown key \`rum\`
+     --> wrong.yaml:3:5
+      |
+    3 |     rum: echo
+      |     ^^^
+      = help: did you mean \`run\`?
+
+    error[duplicate-id]: the id \`one\` is already taken by step 1
+     --> wrong.yaml:4:9
+      |
+    4 |   - id: one
+      |         ^^^
+      = help: give each step an id of its own
+
+    error[unknown-need]: there is no step \`two\` to wait for
+     --> wrong.yaml:6:12
+      |
+    6 |     needs: two
+      |            ^^^
+      = help: steps: one
+
+    4 errors
+
+    error: wrong.yaml is not a valid pipeline: 4 mistakes; nothing was run
+      next: mend it, then: perdure run wrong.yaml
+    [exit 4]
+    "
+  `);
+  expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: DIR/none.yaml: there is no such file
+      next: give the path of a pipeline file (YAML)
+    [exit 2]
+    "
+  `);
+});
+
+it("doctor", async () => {
+  const doctor = async (...args: string[]): Promise<string> =>
+    (await said("doctor", ...args)).replace(/^perdure .*$/m, "perdure VERSION");
+  expect(await doctor()).toMatchInlineSnapshot(`
+    "perdure VERSION
+    There is no state here yet; nothing can be wrong with it.
+    [exit 0]
+    "
+  `);
+  good();
+  await project.must(["run", "good.yaml"]);
+  expect(await doctor()).toMatchInlineSnapshot(`
+    "perdure VERSION
+    state: DIR/.perdure
+    ✓ the journal is whole: every event and every plan has its checksum
+    [exit 0]
+    "
+  `);
+  expect(await doctor("--repair")).toMatchInlineSnapshot(`
+    "perdure VERSION
+    state: DIR/.perdure
+    ✓ nothing is broken; nothing was changed
+    [exit 0]
+    "
+  `);
+  const hold = project.hold("x");
+  project.write("held.yaml", `steps:\n  - id: one\n    run: ${hold.command}\n`);
+  const running = project.start(["run", "held.yaml"]);
+  await hold.arrived();
+  expect(await doctor()).toMatchInlineSnapshot(`
+    "perdure VERSION
+    state: DIR/.perdure
+    ✓ the journal is whole: every event and every plan has its checksum
+    ▶ held is running: perdure attach 1a2b3c4d-(uuid)
+    [exit 0]
+    "
+  `);
+  await running.kill("SIGKILL");
+  expect(await doctor()).toMatchInlineSnapshot(`
+    "perdure VERSION
+    state: DIR/.perdure
+    ✓ the journal is whole: every event and every plan has its checksum
+    ‖ held is interrupted: perdure resume 1a2b3c4d-(uuid)
+    [exit 0]
+    "
+  `);
+  expect(await said("why")).toMatchInlineSnapshot(`
+    "Run 1a2b3c4d (held) was interrupted: its runner (pid 4711 on HOST) died while one was running.
+    0 of 1 steps done; next: one.
+    Go on; what still runs is taken up, not restarted: perdure resume 1a2b3c4d
+    [exit 0]
+    "
+  `);
+});
+
+it("usage errors", async () => {
+  expect(await said("frobnicate")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: unknown command 'frobnicate'
+    (see: perdure --help)
+    [exit 2]
+    "
+  `);
+  expect(await said("rsume")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: unknown command 'rsume'
+    (Did you mean resume?)
+    (see: perdure --help)
+    [exit 2]
+    "
+  `);
+  expect(await said("run", "--frob")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: unknown option '--frob'
+    (see: perdure --help)
+    [exit 2]
+    "
+  `);
+  expect(await said("run")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: which pipeline? perdure run FILE
+    (see: perdure --help)
+    [exit 2]
+    "
+  `);
+  expect(await said("run", "none.yaml")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: DIR/none.yaml: there is no such file
+      next: give the path of a pipeline file (YAML)
+    [exit 2]
+    "
+  `);
+  expect(await said("why")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: there are no runs here: no .perdure in DIR or above it
+      next: perdure run FILE
+    [exit 1]
+    "
+  `);
+  expect(await said("resume")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: there are no runs here: no .perdure in DIR or above it
+      next: perdure run FILE
+    [exit 1]
+    "
+  `);
+  good();
+  expect(await said("run", "good.yaml", "-o", "xml")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: --output takes text or json, not "xml"
+    [exit 2]
+    "
+  `);
+  expect(await said("list")).toMatchInlineSnapshot(`
+    "No runs. Start one with: perdure run FILE
+    [exit 0]
+    "
+  `);
+  await project.must(["run", "good.yaml"]);
+  expect(await said("show", "abc")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: "abc" is too short for a run id: give at least 8 characters
+      next: perdure list runs
+    [exit 2]
+    "
+  `);
+  expect(await said("show", "zzzzzzzz")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: there is no run zzzzzzzz here
+      next: perdure list runs
+    [exit 2]
+    "
+  `);
+  expect(await said("stop")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: no run is going on here
+      next: perdure list runs
+    [exit 1]
+    "
+  `);
+  expect(await said("list", "--status", "done")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: --status takes one of queued, running, interrupted, completed, failed
+    [exit 2]
+    "
+  `);
+  expect(await said("list", "--limit", "none")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: --limit takes a whole number above 0, not "none"
+    [exit 2]
+    "
+  `);
+  expect(await said("-C", "nowhere", "list")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: -C nowhere: there is no such directory
+    [exit 2]
+    "
+  `);
+  expect(await said("completion", "tcsh")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: there is a completion for bash, zsh and fish, not for tcsh
+    [exit 2]
+    "
+  `);
+  expect(await said("run", "good.yaml", "-i", "a=1", "-i", "b")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: several --input must all have the form key=value
+      next: perdure run --help
+    [exit 2]
+    "
+  `);
+  expect(await said("run", "good.yaml", "-i", "@none.json")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: the input cannot be read from none.json: ENOENT: no such file or directory, open 'none.json'
+    [exit 2]
+    "
+  `);
+});
+
+it("help", async () => {
+  expect(await said("--help")).toMatchInlineSnapshot(`
+    "Usage: perdure [options] [command]
+
+    Runs pipelines of AI agents and shell commands. Kill it anywhere; resume goes on
+    from there.
+
+    Options:
+      -V, --version                  output the version number
+      -C, --project <dir>            work as if started in this directory
+      -h, --help                     display help for command
+
+    Commands:
+      run [options] [file]           start a new run of a pipeline
+      resume [options] [run]         go on with a run from exactly where it was
+      retry [options] <run> <step>   run a failed step again, or a done one and all
+                                     that lies behind it
+      stop [options] [run]           stop a run; it can be resumed
+      attach [options] [run]         watch a run that another process drives; Ctrl-C
+                                     leaves it running
+      list                           list runs
+      show [options] [run]           everything about a run: steps, attempts, times,
+                                     errors, the next command
+      why [options] [run]            what happened, what is done, and the exact
+                                     command that goes on
+      logs [options] <run> [step]    what the steps printed
+      validate [options] <files...>  find every mistake in pipeline files, without
+                                     running them
+      clean [options] [runs...]      remove the files of completed runs; their
+                                     records stay
+      doctor [options]               check this machine and the state of this
+                                     project
+      completion <shell>             print a completion script
+      help [command]                 display help for command
+
+    Examples:
+      perdure run build.yaml --input target=all    start a pipeline
+      perdure resume                               go on with the last unfinished run
+      perdure list runs                            see what there is
+      perdure why                                  what happened, and what to type next
+      perdure logs 1a2b3c4d test -f                watch one step
+
+    Exit status: 0 done, 1 error, 2 usage, 3 the pipeline failed, 4 it is invalid, 5 timed out,
+    6 waiting for a person, 7 owned by another process, 130 interrupted, 143 terminated
+    [exit 0]
+    "
+  `);
+  expect(await said("run", "--help")).toMatchInlineSnapshot(`
+    "Usage: perdure run [options] [file]
+
+    start a new run of a pipeline
+
+    Arguments:
+      file                   the pipeline: a YAML file
+
+    Options:
+      -i, --input <value>    key=value, JSON, @file.json or text; may be repeated
+      -d, --detach           leave the run to a background process
+      -o, --output <format>  text, or json for a stream of events
+      -q, --quiet            print nothing but the end of a run that did not
+                             complete
+      --resume <run>         the same as: perdure resume RUN
+      --resume-last          the same as: perdure resume; with FILE: its last
+                             unfinished run
+      --from-step <step>     with --run: the same as: perdure resume RUN --from-step
+                             STEP
+      --run <run>            the run that --from-step is about; the last unfinished
+                             one if absent
+      -h, --help             display help for command
+
+    Examples:
+      perdure run build.yaml
+      perdure run fix.yaml -i issue=42 -i dry=true
+      perdure run nightly.yaml --detach
+    [exit 0]
+    "
+  `);
+  expect(await said("resume", "--help")).toMatchInlineSnapshot(`
+    "Usage: perdure resume [options] [run]
+
+    go on with a run from exactly where it was
+
+    Arguments:
+      run                    id or a prefix of 8 or more; the last unfinished run if
+                             absent
+
+    Options:
+      --pipeline-id <run>    the run, spelled as an option
+      --from-step <step>     take what lies before this step as done, and run it and
+                             all behind it
+      --dry-run              say what would happen to each step, and why; change
+                             nothing
+      -d, --detach           leave the run to a background process
+      --take-over            its owner is on another machine, and I know that it is
+                             dead
+      -o, --output <format>  text, or json for a stream of events
+      -q, --quiet            print nothing but the end of a run that did not
+                             complete
+      -h, --help             display help for command
+    [exit 0]
+    "
+  `);
+});

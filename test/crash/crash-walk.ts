@@ -1,0 +1,301 @@
+/**
+ * Kills the real program at its n-th failpoint, for n = 1, 2, 3, ... until a run in which nothing
+ * was injected; resumes it each time, and holds what is left against an uninterrupted run.
+ *
+ * Owns: the walk, and everything that must be equal afterwards.
+ * Invariants:
+ * - Only the runner is killed, so a step that was started goes on and must not be repeated: the
+ *   effects are exactly those of the uninterrupted run, whatever the failpoint.
+ */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { checkJournal } from "../../src/journal/check.ts";
+import { readEventsFile } from "../../src/journal/events-file.ts";
+import { eventually, Project, type Result } from "../rig/project.ts";
+import { type Remains, remainsOf, type StoredRun, storedRuns } from "./canonical.ts";
+import type { CrashPipeline } from "./pipelines.ts";
+
+const FILE = "p.yaml";
+/** More failpoints than any of the pipelines passes. */
+const FAILPOINTS_MAX = 500;
+/** How many programs are walked through at the same time. */
+const LANES = 2;
+/** A run that is killed again and again moves on each time, so it ends long before this. */
+const RESUMES_MAX = 60;
+/** The last failpoint at which the run is not yet in the journal. */
+const LAST_BEFORE_RUN = "journal.create.inside";
+
+/** An uninterrupted run. */
+export interface Baseline {
+  readonly exit: number | null;
+  readonly remains: Remains;
+  /** The names of the failpoints that it passed. */
+  readonly failpoints: readonly string[];
+}
+
+/** A program's end, and the failpoints that it passed; the last one killed it if it was killed. */
+interface Walked {
+  readonly result: Result;
+  readonly failpoints: readonly string[];
+}
+
+/** The names of all failpoints at which a program was killed; the coverage test reads it. */
+export const killedAt = new Set<string>();
+
+export async function baselineOf(pipeline: CrashPipeline): Promise<Baseline> {
+  return inProject(pipeline, async (project) => {
+    const { result, failpoints } = await walk(project, runArgs(pipeline), undefined);
+    const { exit } = result;
+    const remains = await settledRemains(project, pipeline, "an uninterrupted run");
+    return { exit, remains, failpoints };
+  });
+}
+
+/** Kills the run at every failpoint from the first one on that is asked for. */
+export async function killRunEverywhere(
+  pipeline: CrashPipeline,
+  baseline: Baseline,
+  from = 1,
+): Promise<void> {
+  await inLanes(from, (nth) =>
+    inProject(pipeline, async (project) => {
+      const walked = await walk(project, runArgs(pipeline), nth);
+      const where = whereOf(pipeline, "run", nth, walked);
+      if (!isKilled(walked)) {
+        await expectSame(project, pipeline, baseline, walked.result, where);
+        return "done" as const;
+      }
+      const exists = runExists(project, walked, where);
+      if (!exists) await expectNoRun(project, where);
+      const goOn = exists ? resumeArgs(project) : runArgs(pipeline);
+      const { result } = await walk(project, goOn, undefined);
+      await expectSame(project, pipeline, baseline, result, where);
+      return "killed" as const;
+    }),
+  );
+}
+
+/** Kills the run at a failpoint and its resume at another one; then resumes it in peace. */
+export async function killResumeAt(
+  pipeline: CrashPipeline,
+  baseline: Baseline,
+  pairs: readonly (readonly [nth: number, kth: number])[],
+): Promise<void> {
+  await inLanes(0, (index) => {
+    const pair = pairs[index];
+    if (pair === undefined) return Promise.resolve("done" as const);
+    return inProject(pipeline, async (project) => {
+      const [nth, kth] = pair;
+      const first = await walk(project, runArgs(pipeline), nth);
+      const second = await walk(project, resumeArgs(project), kth);
+      const resumedWhere = whereOf(pipeline, "resume", kth, second);
+      const where = `${whereOf(pipeline, "run", nth, first)}, then ${resumedWhere}`;
+      const { result } = isKilled(second)
+        ? await walk(project, resumeArgs(project), undefined)
+        : second;
+      await expectSame(project, pipeline, baseline, result, where);
+      return "killed" as const;
+    });
+  });
+}
+
+/** Kills the run and each of its resumes at their n-th failpoint, until one gets through. */
+export async function killAgainAndAgain(
+  pipeline: CrashPipeline,
+  baseline: Baseline,
+  nths: readonly number[],
+): Promise<void> {
+  await inLanes(0, (index) => {
+    const nth = nths[index];
+    if (nth === undefined) return Promise.resolve("done" as const);
+    return inProject(pipeline, async (project) => {
+      let walked = await walk(project, runArgs(pipeline), nth);
+      let kills = 0;
+      for (; isKilled(walked) && kills < RESUMES_MAX; kills++) {
+        walked = await walk(project, resumeArgs(project), nth);
+      }
+      expect(kills, "several owners were killed").toBeGreaterThan(1);
+      const where = `${pipeline.name}: killed ${kills} times, each resume at its failpoint ${nth}`;
+      await expectSame(project, pipeline, baseline, walked.result, where);
+      return "killed" as const;
+    });
+  });
+}
+
+/** Damages the second copy of a run and kills the resume at all failpoints until it is whole. */
+export async function killRepairOfSecondCopy(
+  pipeline: CrashPipeline,
+  baseline: Baseline,
+  nth: number,
+): Promise<void> {
+  await inLanes(1, (kth) =>
+    inProject(pipeline, async (project) => {
+      await walk(project, runArgs(pipeline), nth);
+      damageSecondCopy(project);
+      const walked = await walk(project, resumeArgs(project), kth);
+      const where = `${whereOf(pipeline, "resume", kth, walked)} with a damaged second copy`;
+      const { result } = isKilled(walked)
+        ? await walk(project, resumeArgs(project), undefined)
+        : walked;
+      await expectSame(project, pipeline, baseline, result, where);
+      return walked.failpoints.includes("events-file.replace.after") ? "done" : "killed";
+    }),
+  );
+}
+
+function damageSecondCopy(project: Project): void {
+  const [run] = storedRuns(project);
+  const path = project.path(".perdure", "runs", run?.runId ?? "", "events.jsonl");
+  const text = fs.readFileSync(path, "utf8");
+  fs.writeFileSync(path, text.replace("run.created", "run.creatde"));
+}
+
+/** Calls `body` with first, first + 1, ... from several lanes until it says that it is done. */
+async function inLanes(
+  first: number,
+  body: (nth: number) => Promise<"killed" | "done">,
+): Promise<void> {
+  let next = first;
+  let done = false;
+  const lane = async (): Promise<void> => {
+    while (!done) {
+      const nth = next++;
+      expect(nth, "the walk comes to an end").toBeLessThan(FAILPOINTS_MAX);
+      if ((await body(nth)) === "done") done = true;
+    }
+  };
+  const stopOthers = (error: unknown): never => {
+    done = true;
+    throw error;
+  };
+  const lanes = Array.from({ length: LANES }, () => lane().catch(stopOthers));
+  const failed = (await Promise.allSettled(lanes)).find(({ status }) => status === "rejected");
+  if (failed?.status === "rejected") throw failed.reason;
+}
+
+async function inProject<T>(
+  pipeline: CrashPipeline,
+  body: (project: Project) => Promise<T>,
+): Promise<T> {
+  const project = new Project();
+  project.write(FILE, `name: ${pipeline.name}\n${pipeline.text}`);
+  try {
+    return await body(project);
+  } finally {
+    await project.remove();
+  }
+}
+
+function runArgs({ args = [] }: CrashPipeline): readonly string[] {
+  return ["run", FILE, ...args];
+}
+
+/** By its id: a run that had just completed is no unfinished one, but its files may be. */
+function resumeArgs(project: Project): readonly string[] {
+  return ["resume", storedRuns(project)[0]?.runId ?? "none"];
+}
+
+/** Runs the program until it ends, or until the n-th failpoint ends it. */
+async function walk(
+  project: Project,
+  args: readonly string[],
+  nth: number | undefined,
+): Promise<Walked> {
+  const folder = fs.mkdtempSync(`${project.dir}-log-`);
+  const log = join(folder, "failpoints");
+  const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
+  if (nth !== undefined) env.PERDURE_FAILPOINT = String(nth);
+  const result = await project.run(args, { env });
+  const text = fs.existsSync(log) ? fs.readFileSync(log, "utf8") : "";
+  fs.rmSync(folder, { recursive: true });
+  const walked = { result, failpoints: text.split("\n").slice(0, -1) };
+  if (isKilled(walked)) killedAt.add(walked.failpoints.at(-1) ?? "");
+  return walked;
+}
+
+function isKilled({ result }: Walked): boolean {
+  return result.signal === "SIGKILL";
+}
+
+function whereOf({ name }: CrashPipeline, command: string, nth: number, walked: Walked): string {
+  const end = isKilled(walked) ? `killed at ${walked.failpoints.at(-1)}` : "not killed";
+  return `${name}: ${command} ${end} (failpoint ${nth})`;
+}
+
+/** A run is in the journal or it is not; which of the two, the failpoint tells. */
+function runExists(project: Project, { failpoints }: Walked, where: string): boolean {
+  const runs = storedRuns(project);
+  const created = failpoints.includes(LAST_BEFORE_RUN) && failpoints.at(-1) !== LAST_BEFORE_RUN;
+  expect(runs.length, `${where}: runs in the journal`).toBe(created ? 1 : 0);
+  return created;
+}
+
+/** Half a creation is no creation: nothing is listed, and nothing calls for a repair. */
+async function expectNoRun(project: Project, where: string): Promise<void> {
+  expect(await project.runIds(), `${where}: runs that are listed`).toEqual([]);
+  const { exit, stderr } = await project.run(["doctor"]);
+  expect({ exit, stderr }, `${where}: doctor`).toEqual({ exit: 0, stderr: "" });
+}
+
+async function expectSame(
+  project: Project,
+  pipeline: CrashPipeline,
+  baseline: Baseline,
+  { exit, stdout, stderr }: Result,
+  where: string,
+): Promise<void> {
+  expect({ exit, said: exit === baseline.exit ? "" : stdout + stderr }, where).toEqual({
+    exit: baseline.exit,
+    said: "",
+  });
+  expect(await settledRemains(project, pipeline, where), where).toEqual(baseline.remains);
+}
+
+/** The remains once no process of the run is left, with everything that must hold of any run. */
+async function settledRemains(
+  project: Project,
+  pipeline: CrashPipeline,
+  where: string,
+): Promise<Remains> {
+  await eventually(`${where}: no process of the run is left`, () => {
+    return project.stepProcesses().length === 0;
+  });
+  // What `perdure doctor` looks at; a program start less for each of hundreds of kills.
+  expect(checkJournal(project.path(".perdure", "state.db")), `${where}: doctor`).toEqual([]);
+  const runs = storedRuns(project);
+  expect(runs.length, `${where}: one run`).toBe(1);
+  const run = runs[0] as StoredRun;
+  const path = project.path(".perdure", "runs", run.runId, "events.jsonl");
+  const copy = readEventsFile(path);
+  expect(copy, `${where}: events.jsonl holds the journal's events`).toEqual({
+    runId: run.runId,
+    events: run.events,
+    problems: [],
+  });
+  expectReceipts(project, run, where);
+  return remainsOf(project, run, pipeline);
+}
+
+const RECEIPT_STATUS: Readonly<Record<string, string>> = {
+  "step.completed": "succeeded",
+  "step.failed": "failed",
+  "step.lost": "lost",
+};
+
+/** Every attempt that ended has a receipt of its own that says how, lost ones included. */
+function expectReceipts(project: Project, run: StoredRun, where: string): void {
+  const expected: Record<string, string> = {};
+  const found: Record<string, string> = {};
+  for (const { event } of run.events) {
+    const status = RECEIPT_STATUS[event.type];
+    if (status === undefined || !("attempt" in event)) continue;
+    const key = `${event.step}@${event.visit}.${event.attempt}`;
+    expected[key] = status;
+    const path = project.path(".perdure", "runs", run.runId, "attempts", key, "receipt.json");
+    found[key] = fs.existsSync(path)
+      ? String((JSON.parse(fs.readFileSync(path, "utf8")) as { status: unknown }).status)
+      : "no receipt";
+  }
+  expect(found, `${where}: receipts of the attempts`).toEqual(expected);
+}

@@ -1,0 +1,123 @@
+/**
+ * The real program is killed with SIGKILL at every failpoint of every pipeline, resumed, and held
+ * against an uninterrupted run: same effects, same journal, same files, same end.
+ *
+ * The last test looks at where the others killed, so it only holds when the whole file is run.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { seededRandom } from "../../src/util/random.ts";
+import {
+  type Baseline,
+  baselineOf,
+  killAgainAndAgain,
+  killedAt,
+  killRepairOfSecondCopy,
+  killResumeAt,
+  killRunEverywhere,
+} from "./crash-walk.ts";
+import { type CrashPipeline, PIPELINES, RETRYING, SEQUENTIAL } from "./pipelines.ts";
+
+const WALK_MS = 240_000;
+/**
+ * A resume passes about so many until it has started a process: lease, opening, the loss of the
+ * attempt before, the next one. Killed earlier again and again, it could never move on.
+ */
+const RESUME_FAILPOINTS_MIN = 26;
+/** How many pairs of kills each pipeline gets. */
+const PAIRS = 6;
+
+const baselines = new Map<CrashPipeline, Promise<Baseline>>();
+
+function baseline(pipeline: CrashPipeline): Promise<Baseline> {
+  const known = baselines.get(pipeline) ?? baselineOf(pipeline);
+  baselines.set(pipeline, known);
+  return known;
+}
+
+/** Before this failpoint all pipelines are alike: there is no run yet. */
+function firstOfRun({ failpoints }: Baseline): number {
+  return failpoints.indexOf("journal.create.after") + 1;
+}
+
+describe.each(PIPELINES)("$name", (pipeline) => {
+  it(
+    "does the same when it is killed at any failpoint and resumed",
+    async () => {
+      const whole = await baseline(pipeline);
+      const from = pipeline === SEQUENTIAL ? 1 : firstOfRun(whole);
+      await killRunEverywhere(pipeline, whole, from);
+    },
+    WALK_MS,
+  );
+
+  it(
+    "does the same when its resume is killed as well",
+    async () => {
+      const whole = await baseline(pipeline);
+      const random = seededRandom(PIPELINES.indexOf(pipeline));
+      const first = firstOfRun(whole);
+      const span = whole.failpoints.length - first + 1;
+      const pairs = Array.from({ length: PAIRS }, (_, index) => {
+        const nth = first + Math.floor(((index + random.next()) * span) / PAIRS);
+        return [nth, 1 + random.below(25)] as const;
+      });
+      await killResumeAt(pipeline, whole, pairs);
+    },
+    WALK_MS,
+  );
+});
+
+it(
+  "comes to its end when every resume is killed",
+  async () => {
+    const nths = [RESUME_FAILPOINTS_MIN, RESUME_FAILPOINTS_MIN + 3, RESUME_FAILPOINTS_MIN + 7];
+    await killAgainAndAgain(RETRYING, await baseline(RETRYING), nths);
+  },
+  WALK_MS,
+);
+
+it(
+  "does the same when a resume is killed that writes the second copy anew",
+  async () => {
+    const whole = await baseline(SEQUENTIAL);
+    await killRepairOfSecondCopy(SEQUENTIAL, whole, whole.failpoints.lastIndexOf("engine.launch"));
+  },
+  WALK_MS,
+);
+
+/** Failpoints that `run` and `resume` do not pass, and why. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  "journal.request": "`perdure stop` writes requests",
+  "journal.rebuild": "summary rows are rebuilt by a repair",
+  "journal.clean": "`perdure clean` notes what it removed",
+  repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
+};
+
+it("has killed at every failpoint that run and resume can pass", () => {
+  const expected = failpointsOfSources().filter(
+    (name) => !Object.keys(ELSEWHERE).some((prefix) => name.startsWith(`${prefix}.`)),
+  );
+  expect([...killedAt].toSorted()).toEqual(expected.toSorted());
+});
+
+/** All names of failpoints in the sources: literal ones, and those of the journal's writes. */
+function failpointsOfSources(): readonly string[] {
+  const names = new Set<string>();
+  const root = resolve(import.meta.dirname, "../../src");
+  for (const file of readdirSync(root, { recursive: true, encoding: "utf8" })) {
+    if (!file.endsWith(".ts")) continue;
+    const text = readFileSync(join(root, file), "utf8");
+    for (const [, name = ""] of text.matchAll(/\bfailpoint\("([^"]+)"\)/g)) names.add(name);
+    for (const [, name = ""] of text.matchAll(/\bdatabase\.write\("([^"]+)"/g)) {
+      for (const place of ["before", "inside", "after"]) names.add(`journal.${name}.${place}`);
+    }
+    const templates = [...text.matchAll(/\bfailpoint\(`([^`]+)`\)/g)].map(([, name]) => name);
+    const known = ["before", "inside", "after"].map((place) => `journal.\${name}.${place}`);
+    expect(known, `names of failpoints that cannot be read from ${file}`).toEqual(
+      expect.arrayContaining(templates),
+    );
+  }
+  return [...names];
+}

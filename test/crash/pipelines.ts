@@ -1,0 +1,136 @@
+/**
+ * The pipelines that the crash tests walk through. Each step adds a line to the file `effects`, so
+ * that the world can tell how often it ran; paths are relative, so that every project has the same
+ * text and the same plan.
+ */
+
+export interface CrashPipeline {
+  readonly name: string;
+  readonly text: string;
+  /** Arguments of `run` behind the file. */
+  readonly args?: readonly string[];
+  /** Steps run at the same time, so only the order of each step's own events is certain. */
+  readonly parallel?: boolean;
+}
+
+export const SEQUENTIAL: CrashPipeline = {
+  name: "sequential",
+  args: ["--input", "who=it's you"],
+  text: `
+input: { type: object, properties: { who: { type: string } } }
+steps:
+  - id: write
+    run: |
+      echo write >> effects
+      printf 'hello %s' \${{ input.who }} > "$PERDURE_OUTPUT_TEXT"
+      echo "letters=$(($(wc -c < "$PERDURE_OUTPUT_TEXT")))" >> "$PERDURE_CONTEXT"
+    outputs: { text: out/text }
+  - id: read
+    run: |
+      echo read \${{ context.letters }} >> effects
+      cat \${{ outputs.write.text }} | tee copy
+      printf '{"copied": [1, true]}' > "$PERDURE_CONTEXT"
+  - id: tell
+    env: { BEFORE: "\${{ results.read.status }} \${{ context.copied[0] }}" }
+    run: echo "tell $BEFORE" >> effects
+`,
+};
+
+export const PARALLEL: CrashPipeline = {
+  name: "parallel",
+  parallel: true,
+  text: `
+max_parallel: 2
+steps:
+  - id: left
+    needs: []
+    run: |
+      echo left >> effects
+      echo left > "$PERDURE_OUTPUT_SIDE"
+    outputs: { side: out/left }
+  - id: middle
+    needs: []
+    run: |
+      echo middle >> effects
+      echo middle=2 >> "$PERDURE_CONTEXT"
+  - id: right
+    needs: []
+    run: |
+      echo right >> effects
+      echo right=3 >> "$PERDURE_CONTEXT"
+  - id: join
+    needs: [left, middle, right]
+    run: |
+      echo join >> effects
+      cat "$PERDURE_OUTPUT_LEFT_SIDE"
+      echo \${{ context.middle }} \${{ context.right }} > joined
+`,
+};
+
+export const RETRYING: CrashPipeline = {
+  name: "retrying",
+  text: `
+steps:
+  - id: flaky
+    run: |
+      echo flaky >> effects
+      test $(grep -c flaky effects) -ge 3
+    retry: { attempts: 3, backoff: 1ms }
+  - id: after
+    run: echo after >> effects
+`,
+};
+
+export const FAILING: CrashPipeline = {
+  name: "failing",
+  text: `
+steps:
+  - id: good
+    run: echo good >> effects
+  - id: bad
+    run: |
+      echo bad >> effects
+      exit 9
+    retry: { attempts: 2, backoff: 1ms, on_resume: keep }
+  - id: never
+    run: echo never >> effects
+`,
+};
+
+export const CHECKING: CrashPipeline = {
+  name: "checking",
+  text: `
+steps:
+  - id: tested
+    run: echo tested >> effects
+    check: |
+      echo looking
+      test $(grep -c tested effects) -ge 2
+    retry: { attempts: 2, backoff: 1ms }
+  - id: described
+    run: |
+      echo described >> effects
+      echo '{"count": 1}' > facts.json
+    check:
+      file: facts.json
+      schema: { type: object, required: [count], properties: { count: { type: integer } } }
+`,
+};
+
+export const SKIPPING: CrashPipeline = {
+  name: "skipping",
+  text: `
+steps:
+  - id: choose
+    run: |
+      echo choose >> effects
+      echo wanted=no >> "$PERDURE_CONTEXT"
+  - id: unwanted
+    when: context.wanted == "yes"
+    run: echo unwanted >> effects
+  - id: last
+    run: echo last >> effects
+`,
+};
+
+export const PIPELINES = [SEQUENTIAL, PARALLEL, RETRYING, FAILING, CHECKING, SKIPPING];
