@@ -20,6 +20,7 @@ import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
 import { CliError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
+import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import {
@@ -31,7 +32,7 @@ import {
   whyInputOf,
 } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
-import { openScreen, type ScreenKind } from "./screen.ts";
+import type { ScreenKind } from "./screen.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind;
@@ -126,7 +127,9 @@ async function drive(
   const now = (): number => clock.now();
   const screen = await openScreen({
     kind: options.screen,
+    runId: known.id,
     shortId: known.shortId,
+    past: known.events,
     dir,
     redact,
     now,

@@ -1,21 +1,11 @@
 /**
  * What a person or a program sees while a run goes on. Every screen is a fold over the events, so
  * the owner of a run and somebody who attaches to it see the same.
- *
- * Owns: the choice of screen, and following the output of running steps.
- * Does not: change a run, or keep it from going on when nobody can see it any more.
  */
-import { join } from "node:path";
-import type { AttemptRef, Recorded } from "../core/event.ts";
-import { attemptOf } from "../core/next-actions.ts";
-import { attemptText, stepPath } from "../core/place.ts";
+import type { Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
-import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
-import { type FollowedFile, followLines } from "../runner/output.ts";
+import type { RunDir } from "../engine/state-dir.ts";
 import type { Redact } from "../util/redact.ts";
-import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
-import { eventLine, outputLine } from "../view/event-line.ts";
-import { print } from "./print.ts";
 
 export interface Screen {
   /** Says something about the run as a whole. */
@@ -30,126 +20,14 @@ export type ScreenKind = "live" | "plain" | "json" | "quiet";
 
 export interface ScreenOptions {
   readonly kind: ScreenKind;
+  readonly runId: string;
   readonly shortId: string;
   readonly dir: RunDir;
+  /** What happened before this screen was opened. */
+  readonly past: readonly Recorded[];
   readonly redact: Redact;
   readonly now: () => number;
 }
 
-/** The screen that was asked for, or that fits where the output goes. */
-export async function openScreen(options: ScreenOptions): Promise<Screen> {
-  switch (options.kind) {
-    case "live": {
-      // Loaded when it is asked for: most runs are started by programs.
-      const { TerminalScreen } = await import("./terminal-screen.ts");
-      return new TerminalScreen(options);
-    }
-    case "plain":
-      return new LineScreen(options);
-    case "json":
-      return new JsonScreen();
-    case "quiet":
-      return { say: () => undefined, update: () => undefined, close: async () => undefined };
-  }
-}
-
 /** The output of an attempt as people read it. */
 export const OUTPUT_FILES = ["output.log", "stderr.log"] as const;
-
-/** One line per event, and each line of output behind the name of its step. */
-class LineScreen implements Screen {
-  readonly #options: ScreenOptions;
-  readonly #clock = new AttemptClock();
-  readonly #followed = new Map<string, readonly FollowedFile[]>();
-  /** Lines are printed in order, although the rest of an output is read asynchronously. */
-  #tail: Promise<void> = Promise.resolve();
-  #primed = false;
-
-  constructor(options: ScreenOptions) {
-    this.#options = options;
-  }
-
-  say(line: string): void {
-    this.#later(() => print(line));
-  }
-
-  update(events: readonly Recorded[], run: Run): void {
-    if (!this.#primed) this.#adopt(events, run);
-    for (const recorded of events) {
-      const { event } = recorded;
-      const line = eventLine(run, recorded, this.#clock.startOf(recorded));
-      const end = attemptEnd(event);
-      if (end !== undefined) this.#release(attemptText(end));
-      if (line !== undefined) this.say(line);
-      // Followed only now, so that no output stands before the line that says whose it is.
-      if (event.type === "step.started") this.#later(() => this.#follow(event));
-    }
-  }
-
-  async close(): Promise<void> {
-    this.#later(() => {
-      for (const key of [...this.#followed.keys()]) this.#release(key);
-    });
-    for (let tail: unknown; tail !== this.#tail; ) {
-      tail = this.#tail;
-      await tail;
-    }
-  }
-
-  /** Steps that were running before we came: their output is shown from its first byte. */
-  #adopt(events: readonly Recorded[], run: Run): void {
-    this.#primed = true;
-    const fresh = new Set(
-      events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
-    );
-    for (const visit of run.running) {
-      const at = attemptOf(visit);
-      if (!fresh.has(attemptText(at))) this.#later(() => this.#follow(at));
-    }
-  }
-
-  #follow(at: AttemptRef): void {
-    const folder = attemptDirOf(this.#options.dir, at);
-    const path = stepPath(at);
-    const onLine = (line: string): void => print(outputLine(path, this.#options.redact(line)));
-    const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine));
-    this.#followed.set(attemptText(at), files);
-  }
-
-  #release(key: string): void {
-    this.#later(async () => {
-      const files = this.#followed.get(key) ?? [];
-      this.#followed.delete(key);
-      for (const file of files) await file.close();
-    });
-  }
-
-  #later(action: () => void | Promise<void>): void {
-    this.#tail = this.#tail.then(action);
-  }
-}
-
-/** The events as NDJSON, for programs. */
-class JsonScreen implements Screen {
-  say(): void {
-    // Programs read events, not sentences.
-  }
-
-  update(events: readonly Recorded[], run: Run): void {
-    for (const { seq, time, version, event } of events) {
-      print(
-        JSON.stringify({
-          v: version,
-          run: run.id,
-          seq,
-          time: new Date(time).toISOString(),
-          ...event,
-        }),
-      );
-    }
-  }
-
-  async close(): Promise<void> {
-    // Every event was printed when it came.
-  }
-}

@@ -14,6 +14,7 @@ import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
 /** How much of the live view stays on the screen when the run is over. */
 const LAST_FRAME_ROWS = 60;
 
+/** The live view on stdout. */
 export class TerminalScreen implements Screen {
   readonly #screen: LiveScreen;
   readonly #options: ScreenOptions;

@@ -77,7 +77,7 @@ export function replay(plan: Plan, id: string, events: Iterable<Recorded>): Run 
 /** Takes a run over and gives it back with one more event in it. */
 export function evolve(plan: Plan, run: Run, recorded: Recorded): Run {
   const { event, seq, time } = recorded;
-  assert(seq === run.seq + 1, `event ${seq} cannot follow event ${run.seq}`);
+  assert(seq === run.seq + 1, () => `event ${seq} cannot follow event ${run.seq}`);
   if (event.type.startsWith("run.")) {
     const legal = mayMeetRun(run.state.status, event.type as RunEventType);
     assert(legal, `illegal event: ${event.type} while the run is ${run.state.status}`);
@@ -169,16 +169,17 @@ function become(run: Run, state: RunState): void {
 /** The visit that an event is about; it must be in a state in which that can happen (C5). */
 function meet(run: Run, place: Place, type: StepEventType): Visit {
   const visit = findVisit(run, place);
-  assert(visit !== undefined, `illegal event: ${type} for ${placeText(place)}, which is not there`);
+  const text = (): string => `illegal event: ${type} for ${placeText(place)}, which is`;
+  assert(visit !== undefined, () => `${text()} not there`);
   const { status } = visit.state;
-  const legal = mayMeetVisit(status, type);
-  assert(legal, `illegal event: ${type} for ${placeText(place)}, which is ${status}`);
+  assert(mayMeetVisit(status, type), () => `${text()} ${status}`);
   return visit;
 }
 
 function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number }): void {
   const expected = event.type === "step.started" ? visit.attempts + 1 : visit.attempts;
-  assert(event.attempt === expected, `illegal event: attempt ${event.attempt} is not ${expected}`);
+  const { attempt } = event;
+  assert(attempt === expected, () => `illegal event: attempt ${attempt} is not ${expected}`);
 }
 
 /** A new owner: interrupted work is ready again, and no wait is longer than it was meant to be. */

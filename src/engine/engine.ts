@@ -37,6 +37,7 @@ export interface EngineOptions {
   readonly watch: Watcher;
 }
 
+/** Drives the turns of one run as its owner. */
 export class Engine {
   readonly #options: EngineOptions;
   #run: Run;

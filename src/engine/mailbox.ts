@@ -4,6 +4,7 @@ import type { Fact } from "../core/fact.ts";
 /** Node's timers cannot wait longer; the loop just comes round once more. */
 const WAIT_MAX_MS = 2 ** 31 - 1;
 
+/** A queue with one reader: the loop. */
 export class Mailbox {
   #facts: Fact[] = [];
   #wake: (() => void) | undefined;

@@ -42,6 +42,7 @@ const SYNC_END = `${ESC}?2026l`;
 const CLEAR_LINE = `${ESC}K`;
 const CLEAR_BELOW = `${ESC}J`;
 
+/** Lines that are drawn over themselves. */
 export class LiveScreen {
   private readonly stream: ScreenStream;
   private readonly frame: LiveScreenOptions["frame"];

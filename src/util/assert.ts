@@ -1,6 +1,10 @@
 /** Throws when our own code broke a rule; the journal is valid at every instant, so dying is safe. */
-export function assert(condition: unknown, message: string): asserts condition {
-  if (!condition) throw new AssertionError(message);
+export function assert(
+  condition: unknown,
+  /** A function where the text is made up of parts: it is asked for only when it is needed. */
+  message: string | (() => string),
+): asserts condition {
+  if (!condition) throw new AssertionError(typeof message === "string" ? message : message());
 }
 
 /** Marks a place that the types say cannot be reached. */

@@ -10,6 +10,7 @@ export interface Random {
   pick<T>(items: readonly T[]): T;
 }
 
+/** A source that gives the same sequence for the same seed. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   const next = (): number => {

@@ -6,6 +6,7 @@ import { redactor } from "../../util/redact.ts";
 import { whyLines } from "../../view/why.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { openScreen } from "../open-screen.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { isOutputClosed, print } from "../print.ts";
 import {
@@ -17,7 +18,6 @@ import {
   resolveRunId,
   whyInputOf,
 } from "../project.ts";
-import { openScreen } from "../screen.ts";
 
 /** How often the journal is asked for news. */
 const LOOK_MS = 100;
@@ -48,7 +48,9 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
   const { journal } = project;
   const screen = await openScreen({
     kind: screenKind(options),
+    runId: known.id,
     shortId: known.shortId,
+    past: known.events,
     dir: known.dir,
     redact: redactor(process.env),
     now: Date.now,

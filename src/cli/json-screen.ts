@@ -1,0 +1,31 @@
+/** A run as NDJSON, one event a line, for programs. */
+import type { Recorded } from "../core/event.ts";
+import type { Run } from "../core/run.ts";
+import { print } from "./print.ts";
+import type { Screen, ScreenOptions } from "./screen.ts";
+
+/** The events as NDJSON, for programs. */
+export class JsonScreen implements Screen {
+  constructor({ past, runId }: ScreenOptions) {
+    // A run that nobody has driven yet: its creation has not been told to anybody.
+    const fresh = past.every(({ event }) => event.type === "run.created");
+    for (const recorded of fresh ? past : []) printEvent(runId, recorded);
+  }
+
+  say(): void {
+    // Programs read events, not sentences.
+  }
+
+  update(events: readonly Recorded[], run: Run): void {
+    for (const recorded of events) printEvent(run.id, recorded);
+  }
+
+  async close(): Promise<void> {
+    // Every event was printed when it came.
+  }
+}
+
+function printEvent(runId: string, { seq, time, version, event }: Recorded): void {
+  const at = new Date(time).toISOString();
+  print(JSON.stringify({ v: version, run: runId, seq, time: at, ...event }));
+}

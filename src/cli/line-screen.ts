@@ -1,0 +1,91 @@
+/**
+ * A run as plain lines, for pipes, logs and CI.
+ *
+ * Owns: following the output of running steps, and the order of what is printed.
+ * Does not: change a run, or keep it from going on when nobody can see it any more.
+ */
+import { join } from "node:path";
+import type { AttemptRef, Recorded } from "../core/event.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText, stepPath } from "../core/place.ts";
+import type { Run } from "../core/run.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import { type FollowedFile, followLines } from "../runner/output.ts";
+import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
+import { eventLine, outputLine } from "../view/event-line.ts";
+import { print } from "./print.ts";
+import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
+
+/** One line per event, and each line of output behind the name of its step. */
+export class LineScreen implements Screen {
+  readonly #options: ScreenOptions;
+  readonly #clock = new AttemptClock();
+  readonly #followed = new Map<string, readonly FollowedFile[]>();
+  /** Lines are printed in order, although the rest of an output is read asynchronously. */
+  #tail: Promise<void> = Promise.resolve();
+  #primed = false;
+
+  constructor(options: ScreenOptions) {
+    this.#options = options;
+    for (const recorded of options.past) this.#clock.startOf(recorded);
+  }
+
+  say(line: string): void {
+    this.#later(() => print(line));
+  }
+
+  update(events: readonly Recorded[], run: Run): void {
+    if (!this.#primed) this.#adopt(events, run);
+    for (const recorded of events) {
+      const { event } = recorded;
+      const line = eventLine(run, recorded, this.#clock.startOf(recorded));
+      const end = attemptEnd(event);
+      if (end !== undefined) this.#release(attemptText(end));
+      if (line !== undefined) this.say(line);
+      // Followed only now, so that no output stands before the line that says whose it is.
+      if (event.type === "step.started") this.#later(() => this.#follow(event));
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#later(() => {
+      for (const key of [...this.#followed.keys()]) this.#release(key);
+    });
+    for (let tail: unknown; tail !== this.#tail; ) {
+      tail = this.#tail;
+      await tail;
+    }
+  }
+
+  /** Steps that were running before we came: their output is shown from its first byte. */
+  #adopt(events: readonly Recorded[], run: Run): void {
+    this.#primed = true;
+    const fresh = new Set(
+      events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
+    );
+    for (const visit of run.running) {
+      const at = attemptOf(visit);
+      if (!fresh.has(attemptText(at))) this.#later(() => this.#follow(at));
+    }
+  }
+
+  #follow(at: AttemptRef): void {
+    const folder = attemptDirOf(this.#options.dir, at);
+    const path = stepPath(at);
+    const onLine = (line: string): void => print(outputLine(path, this.#options.redact(line)));
+    const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine));
+    this.#followed.set(attemptText(at), files);
+  }
+
+  #release(key: string): void {
+    this.#later(async () => {
+      const files = this.#followed.get(key) ?? [];
+      this.#followed.delete(key);
+      for (const file of files) await file.close();
+    });
+  }
+
+  #later(action: () => void | Promise<void>): void {
+    this.#tail = this.#tail.then(action);
+  }
+}
