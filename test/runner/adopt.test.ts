@@ -69,6 +69,7 @@ describe("the runner is killed, the step is not", () => {
     expect(pids.map(isGone)).toEqual([false, false]);
     expect(await adopt(attempt).ended).toEqual({
       how: "lost",
+      started: true,
       message: "its process is gone and left no exit status",
     });
     expect(pids.map(isGone)).toEqual([true, true]);
@@ -126,7 +127,11 @@ describe("the runner is killed, the step is not", () => {
     step.stop("gently");
     const other = adopt(attempt);
     await release(gate);
-    const lost = { how: "lost", message: "it was being stopped when its runner died" };
+    const lost = {
+      how: "lost",
+      started: true,
+      message: "it was being stopped when its runner died",
+    };
     expect(await other.ended).toEqual(lost);
     await step.ended;
     expect(await adopt(attempt).ended).toEqual(lost);
@@ -137,7 +142,11 @@ describe("the runner dies around the spawn", () => {
   test("before it: the step had not started, and never will", async () => {
     const attempt = new Attempt();
     await attempt.runnerThatDiesAt(1, "touch ran");
-    expect(await adopt(attempt).ended).toEqual({ how: "lost", message: "it had not started" });
+    expect(await adopt(attempt).ended).toEqual({
+      how: "lost",
+      started: false,
+      message: "it had not started",
+    });
     expect(attempt.has("ran")).toBe(false);
   });
 
@@ -155,7 +164,7 @@ describe("the runner dies around the spawn", () => {
 describe("evidence", () => {
   test("the fence: adopted before it started, it never starts", async () => {
     const attempt = new Attempt();
-    const lost = { how: "lost", message: "it had not started" };
+    const lost = { how: "lost", started: false, message: "it had not started" };
     expect([lookAt(attempt.dir), readClaim(attempt.dir).by]).toEqual(["dead", "nobody"]);
     expect(await adopt(attempt).ended).toEqual(lost);
     writeFileSync(join(attempt.dir, "script.sh"), "touch ran\n");
@@ -200,6 +209,7 @@ describe("evidence", () => {
     writeFileSync(join(attempt.dir, "pid"), `${bootId()} 12`);
     expect(await adopt(attempt).ended).toEqual({
       how: "lost",
+      started: true,
       message: "it died while it was starting",
     });
   });
@@ -226,6 +236,17 @@ describe("evidence", () => {
     expect((await adopt(attempt).ended).how).toBe("lost");
   });
 
+  test.each([
+    [143, "lost"],
+    [1, "exited"],
+    [0, "exited"],
+  ])("exit %i written when the machine went down: %s", async (exit, how) => {
+    const attempt = new Attempt();
+    writeFileSync(join(attempt.dir, "pid"), claimLine(1, "1", "other-boot"));
+    writeFileSync(join(attempt.dir, "exit"), `${exit} -\n`);
+    expect((await adopt(attempt).ended).how).toBe(how);
+  });
+
   test("its folder was removed: what still runs is ended, nothing runs twice", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}exec sleep 600`);
@@ -244,6 +265,7 @@ describe("a wrapper that is killed under its runner", () => {
     process.kill(wrapperPid(attempt), "SIGKILL");
     expect(await step.ended).toEqual({
       how: "lost",
+      started: true,
       message: "its process ended (SIGKILL) without an exit status",
     });
     expect(isGone(work)).toBe(true);
