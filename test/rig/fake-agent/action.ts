@@ -1,6 +1,7 @@
 /**
- * What a script (`FAKE_AGENT_SCRIPT`: a file, or the JSON itself) tells the fake agent to do without
- * a model: a list of these. An agent that is resumed goes on after the last action that is done.
+ * What a script (`FAKE_AGENT_SCRIPT`: a file, or the JSON itself) tells the fake agent to do
+ * without a model: a list of these. An agent that is resumed goes on after the last action that is
+ * done.
  */
 import * as fs from "node:fs";
 import { type Json, parseJson, textAt } from "../model/json.ts";
@@ -52,5 +53,5 @@ export function readActions(source: string): readonly Action[] {
     if (!KINDS.includes(kind))
       throw new Error(`FAKE_AGENT_SCRIPT: do is one of ${KINDS.join(", ")}`);
   }
-  return value as unknown as readonly Action[];
+  return value;
 }

@@ -1,7 +1,7 @@
 /**
- * The fake agent's shell: a command in a session of its own, like those of the real agents, so that
- * it outlives a kill of the agent or of its process group. Its output goes to a file, so that a
- * child that it leaves behind holds up nobody.
+ * The fake agent's shell: a command in a session of its own, like those of the real agents, so
+ * that it outlives a kill of the agent or of its process group. Its output goes to a file, so that
+ * a child that it leaves behind holds up nobody.
  */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";

@@ -1,0 +1,179 @@
+/**
+ * The command lines of the four agents, written out by hand as a person would type them, against a
+ * fake model. They are what the tests measure agents with; the product has its own.
+ *
+ * Owns: the flags, the environment (an empty one to begin with) and the scratch homes.
+ * Does not: start anything.
+ */
+import * as fs from "node:fs";
+import { dirname, join } from "node:path";
+import type { AgentName } from "./install.ts";
+
+/** Where an agent works and keeps its things, and where its model is. */
+export interface Bench {
+  readonly program: string;
+  readonly modelUrl: string;
+  /** The agent's home: configuration and transcripts. */
+  readonly home: string;
+}
+
+export interface Errand {
+  readonly prompt: string;
+  /** The session to begin (where an agent lets us choose) or to continue. */
+  readonly session?: string;
+  readonly resume?: boolean;
+  /** More flags, before the prompt. */
+  readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Not everything is allowed: a command that changes something is to be refused. */
+  readonly careful?: boolean;
+  /** Codex: how often it tries again; its own number if absent. */
+  readonly retries?: number;
+}
+
+export interface CommandLine {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The command line of an agent for an errand. */
+export function commandLine(name: AgentName, bench: Bench, errand: Errand): CommandLine {
+  const { argv, env } = LINES[name](bench, errand);
+  fs.mkdirSync(join(bench.home, "tmp"), { recursive: true });
+  const base = {
+    PATH: `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
+    HOME: bench.home,
+    TMPDIR: join(bench.home, "tmp"),
+    LANG: "C.UTF-8",
+    TERM: "xterm-256color",
+    SHELL: "/bin/bash",
+  };
+  return { argv, env: { ...base, ...env, ...errand.env } };
+}
+
+const LINES: Readonly<Record<AgentName, (bench: Bench, errand: Errand) => CommandLine>> = {
+  claude,
+  codex,
+  opencode,
+  gemini,
+};
+
+function claude(bench: Bench, errand: Errand): CommandLine {
+  const { session, resume = false, careful = false, flags = [] } = errand;
+  const named = session === undefined ? [] : [resume ? "--resume" : "--session-id", session];
+  const argv = [
+    bench.program,
+    ...["-p", errand.prompt],
+    ...named,
+    ...["--output-format", "stream-json", "--verbose", "--model", "claude-sonnet-4-5"],
+    ...(careful ? [] : ["--dangerously-skip-permissions"]),
+    ...flags,
+  ];
+  const env = {
+    CLAUDE_CONFIG_DIR: join(bench.home, ".claude"),
+    CLAUDE_CODE_TMPDIR: join(bench.home, "tmp"),
+    ANTHROPIC_BASE_URL: bench.modelUrl,
+    ANTHROPIC_API_KEY: "sk-ant-dummy",
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+    DISABLE_TELEMETRY: "1",
+    DISABLE_AUTOUPDATER: "1",
+    DISABLE_ERROR_REPORTING: "1",
+    // Root may skip permissions only in what calls itself a sandbox.
+    IS_SANDBOX: "1",
+  };
+  return { argv, env };
+}
+
+function codex(bench: Bench, errand: Errand): CommandLine {
+  const { session, resume = false, careful = false, retries, flags = [] } = errand;
+  const tries =
+    retries === undefined ? "" : `,request_max_retries=${retries},stream_max_retries=${retries}`;
+  const wire = `base_url="${bench.modelUrl}/v1",wire_api="responses"${tries}`;
+  const provider = `{name="fake",env_key="FAKE_API_KEY",${wire}}`;
+  const argv = [
+    bench.program,
+    ...["exec", ...(resume ? ["resume"] : []), "--json", "--disable", "plugins"],
+    ...["-c", "analytics.enabled=false", "-c", 'model_provider="fake"'],
+    ...["-c", `model_providers.fake=${provider}`, "-m", "gpt-5.5", "--skip-git-repo-check"],
+    ...(careful
+      ? ["-c", 'sandbox_mode="read-only"']
+      : ["--dangerously-bypass-approvals-and-sandbox"]),
+    ...flags,
+    ...(resume && session !== undefined ? [session] : []),
+    errand.prompt,
+  ];
+  fs.mkdirSync(join(bench.home, ".codex"), { recursive: true });
+  const env = {
+    CODEX_HOME: join(bench.home, ".codex"),
+    FAKE_API_KEY: "dummy",
+    RUST_LOG: "error",
+  };
+  return { argv, env };
+}
+
+function opencode(bench: Bench, errand: Errand): CommandLine {
+  const { session, careful = false, flags = [] } = errand;
+  const named = session === undefined ? ["--title", "perdure test"] : ["--session", session];
+  const argv = [bench.program, "run", "--format", "json", ...named, ...flags, errand.prompt];
+  const model = {
+    name: "m1",
+    tool_call: true,
+    limit: { context: 200_000, output: 32_000 },
+    cost: { input: 3, output: 15 },
+  };
+  const options = { baseURL: `${bench.modelUrl}/v1`, apiKey: "dummy" };
+  const config = {
+    autoupdate: false,
+    share: "disabled",
+    model: "fake/m1",
+    small_model: "fake/m1",
+    permission: careful ? { bash: "ask" } : { "*": "allow" },
+    provider: {
+      fake: { npm: "@ai-sdk/openai-compatible", name: "fake", options, models: { m1: model } },
+    },
+  };
+  const env = {
+    XDG_DATA_HOME: join(bench.home, "data"),
+    XDG_CONFIG_HOME: join(bench.home, "config"),
+    XDG_STATE_HOME: join(bench.home, "state"),
+    XDG_CACHE_HOME: join(bench.home, "cache"),
+    OPENCODE_DISABLE_AUTOUPDATE: "1",
+    OPENCODE_DISABLE_MODELS_FETCH: "1",
+    OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
+    OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
+    OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
+  };
+  return { argv, env };
+}
+
+function gemini(bench: Bench, errand: Errand): CommandLine {
+  const { session, resume = false, careful = false, flags = [] } = errand;
+  const named = session === undefined ? [] : [resume ? "--resume" : "--session-id", session];
+  const argv = [
+    bench.program,
+    ...["-p", errand.prompt],
+    ...named,
+    ...["--output-format", "stream-json", "--skip-trust", "-m", "gemini-2.5-pro"],
+    ...(careful ? [] : ["--yolo"]),
+    ...flags,
+  ];
+  const settings = {
+    general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
+    telemetry: { enabled: false },
+    privacy: { usageStatisticsEnabled: false },
+    security: { auth: { selectedType: "gemini-api-key" } },
+    tools: { shell: { enableInteractiveShell: false } },
+  };
+  const folder = join(bench.home, ".gemini");
+  fs.mkdirSync(folder, { recursive: true });
+  const file = join(folder, "settings.json");
+  if (!fs.existsSync(file)) fs.writeFileSync(file, JSON.stringify(settings));
+  const env = {
+    GEMINI_API_KEY: "dummy",
+    GOOGLE_GEMINI_BASE_URL: bench.modelUrl,
+    GEMINI_TELEMETRY_ENABLED: "false",
+    // Else it executes itself again, and there are two processes to kill.
+    GEMINI_CLI_NO_RELAUNCH: "true",
+  };
+  return { argv, env };
+}

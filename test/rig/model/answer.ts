@@ -1,0 +1,79 @@
+/**
+ * Puts an answer on the wire in segments, so that a fault can strike between them.
+ *
+ * Invariant: what comes before a place has been handed to the kernel when the place is reached, so
+ * an agent that is killed during a stall has been sent exactly that.
+ */
+import type { ServerResponse } from "node:http";
+import type { Json } from "./json.ts";
+import type { Frames } from "./protocol.ts";
+import type { Fault, Place } from "./reply.ts";
+
+/** What is sent before each place, and after the last. */
+interface Segments {
+  readonly type: "application/json" | "text/event-stream";
+  readonly start: readonly string[];
+  readonly middle: readonly string[];
+  readonly end: readonly string[];
+  readonly rest: readonly string[];
+}
+
+/** The segments of a stream. */
+export function streamed({ head, body, tail }: Frames): Segments {
+  const half = Math.ceil(body.length / 2);
+  return {
+    type: "text/event-stream",
+    start: head,
+    middle: body.slice(0, half),
+    end: body.slice(half),
+    rest: tail,
+  };
+}
+
+/** The segments of one body: its end is missing until it is all there. */
+export function single(body: Json): Segments {
+  const text = JSON.stringify(body);
+  const half = Math.ceil(text.length / 2);
+  return {
+    type: "application/json",
+    start: [],
+    middle: [text.slice(0, half)],
+    end: [text.slice(half, -1)],
+    rest: [text.slice(-1)],
+  };
+}
+
+/** Sends an answer; `hold` is asked to wait where the fault says so. True: all of it was sent. */
+export async function send(
+  response: ServerResponse,
+  segments: Segments,
+  fault: Fault | undefined,
+  hold: (place: Place) => Promise<void>,
+): Promise<"complete" | "cut" | "gone"> {
+  const reach = async (place: Place): Promise<boolean> => {
+    if (fault?.type === "stall" && fault.at === place) await hold(place);
+    if (fault?.type === "cut" && fault.at === place) response.destroy();
+    return !response.destroyed;
+  };
+  const ended = (): "cut" | "gone" => (fault?.type === "cut" ? "cut" : "gone");
+  if (!(await reach("accept"))) return ended();
+  response.writeHead(200, { "content-type": segments.type, "cache-control": "no-cache" });
+  response.flushHeaders();
+  for (const place of ["start", "middle", "end"] as const) {
+    await put(response, segments[place]);
+    if (!(await reach(place))) return ended();
+  }
+  await put(response, segments.rest);
+  if (response.destroyed) return "gone";
+  response.end();
+  return "complete";
+}
+
+/** Each frame is a write of its own, so that it is a chunk of its own. */
+async function put(response: ServerResponse, frames: readonly string[]): Promise<void> {
+  for (const text of frames) {
+    if (response.destroyed || text === "") continue;
+    // An error means that the agent has hung up: `destroyed` says so too.
+    await new Promise<void>((done) => response.write(text, () => done()));
+  }
+}
