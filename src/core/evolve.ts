@@ -55,6 +55,7 @@ export function emptyRun(id: string): Run {
     context: new Map<string, Json>(),
     scopes: new Map<string, Scope>(),
     ready: new Set<Visit>(),
+    readyGaps: 0,
     running: new Set<Visit>(),
     waiting: new Set<Visit>(),
     interrupted: new Set<Visit>(),

@@ -31,6 +31,10 @@ import {
 /** How many losses a visit may have before somebody is asked. */
 export const LOSSES_MAX = 10;
 
+/** When the queue of ready visits is made anew: so many gaps, and one for so many members. */
+const READY_GAPS_MIN = 1_000;
+const READY_GAPS_SHARE = 8;
+
 /** A value of the run with its readonly marks taken off. */
 export type Draft<T> = {
   -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B>
@@ -112,12 +116,24 @@ export function enter(run: Run, visit: Visit, state: VisitState): void {
   const { scope } = record;
   const before = visit.state;
   for (const set of setsOf(run, visit, before)) set.delete(visit);
+  if (before.status === "ready" && state.status !== "ready") closeGaps(run);
   if (before.status === "failed" && !before.handled) draft(scope).failures--;
   draft(visit).state = state;
   for (const set of setsOf(run, visit, state)) set.add(visit);
   if (state.status === "failed" && !state.handled) draft(scope).failures++;
   if (isOver(before) !== isOver(state)) draft(scope).active += isOver(state) ? -1 : 1;
   touch(run, record);
+}
+
+/**
+ * Makes a long queue anew now and then: a Set walks over all that was taken out of it before it
+ * comes to its first member, so the head of a long one would be found later and later.
+ */
+function closeGaps(run: Run): void {
+  const gaps = run.readyGaps + 1;
+  const due = gaps >= READY_GAPS_MIN && gaps >= run.ready.size / READY_GAPS_SHARE;
+  draft(run).readyGaps = due ? 0 : gaps;
+  if (due) draft(run).ready = new Set(run.ready);
 }
 
 /** Notes that a step has changed, and counts it among the done ones or not. */

@@ -27,6 +27,8 @@ export interface Run {
   readonly scopes: ReadonlyMap<string, Scope>;
   /** Wait for room, in the order in which they became ready. */
   readonly ready: ReadonlySet<Visit>;
+  /** How many were taken out of `ready` since that set was made. */
+  readonly readyGaps: number;
   /** Have a process. */
   readonly running: ReadonlySet<Visit>;
   /** Wait for the time of their next attempt. */

@@ -1,0 +1,119 @@
+/**
+ * Memory of a run: the live heap, after a full collection, of processes that have run 1,000, 10,000
+ * and 100,000 steps which do nothing, eight at a time, through the engine and the journal, with the
+ * folds that the run's files are made from. (The files themselves hold no memory, and 300,000 of
+ * them would only take long.) A run keeps its plan and the state of each step; it must keep nothing
+ * else, and nothing that grows faster than the steps.
+ *
+ * - Heap per step beyond the plan at 100,000 steps. Floor: the same at 10,000. (At 1,000 it is
+ *   shown only: fixed costs weigh more there.)
+ * - Heap of a process that has done the work. Floor: that of one that has only replayed the same
+ *   events, that is, the plan and the state alone. What the work itself leaves behind is between.
+ */
+import { join } from "node:path";
+import { replay } from "../src/core/evolve.ts";
+import type { Run } from "../src/core/run.ts";
+import type { Plan } from "../src/plan/plan.ts";
+import { AttemptClock } from "../src/view/attempt-history.ts";
+import { NodeHistory } from "../src/view/node-history.ts";
+import { collectGarbage, inDirectory, type Line, run } from "./measure.ts";
+import { type Follower, openRun, succeeded } from "./noop-run.ts";
+import { frozenPlan } from "./plans.ts";
+
+const SIZES = [1_000, 10_000, 100_000] as const;
+
+/** Live bytes: of the plan, of the run on top of it, and of a mere replay of the run. */
+interface Weight {
+  readonly plan: number;
+  readonly run: number;
+  readonly replay: number;
+}
+
+export async function bench(): Promise<readonly Line[]> {
+  return inDirectory(async (directory) => {
+    const [small, middle, large] = SIZES.map((steps) => weigh(directory, steps));
+    if (small === undefined || middle === undefined || large === undefined) return [];
+    const perStep = [small.run / 1_000, middle.run / 10_000, large.run / 100_000] as const;
+    const planBytes = Math.round(large.plan / 100_000);
+    return [
+      {
+        what: `heap per step beyond the plan (${planBytes} bytes), 100,000 steps`,
+        floor: `10,000 steps: ${Math.round(perStep[1])} bytes`,
+        measured: `${Math.round(perStep[2])} bytes (1,000 steps: ${Math.round(perStep[0])})`,
+        ratio: perStep[2] / perStep[1],
+        limit: 1.2,
+      },
+      {
+        what: "heap after running 100,000 steps",
+        floor: `after a replay: ${megabytes(large.plan + large.replay)}`,
+        measured: megabytes(large.plan + large.run),
+        ratio: (large.plan + large.run) / (large.plan + large.replay),
+        limit: 1.2,
+      },
+    ];
+  });
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+function weigh(directory: string, steps: number): Weight {
+  const script = `
+    const { weighRun } = await import(${JSON.stringify(import.meta.filename)});
+    console.log(JSON.stringify(weighRun(${JSON.stringify(directory)}, ${steps})));`;
+  return JSON.parse(run(["--input-type=module", "--eval", script], directory)) as Weight;
+}
+
+/** Runs in a process of its own. */
+export function weighRun(directory: string, steps: number): Weight {
+  const live = (): number => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+  // Once through everything, so that code and caches do not count as memory of the run.
+  const warm = frozenPlan(100, "wide");
+  work(join(directory, `${steps}-warm`), warm.plan, warm.planText).close();
+  const empty = live();
+  const { plan, planText } = frozenPlan(steps, "wide");
+  const planned = live();
+  const worked = work(join(directory, `${steps}`), plan, planText);
+  const ended = live();
+  const replayed: Run[] = [worked.replay()];
+  const again = live();
+  worked.close();
+  return {
+    plan: planned - empty,
+    run: ended - planned,
+    // The replay is measured beside the run that was worked off, which is still there.
+    replay: replayed.length * (again - ended),
+  };
+}
+
+function work(project: string, plan: Plan, planText: string) {
+  const { runId, journal, engine, close } = openRun(project, plan, planText, new Folds());
+  let turn = engine.open([]);
+  engine.show();
+  while (engine.run.state.status === "running") {
+    turn = engine.turn(turn.launches.map(succeeded));
+    engine.show();
+  }
+  return { close, engine, replay: () => replay(plan, runId, journal.load(runId).events) };
+}
+
+/** What the files of a run remember between two batches. */
+class Folds implements Follower {
+  readonly #clock = new AttemptClock();
+  readonly #history = new NodeHistory();
+
+  record(...[events]: Parameters<Follower["record"]>): void {
+    for (const recorded of events) {
+      this.#history.add(recorded);
+      this.#clock.startOf(recorded);
+    }
+  }
+
+  close(): void {
+    // There are no files.
+  }
+}

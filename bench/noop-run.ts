@@ -1,0 +1,134 @@
+/**
+ * A run as the program does it (engine, journal, files), whose steps do nothing: what would be a
+ * process reports success at once. What is left is what Perdure itself costs.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { RunFiles } from "../src/cli/run-files.ts";
+import type { Turn } from "../src/core/advance.ts";
+import type { Recorded } from "../src/core/event.ts";
+import { replay } from "../src/core/evolve.ts";
+import type { Fact } from "../src/core/fact.ts";
+import type { Run } from "../src/core/run.ts";
+import { initialSummary } from "../src/core/summary.ts";
+import { Engine } from "../src/engine/engine.ts";
+import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
+import type { Journal } from "../src/journal/journal.ts";
+import { openSqliteJournal } from "../src/journal/sqlite.ts";
+import type { Plan } from "../src/plan/plan.ts";
+import { systemClock } from "../src/util/clock.ts";
+import { sha256 } from "../src/util/hash.ts";
+
+const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
+
+export interface OpenRun {
+  readonly runId: string;
+  readonly dir: RunDir;
+  readonly journal: Journal;
+  readonly engine: Engine;
+  readonly close: () => void;
+}
+
+/** What is told of each batch of events: the files of the run, or less. */
+export interface Follower {
+  record(events: readonly Recorded[], run: Run): void;
+  close(run: Run): void;
+}
+
+/** A new run in our hands, wired as the program does it. */
+export function openRun(
+  project: string,
+  plan: Plan,
+  planText: string,
+  follower?: Follower,
+): OpenRun {
+  mkdirSync(project, { recursive: true });
+  const state = stateDirOf(project);
+  createStateDir(state);
+  const journal = openSqliteJournal(state.database, { mode: "create" });
+  const runId = crypto.randomUUID();
+  const dir = runDirOf(state, runId);
+  createRun(journal, { runId, plan, planText, project, time: Date.now() });
+  const acquired = journal.acquire(runId, OWNER, () => false);
+  if (!acquired.ok) throw new Error("the lease is free");
+  const { events } = journal.load(runId);
+  const run = replay(plan, runId, events);
+  const files = follower ?? RunFiles.open(dir, run, planText, events);
+  const engine = new Engine({
+    journal,
+    runId,
+    plan,
+    run,
+    owner: OWNER,
+    epoch: acquired.epoch,
+    clock: systemClock(),
+    env: {},
+    watch: (recorded, after) => files.record(recorded, after),
+  });
+  const close = (): void => {
+    files.close(engine.run);
+    journal.close();
+  };
+  return { runId, dir, journal, engine, close };
+}
+
+export class NoopRun {
+  readonly #engine: Engine;
+  readonly #close: () => void;
+  #turn: Turn;
+
+  constructor(project: string, plan: Plan, planText: string, follower?: Follower) {
+    const { engine, close } = openRun(project, plan, planText, follower);
+    this.#engine = engine;
+    this.#close = close;
+    this.#turn = engine.open([]);
+    engine.show();
+  }
+
+  get over(): boolean {
+    return this.#engine.run.state.status !== "running";
+  }
+
+  /** Everything that runs has succeeded: one turn, which starts what follows. */
+  step(): void {
+    this.#turn = this.#engine.turn(this.#turn.launches.map(succeeded));
+    this.#engine.show();
+  }
+
+  finish(): void {
+    while (!this.over) this.step();
+  }
+
+  close(): void {
+    this.#close();
+  }
+}
+
+/** Says that a process has done its work. */
+export function succeeded(at: Turn["launches"][number]): Fact {
+  const ending = { how: "exited", exit: 0, outputs: {}, context: {} } as const;
+  return { type: "attempt-ended", at, ending };
+}
+
+/** Creates a run that nobody has opened yet. */
+export function createRun(
+  journal: Journal,
+  run: { runId: string; plan: Plan; planText: string; project: string; time: number },
+): void {
+  journal.create({
+    runId: run.runId,
+    planText: run.planText,
+    created: {
+      type: "run.created",
+      pipeline: run.plan.name,
+      file: join(run.project, "bench.yaml"),
+      fingerprint: sha256(run.planText),
+      input: "add a login page",
+      args: ["run", "bench.yaml"],
+      cwd: run.project,
+      envNames: [],
+    },
+    time: run.time,
+    summary: initialSummary(run.plan),
+  });
+}

@@ -1,0 +1,53 @@
+/** Plans of any size, as the YAML source would build them. */
+import { type Arrow, freeze, type Graph, type Plan, type Step } from "../src/plan/plan.ts";
+
+export type Shape = "sequence" | "wide" | "join";
+
+/** A plan of so many steps: one after the other, all at once, or all but the last at once. */
+export function planOf(steps: number, shape: Shape): Plan {
+  return {
+    format: 1,
+    name: "bench",
+    maxParallel: 8,
+    env: {},
+    agents: {},
+    graph: graphOf(steps, shape),
+  };
+}
+
+/** The same plan as a run finds it: read back from its text, with nothing shared between steps. */
+export function frozenPlan(steps: number, shape: Shape): { plan: Plan; planText: string } {
+  const { text } = freeze(planOf(steps, shape));
+  return { plan: JSON.parse(text) as Plan, planText: text };
+}
+
+function graphOf(count: number, shape: Shape): Graph {
+  return {
+    steps: Array.from({ length: count }, (_, position) => stepOf(`step-${position}`)),
+    arrows: Array.from({ length: shape === "wide" ? 0 : count - 1 }, (_, from) =>
+      arrowOf(from, shape === "join" ? count - 1 : from + 1),
+    ),
+  };
+}
+
+function stepOf(id: string): Step {
+  return {
+    id,
+    join: "all",
+    split: "all",
+    work: { kind: "shell", run: "true" },
+    env: {},
+    retry: {
+      attempts: 1,
+      backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
+      onResume: "fresh",
+    },
+    outputs: {},
+    once: false,
+    visitsMax: 1,
+  };
+}
+
+function arrowOf(from: number, to: number): Arrow {
+  return { from, to, on: "completed", weight: 0, back: false };
+}

@@ -1,0 +1,74 @@
+/**
+ * Scheduling alone: `advance` (decide, evolve, nextActions) through whole runs whose steps succeed at
+ * once, without a journal. Time per step of a run of 100,000 steps. Floor: that of runs of 1,000. A
+ * quadratic corner anywhere would make it a hundred times as much.
+ */
+import { advance } from "../src/core/advance.ts";
+import { emptyRun, evolve, takeChanges } from "../src/core/evolve.ts";
+import type { Run } from "../src/core/run.ts";
+import { summaryOf } from "../src/core/summary.ts";
+import type { Plan } from "../src/plan/plan.ts";
+import { collectGarbage, compare, type Line } from "./measure.ts";
+import { succeeded } from "./noop-run.ts";
+import { frozenPlan, type Shape } from "./plans.ts";
+
+const SMALL = 1_000;
+const LARGE = 100_000;
+const ROUNDS = 5;
+const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
+const NAMES: Readonly<Record<Shape, string>> = {
+  sequence: "one after the other",
+  wide: "all at once",
+  join: "all at once, and one that waits for all",
+};
+
+export async function bench(): Promise<readonly Line[]> {
+  const lines: Line[] = [];
+  for (const shape of ["sequence", "wide", "join"] as const) {
+    const { floorMs, subjectMs, ratio } = await compare(ROUNDS, {
+      floor: async () => perStepMs(SMALL, shape, LARGE / SMALL),
+      subject: async () => perStepMs(LARGE, shape, 1),
+    });
+    lines.push({
+      what: `scheduling a step of 100,000, ${NAMES[shape]}`,
+      floor: `of 1,000 steps: ${(floorMs * 1e3).toFixed(1)} µs`,
+      measured: `${(subjectMs * 1e3).toFixed(1)} µs`,
+      ratio,
+      limit: 2,
+    });
+  }
+  return lines;
+}
+
+function perStepMs(steps: number, shape: Shape, runs: number): number {
+  const plans = Array.from({ length: runs }, () => frozenPlan(steps, shape).plan);
+  // What making the plans left behind is not the runs'.
+  collectGarbage();
+  const start = performance.now();
+  for (const plan of plans) work(plan);
+  return (performance.now() - start) / steps / runs;
+}
+
+function work(plan: Plan): void {
+  let run = created(plan);
+  let turn = advance(plan, run, [{ type: "opened", owner: OWNER, epoch: 1 }], 0, {});
+  for (run = turn.run; run.state.status === "running"; run = turn.run) {
+    summaryOf(run, takeChanges(run));
+    turn = advance(plan, run, turn.launches.map(succeeded), 0, {});
+  }
+  if (run.state.status !== "completed") throw new Error("a step failed");
+}
+
+function created(plan: Plan): Run {
+  const event = {
+    type: "run.created",
+    pipeline: plan.name,
+    file: "bench.yaml",
+    fingerprint: "",
+    input: null,
+    args: [],
+    cwd: "/",
+    envNames: [],
+  } as const;
+  return evolve(plan, emptyRun("bench"), { seq: 1, time: 0, version: 1, event });
+}
