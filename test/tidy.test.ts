@@ -180,7 +180,9 @@ describe("files", () => {
 function longFunctions(lines: readonly string[]): readonly number[] {
   const found: number[] = [];
   lines.forEach((line, index) => {
-    const head = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).* \{$)/.exec(line);
+    const head = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).* \{$)/.exec(
+      line,
+    );
     if (head === null || /^\s*(if|for|while|switch|return|it|describe)\b/.test(line)) return;
     const end = lines.findIndex((later, at) => at > index && later === `${head[1] ?? ""}}`);
     if (end - index > FUNCTION_LINES_MAX) found.push(index + 1);
