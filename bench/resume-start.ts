@@ -40,7 +40,10 @@ function pipeline(): string {
 }
 
 function perdure(cwd: string, ...args: readonly string[]): void {
-  const { status, stderr } = spawnSync(process.execPath, [PROGRAM, ...args], { cwd });
+  const { status, stderr } = spawnSync(process.execPath, [PROGRAM, ...args], {
+    cwd,
+    encoding: "utf8",
+  });
   if (status !== EXIT_FAILED) throw new Error(`perdure ${args.join(" ")}: ${stderr}`);
 }
 

@@ -81,12 +81,6 @@ export async function installAgent(name: AgentName, version = versionOf(name)): 
   return program;
 }
 
-/** The path of an agent's program if the cache has it; a test without it is skipped. */
-export function installedAgent(name: AgentName, version = versionOf(name)): string | undefined {
-  const program = join(homeOf(name, version), "bin", name);
-  return fs.existsSync(program) ? program : undefined;
-}
-
 /** The version that our tests were written against. */
 export function versionOf(name: AgentName): string {
   return PACKAGES[name].version;

@@ -127,7 +127,7 @@ class SoakRun {
 
   async #strikeWhileItLives(program: Program, atFailpoint: boolean): Promise<void> {
     let over = false;
-    program.ended.then(() => {
+    void program.ended.then(() => {
       over = true;
     });
     while (!over && !atFailpoint && this.#killsLeft > 0) {
@@ -240,7 +240,7 @@ class SoakRun {
     const copy = readEventsFile(this.project.path(".perdure", "runs", runId ?? "", "events.jsonl"));
     if (copy.problems.length > 0 || copy.events.length !== events.length) {
       const message = `events.jsonl has ${copy.events.length} of ${events.length} events`;
-      this.#violations.push({ kind: "damaged", message: `${message} ${copy.problems}` });
+      this.#violations.push({ kind: "damaged", message: `${message} ${copy.problems.join("; ")}` });
     }
     await this.#checkLeftOver();
   }
@@ -250,7 +250,7 @@ class SoakRun {
       await eventually("no process is left", () => this.project.stepProcesses().length === 0);
     } catch (error) {
       const left = this.project.stepProcesses().join(", ");
-      const message = `${error instanceof Error ? error.message : error}: ${left}`;
+      const message = `${String(error)}: ${left}`;
       this.#violations.push({ kind: "left-over", message });
     }
   }
