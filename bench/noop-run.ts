@@ -62,7 +62,7 @@ export function openRun(
     owner: OWNER,
     epoch: acquired.epoch,
     clock: systemClock(),
-    env: {},
+    around: { env: {}, offer: () => undefined },
     watch: (recorded, after) => files.record(recorded, after),
   });
   const close = (): void => {

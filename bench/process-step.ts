@@ -81,7 +81,14 @@ async function runBlock(project: string): Promise<number> {
   const { plan, planText } = frozenPlan(BLOCK, "sequence");
   const { engine, dir, close } = openRun(project, plan, planText);
   const redact = (text: string): string => text;
-  const driver = new Driver({ engine, dir, env: { ...process.env }, redact, now: Date.now });
+  const driver = new Driver({
+    engine,
+    dir,
+    env: { ...process.env },
+    redact,
+    agents: undefined,
+    now: Date.now,
+  });
   const took = await timed(() => driver.run([]));
   if (engine.run.state.status !== "completed") throw new Error("a step failed");
   close();

@@ -49,12 +49,14 @@ function perStepMs(steps: number, shape: Shape, runs: number): number {
   return (performance.now() - start) / steps / runs;
 }
 
+const ALONE = { env: {}, offer: () => undefined };
+
 function work(plan: Plan): void {
   let run = created(plan);
-  let turn = advance(plan, run, [{ type: "opened", owner: OWNER, epoch: 1 }], 0, {});
+  let turn = advance(plan, run, [{ type: "opened", owner: OWNER, epoch: 1 }], 0, ALONE);
   for (run = turn.run; run.state.status === "running"; run = turn.run) {
     summaryOf(run, takeChanges(run));
-    turn = advance(plan, run, turn.launches.map(succeeded), 0, {});
+    turn = advance(plan, run, turn.launches.map(succeeded), 0, ALONE);
   }
   if (run.state.status !== "completed") throw new Error("a step failed");
 }

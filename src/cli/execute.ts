@@ -11,10 +11,13 @@
 import type { Owner } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
+import type { AgentSteps } from "../engine/agent-steps.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
+import type { LaunchSite } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
+import type { Plan } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
@@ -134,7 +137,13 @@ async function drive(
     redact,
     now,
   });
-  const engine = new Engine({
+  const agents = await agentsOf(known.plan, () => ({
+    plan: known.plan,
+    run: engine.run,
+    dir,
+    env,
+  }));
+  const engine: Engine = new Engine({
     journal,
     runId: known.id,
     plan: known.plan,
@@ -142,13 +151,13 @@ async function drive(
     owner: thisOwner(),
     epoch,
     clock,
-    env,
+    around: { env, offer: (place, session) => agents?.offer(place, session) },
     watch: (events, run) => {
       files().record(events, run);
       screen.update(events, run);
     },
   });
-  const driver = new Driver({ engine, dir, env, redact, now });
+  const driver = new Driver({ engine, dir, env, redact, agents, now });
   signals.driver = driver;
   if (signals.first !== undefined) driver.stop("now", signals.first);
   signals.onRequest();
@@ -161,6 +170,14 @@ async function drive(
     signals.driver = undefined;
     await screen.close();
   }
+}
+
+/** What talks to agents; loaded only for plans that have some. */
+async function agentsOf(plan: Plan, site: () => LaunchSite): Promise<AgentSteps | undefined> {
+  const served = Object.values(plan.agents).some(({ adapter }) => adapter !== "command");
+  if (!served) return undefined;
+  const { AgentSteps } = await import("../engine/agent-steps.ts");
+  return new AgentSteps(site);
 }
 
 /** Tells how the run stands after this owner, in the words of `why`. */

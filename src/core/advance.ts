@@ -9,7 +9,7 @@ import { decide } from "./decide.ts";
 import type { AttemptRef, RunEvent } from "./event.ts";
 import { EVENT_VERSION } from "./event.ts";
 import { evolve } from "./evolve.ts";
-import type { Environment, Fact } from "./fact.ts";
+import type { Fact, Surroundings } from "./fact.ts";
 import { type Action, attemptOf, nextActions } from "./next-actions.ts";
 import { findVisit, type Run } from "./run.ts";
 
@@ -35,7 +35,7 @@ export function advance(
   before: Run,
   facts: readonly Fact[],
   now: number,
-  env: Environment,
+  around: Surroundings,
 ): Turn {
   let run = before;
   const events: RunEvent[] = [];
@@ -48,19 +48,18 @@ export function advance(
   for (const fact of facts) take(fact);
   let actions = nextActions(plan, run, now);
   for (;;) {
-    const reactions = actions.flatMap((action) => reactionTo(action, env));
+    const reactions = actions.flatMap((action) => reactionTo(run, action, around));
     if (reactions.length === 0 || events.length >= EVENTS_PER_TURN) break;
     for (const fact of reactions) take(fact);
     actions = nextActions(plan, run, now);
   }
-  return { run, events, ...outlook(run, actions, events, env) };
+  return { run, events, ...outlook(run, actions, events) };
 }
 
 function outlook(
   run: Run,
   actions: readonly Action[],
   events: readonly RunEvent[],
-  env: Environment,
 ): Omit<Turn, "run" | "events"> {
   const launches = events.flatMap((event) => {
     if (event.type !== "step.started") return [];
@@ -70,15 +69,19 @@ function outlook(
   });
   const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action.at] : []));
   const wake = actions.find((action) => action.type === "wake-at");
-  const more = actions.some((action) => reactionTo(action, env).length > 0);
+  const more = actions.some(({ type }) => type !== "cancel" && type !== "wake-at");
   return { launches, cancels, more, ...(wake === undefined ? {} : { wakeAt: wake.time }) };
 }
 
 /** Actions that are decisions, not effects, come back as facts at once. */
-function reactionTo(action: Action, env: Environment): readonly Fact[] {
+function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fact[] {
   switch (action.type) {
-    case "start":
-      return [{ type: "dispatched", place: action.place, env }];
+    case "start": {
+      const { place } = action;
+      const offer = around.offer(place, findVisit(run, place)?.session);
+      const fact = { type: "dispatched", place, env: around.env } as const;
+      return [offer === undefined ? fact : { ...fact, offer }];
+    }
     case "close":
       return [{ type: "scopes-closed", place: action.place }];
     case "finish":

@@ -14,11 +14,11 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Arrow, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import type { AttemptRef, FailureReason, RunEvent, StepFailed } from "./event.ts";
-import type { Ending, Environment, Fact } from "./fact.ts";
+import type { AttemptRef, Conversation, FailureReason, RunEvent, StepFailed } from "./event.ts";
+import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, stepPath } from "./place.ts";
-import { retryAfterFailure } from "./retry.ts";
+import { retryAfterFailure, retryAfterPause } from "./retry.ts";
 import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
@@ -34,7 +34,13 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     case "dispatched": {
       const visit = findVisit(run, fact.place);
       if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
-      return dispatch(run, visit, fact.env);
+      return dispatch(run, visit, fact);
+    }
+    case "session-known": {
+      const visit = findVisit(run, fact.at);
+      const current = visit?.state.status === "running" && visit.attempts === fact.at.attempt;
+      if (!current || visit.session === fact.session) return [];
+      return [{ type: "step.session", ...attemptOf(visit), session: fact.session }];
     }
     case "scopes-closed": {
       const visit = findVisit(run, fact.place);
@@ -66,7 +72,9 @@ function allowances(run: Run): readonly RunEvent[] {
   });
 }
 
-function dispatch(run: Run, visit: Visit, env: Environment): readonly RunEvent[] {
+type Dispatched = Extract<Fact, { type: "dispatched" }>;
+
+function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly RunEvent[] {
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
@@ -84,7 +92,11 @@ function dispatch(run: Run, visit: Visit, env: Environment): readonly RunEvent[]
       if (!held.value) return skip(run, visit);
     }
   }
-  if (step.work.kind !== "each") return [{ type: "step.started", ...at }];
+  if (step.work.kind !== "each") {
+    const conversation = offer === undefined ? undefined : converse(visit, offer);
+    const started = { type: "step.started", ...at } as const;
+    return [conversation === undefined ? started : { ...started, conversation }];
+  }
   const items = evaluateIn(run, visit, step.work.items, env);
   if (!items.ok) return failAtStart(run, visit, at, "expression", items.message);
   if (!Array.isArray(items.value)) {
@@ -92,6 +104,20 @@ function dispatch(run: Run, visit: Visit, env: Environment): readonly RunEvent[]
     return failAtStart(run, visit, at, "expression", message);
   }
   return [{ type: "step.started", ...at, items: items.value as readonly Json[] }];
+}
+
+/** Which conversation an attempt is part of: the one that was interrupted, if it is still there. */
+function converse(visit: Visit, offer: ConversationOffer): Conversation {
+  const { session } = visit;
+  if (session !== undefined && offer.found) {
+    return { session, kind: "continue", why: "it was interrupted, and its conversation is there" };
+  }
+  if (session !== undefined && offer.fresh !== undefined) {
+    return { session, kind: "start", why: "it was interrupted before its conversation began" };
+  }
+  const why = visit.attempts === 0 ? "it is the first attempt" : "it is a new try";
+  const { fresh } = offer;
+  return fresh === undefined ? { kind: "start", why } : { session: fresh, kind: "start", why };
 }
 
 function typeText(value: Json): string {
@@ -120,7 +146,7 @@ function finalFailure(
   at: AttemptRef,
   reason: FailureReason,
   message: string,
-): RunEvent {
+): StepFailed {
   return { type: "step.failed", ...at, reason, message, arrows: arrowsAfterFailure(run, visit) };
 }
 
@@ -128,7 +154,7 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
   const failed = visit.instances?.failed ?? 0;
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
-  if (failed === 0 || tolerant) return complete(run, visit, 0, { outputs: {}, context: {} });
+  if (failed === 0 || tolerant) return [complete(run, visit, 0, { outputs: {}, context: {} })];
   const total = visit.instances?.total ?? failed;
   const message =
     work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
@@ -137,24 +163,18 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
 
 function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
   const at = attemptOf(visit);
+  const paid = ending.spent === undefined ? {} : { spent: ending.spent };
   switch (ending.how) {
     case "exited":
-      if (ending.exit !== 0) {
-        const message = `it exited with ${ending.exit}`;
-        return [fail(run, visit, "exit", message, now, { exit: ending.exit })];
-      }
-      if (ending.problem !== undefined) {
-        const { reason, message } = ending.problem;
-        const evidence = ending.check === undefined ? {} : { check: ending.check };
-        return [fail(run, visit, reason, message, now, { exit: ending.exit, ...evidence })];
-      }
-      return complete(run, visit, ending.exit, ending);
+      return [exited(run, visit, ending, now)];
     case "timed-out":
-      return [fail(run, visit, ending.limit, ending.message, now)];
+      return [fail(run, visit, ending.limit, ending.message, now, paid)];
     case "stopped":
-      return [{ type: "step.interrupted", ...at, message: ending.message }];
+      return [{ type: "step.interrupted", ...at, message: ending.message, ...paid }];
     case "lost":
-      return [lose(visit, ending, now)];
+      return [{ ...lose(visit, ending, now), ...paid }];
+    case "paused":
+      return [{ ...pause(visit, ending, now), ...paid }];
     case "not-started":
       if (ending.reason === "spawn") return [fail(run, visit, "spawn", ending.message, now)];
       return [finalFailure(run, visit, at, "expression", ending.message)];
@@ -163,16 +183,34 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
   }
 }
 
+type Exited = Extract<Ending, { how: "exited" }>;
+
+function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
+  const { exit, problem, check, spent } = ending;
+  const evidence = {
+    exit,
+    ...(check === undefined ? {} : { check }),
+    ...(spent === undefined ? {} : { spent }),
+  };
+  if (problem !== undefined) {
+    return fail(run, visit, problem.reason, problem.message, now, evidence);
+  }
+  if (exit === 0) return complete(run, visit, exit, ending);
+  return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
+}
+
 function complete(
   run: Run,
   visit: Visit,
   exit: number,
-  result: Pick<Extract<Ending, { how: "exited" }>, "outputs" | "context" | "check">,
-): readonly RunEvent[] {
-  const { outputs, context, check } = result;
+  result: Pick<Exited, "outputs" | "context" | "check" | "spent">,
+): RunEvent {
+  const { outputs, context, check, spent } = result;
   const chosen = chooseArrows(run, visit, { status: "completed", exit, context, outputs });
+  const paid = spent === undefined ? {} : { spent };
   if (!chosen.ok) {
-    return [finalFailure(run, visit, attemptOf(visit), "expression", chosen.message)];
+    const failed = finalFailure(run, visit, attemptOf(visit), "expression", chosen.message);
+    return { ...failed, ...paid };
   }
   const completed = {
     type: "step.completed",
@@ -182,7 +220,7 @@ function complete(
     context,
   } as const;
   const evidence = check === undefined ? {} : { check };
-  return [{ ...completed, ...evidence, arrows: chosen.arrows }];
+  return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
 }
 
 function fail(
@@ -191,7 +229,7 @@ function fail(
   reason: FailureReason,
   message: string,
   now: number,
-  evidence: Pick<StepFailed, "exit" | "check"> = {},
+  evidence: Pick<StepFailed, "exit" | "check" | "spent"> = {},
 ): RunEvent {
   const failures = visit.failures + 1;
   const base = { type: "step.failed", ...attemptOf(visit), reason, message, ...evidence } as const;
@@ -213,6 +251,20 @@ function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: numbe
   const lost = { type: "step.lost", ...at, message } as const;
   const usedUp = visit.losses + 1 >= visit.lossesMax;
   return usedUp ? lost : { ...lost, retry: { at: now, delayMs: 0 } };
+}
+
+/** How often the agent of a visit may be kept from going on before somebody is asked. */
+const PAUSES_MAX = 50;
+
+function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: number): RunEvent {
+  const { reason, message, retryAfterMs } = ending;
+  const paused = { type: "step.paused", ...attemptOf(visit), reason, message } as const;
+  const pauses = visit.pauses + 1;
+  // A conversation that is gone is begun anew at once: there is nobody to wait for.
+  const askedMs = reason === "session-gone" ? 0 : retryAfterMs;
+  return pauses >= PAUSES_MAX
+    ? paused
+    : { ...paused, retry: retryAfterPause(pauses, now, askedMs) };
 }
 
 function stop(run: Run, fact: Extract<Fact, { type: "stop-requested" }>): readonly RunEvent[] {

@@ -65,10 +65,32 @@ export type FailureReason =
   | "output-limit"
   | "spawn"
   | "expression"
+  | "agent"
+  | "paused"
   | "items"
   | "lost"
   | "once"
   | "visits";
+
+/** The conversation with an agent that an attempt is part of, and why it is that one. */
+export interface Conversation {
+  /** Absent when the agent chooses the id itself; `step.session` then tells it. */
+  readonly session?: string;
+  readonly kind: "start" | "continue";
+  readonly why: string;
+}
+
+/** What an attempt used of a model. Money is absent where nobody measured it. */
+export interface Spent {
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly turns: number;
+  readonly costUsd?: number;
+}
+
+/** What kept an agent from going on that is not the step's fault. */
+export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";
 
 export type RunEvent =
   | RunCreated
@@ -81,15 +103,29 @@ export type RunEvent =
   | ({ readonly type: "step.started" } & AttemptRef & {
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];
+        readonly conversation?: Conversation;
       })
+  /** The agent has said which conversation it is in. */
+  | ({ readonly type: "step.session" } & AttemptRef & { readonly session: string })
   | StepCompleted
   | StepFailed
   | ({ readonly type: "step.lost" } & AttemptRef & {
         readonly message: string;
         /** When the next attempt may start; absent when the losses are used up. */
         readonly retry?: Retry;
+        readonly spent?: Spent;
       })
-  | ({ readonly type: "step.interrupted" } & AttemptRef & { readonly message: string })
+  | ({ readonly type: "step.paused" } & AttemptRef & {
+        readonly reason: PauseReason;
+        readonly message: string;
+        /** When the next attempt may start; absent when the pauses are used up. */
+        readonly retry?: Retry;
+        readonly spent?: Spent;
+      })
+  | ({ readonly type: "step.interrupted" } & AttemptRef & {
+        readonly message: string;
+        readonly spent?: Spent;
+      })
   | ({ readonly type: "step.skipped" } & Place & { readonly arrows: readonly number[] })
   | ({ readonly type: "step.granted" } & Place & { readonly attempts: number });
 
@@ -133,6 +169,7 @@ export interface StepCompleted extends AttemptRef {
   /** Key-values that the step handed to the run. */
   readonly context: JsonObject;
   readonly check?: CheckEvidence;
+  readonly spent?: Spent;
   /** Which arrows of the graph were followed. */
   readonly arrows: readonly number[];
 }
@@ -143,6 +180,7 @@ export interface StepFailed extends AttemptRef {
   readonly message: string;
   readonly exit?: number;
   readonly check?: CheckEvidence;
+  readonly spent?: Spent;
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;
   /** Arrows that lead on from the failure; empty when nothing handles it. */

@@ -12,7 +12,15 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import type { Place, Recorded, RunEvent, RunRewound, StepCompleted, StepFailed } from "./event.ts";
+import type {
+  Place,
+  Recorded,
+  RunEvent,
+  RunRewound,
+  Spent,
+  StepCompleted,
+  StepFailed,
+} from "./event.ts";
 import {
   absorbFailures,
   childScopes,
@@ -43,6 +51,7 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
+import { addSpent, NOTHING_SPENT } from "./spending.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 
 /** The run before its first event. */
@@ -62,6 +71,7 @@ export function emptyRun(id: string): Run {
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
+    spent: NOTHING_SPENT,
     stepsTotal: 0,
     stepsDone: 0,
     changes: new Set<StepRecord>(),
@@ -125,9 +135,14 @@ type StepEvent = Extract<RunEvent, { type: StepEventType }>;
 function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
   if ("attempt" in event) meetAttempt(visit, event);
+  if ("spent" in event) spend(run, visit, event.spent);
   switch (event.type) {
     case "step.started":
+      setSession(visit, event.conversation?.session);
+      draft(visit).continues = event.conversation?.kind === "continue";
       return start(run, visit, event.items, time);
+    case "step.session":
+      return setSession(visit, event.session);
     case "step.completed":
       return complete(run, visit, event, time);
     case "step.failed":
@@ -139,6 +154,19 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
         status: "failed",
         at: time,
         reason: "lost",
+        message: event.message,
+        handled: false,
+      });
+      return closeIfOver(run, visit.record.scope);
+    case "step.paused":
+      draft(visit).pauses++;
+      // A conversation that is gone is not looked for again.
+      if (event.reason === "session-gone") setSession(visit, undefined);
+      if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
+      enter(run, visit, {
+        status: "failed",
+        at: time,
+        reason: "paused",
         message: event.message,
         handled: false,
       });
@@ -161,6 +189,20 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     default:
       return unreachable(event);
   }
+}
+
+function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
+  if (spent === undefined) return;
+  draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
+  draft(visit).sessionSpent = addSpent(visit.sessionSpent ?? NOTHING_SPENT, spent);
+  draft(run).spent = addSpent(run.spent, spent);
+}
+
+function setSession(visit: Visit, session: string | undefined): void {
+  if (session !== undefined && session === visit.session) return;
+  delete draft(visit).sessionSpent;
+  if (session === undefined) delete draft(visit).session;
+  else draft(visit).session = session;
 }
 
 function become(run: Run, state: RunState): void {
@@ -220,6 +262,8 @@ function complete(run: Run, visit: Visit, event: StepCompleted, time: number): v
 
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   draft(visit).failures++;
+  // The next try is a new one, not more of what has failed.
+  setSession(visit, undefined);
   draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.

@@ -1,12 +1,29 @@
 /** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
 import type { JsonObject } from "../util/json.ts";
-import type { AttemptRef, CheckEvidence, Output, Owner, Place, StopMode } from "./event.ts";
+import type {
+  AttemptRef,
+  CheckEvidence,
+  Output,
+  Owner,
+  PauseReason,
+  Place,
+  Spent,
+  StopMode,
+} from "./event.ts";
 
 export type Fact =
   /** A process took the lease of this run. */
   | { readonly type: "opened"; readonly owner: Owner; readonly epoch: number }
   /** The engine has room for this visit now; its conditions may ask for `env`. */
-  | { readonly type: "dispatched"; readonly place: Place; readonly env: Environment }
+  | {
+      readonly type: "dispatched";
+      readonly place: Place;
+      readonly env: Environment;
+      /** For a step that talks to an agent. */
+      readonly offer?: ConversationOffer;
+    }
+  /** An agent has said which conversation it is in. */
+  | { readonly type: "session-known"; readonly at: AttemptRef; readonly session: string }
   /** Every instance in this visit has ended. */
   | { readonly type: "scopes-closed"; readonly place: Place }
   /** Nothing is left to do. */
@@ -21,8 +38,22 @@ export type Fact =
 /** The engine's own environment; values are looked up, never stored. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** How an attempt ended, with the evidence. */
-export type Ending =
+/** What can be had of an agent's conversations now. */
+export interface ConversationOffer {
+  /** An id for a new one, when the agent lets us choose it. */
+  readonly fresh?: string;
+  /** Whether the conversation that the visit had is still there. */
+  readonly found: boolean;
+}
+
+/** What the core may ask of the outside when it starts a visit. */
+export interface Surroundings {
+  readonly env: Environment;
+  readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
+}
+
+/** How an attempt ended, with the evidence and what it used of a model. */
+export type Ending = { readonly spent?: Spent } & (
   | {
       readonly how: "exited";
       readonly exit: number;
@@ -31,7 +62,7 @@ export type Ending =
       readonly check?: CheckEvidence;
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: {
-        readonly reason: "output" | "context" | "check";
+        readonly reason: "output" | "context" | "check" | "agent";
         readonly message: string;
       };
     }
@@ -50,4 +81,12 @@ export type Ending =
       readonly how: "not-started";
       readonly reason: "spawn" | "expression";
       readonly message: string;
-    };
+    }
+  /** Its agent could not go on through no fault of the step. */
+  | {
+      readonly how: "paused";
+      readonly reason: PauseReason;
+      readonly message: string;
+      readonly retryAfterMs?: number;
+    }
+);

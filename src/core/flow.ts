@@ -85,6 +85,7 @@ function activate(run: Run, scope: Scope, position: number): void {
     attempts: 0,
     failures: 0,
     losses: 0,
+    pauses: 0,
     failuresMax: retry.attempts,
     lossesMax: LOSSES_MAX,
   };

@@ -16,3 +16,13 @@ export function retryAfterFailure(
   const delayMs = Math.round(plain * spread);
   return { at: now + delayMs, delayMs };
 }
+
+/** Between two tries of an agent whose service is busy. */
+const PAUSE_FIRST_MS = 5_000;
+const PAUSE_MAX_MS = 5 * 60_000;
+
+/** The next try after the n-th pause of a visit; what the service said outweighs our guess. */
+export function retryAfterPause(pauses: number, now: number, askedMs: number | undefined): Retry {
+  const delayMs = askedMs ?? Math.min(PAUSE_FIRST_MS * 2 ** (pauses - 1), PAUSE_MAX_MS);
+  return { at: now + delayMs, delayMs };
+}

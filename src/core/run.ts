@@ -13,7 +13,7 @@
 import { indexOf } from "../plan/graph-index.ts";
 import type { Graph, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
-import type { FailureReason, Output, Place, RunCreated, StopMode } from "./event.ts";
+import type { FailureReason, Output, Place, RunCreated, Spent, StopMode } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 
 export interface Run {
@@ -40,6 +40,8 @@ export interface Run {
   readonly closing: ReadonlySet<Visit>;
   /** Failures that nothing handles. */
   readonly failed: ReadonlySet<Visit>;
+  /** What all attempts together used of models. */
+  readonly spent: Spent;
   readonly stepsTotal: number;
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */
@@ -100,7 +102,16 @@ export interface Visit {
   /** How many failures it may have in all; granted anew by resume and retry. */
   readonly failuresMax: number;
   readonly lossesMax: number;
+  /** Times that it could not go on through no fault of its own. */
+  readonly pauses: number;
   readonly startedAt?: number;
+  /** The conversation to take up again; absent after an end that calls for a new one. */
+  readonly session?: string;
+  /** Whether the current attempt continues it. */
+  readonly continues?: boolean;
+  readonly spent?: Spent;
+  /** What this conversation has used so far. */
+  readonly sessionSpent?: Spent;
   readonly instances?: Instances;
 }
 

@@ -18,6 +18,8 @@ export const VISIT_TRANSITIONS: Readonly<
     "step.completed": ["completed"],
     "step.failed": ["waiting", "failed"],
     "step.lost": ["waiting", "failed"],
+    "step.paused": ["waiting", "failed"],
+    "step.session": ["running"],
     "step.interrupted": ["interrupted", "ready"],
   },
   waiting: { "step.started": ["running"] },

@@ -14,15 +14,17 @@ import type { Ending, Environment, Fact } from "../core/fact.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, type RunState, stepOf, type Visit } from "../core/run.ts";
+import { NOTHING_SPENT } from "../core/spending.ts";
 import { adoptProcess } from "../runner/adopt.ts";
 import { startProcess } from "../runner/start.ts";
-import type { ProcessEnding, StepProcess } from "../runner/step-process.ts";
+import type { Launch, ProcessEnding, StepProcess } from "../runner/step-process.ts";
 import { attemptMarker, runMarker, sweep } from "../runner/sweep.ts";
 import { assert } from "../util/assert.ts";
 import { ExpressionError } from "../util/expression.ts";
 import { failpoint } from "../util/failpoint.ts";
-import type { Redact } from "../util/redact.ts";
+import { type Redact, redactJson } from "../util/redact.ts";
 import { TemplateError } from "../util/template.ts";
+import type { AgentSteps, FollowedAgent } from "./agent-steps.ts";
 import type { Engine } from "./engine.ts";
 import { collectEvidence } from "./evidence.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
@@ -34,6 +36,8 @@ export interface DriverOptions {
   readonly dir: RunDir;
   readonly env: Environment;
   readonly redact: Redact;
+  /** For plans with steps that talk to agents. */
+  readonly agents: AgentSteps | undefined;
   /** The clock that the engine uses. */
   readonly now: () => number;
 }
@@ -92,10 +96,24 @@ export class Driver {
 
   #launch(at: AttemptRef): void {
     const visit = this.#visit(at);
+    const { agents } = this.#options;
+    if (agents?.serves(visit) !== true) {
+      this.#start(at, () => prepareLaunch(this.#site(), visit, at));
+      return;
+    }
+    const started = agents.prepare(visit, at).then((prepare) => {
+      this.#start(at, prepare);
+      if (this.#stopped.has(attemptText(at))) this.#hands.get(attemptText(at))?.stop("gently");
+    });
+    started.catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  #start(at: AttemptRef, prepare: () => Launch): void {
     try {
-      const launch = prepareLaunch(this.#site(), visit, at);
+      const launch = prepare();
       failpoint("engine.launch");
-      this.#hold(at, launch.dir, startProcess(launch, limitsOf(stepOf(visit))));
+      const limits = limitsOf(stepOf(this.#visit(at)));
+      this.#hold(at, launch.dir, startProcess(launch, limits));
     } catch (error) {
       const ending = notStarted(error);
       // What is not about this step (a full disk) is no fact: the run stops loudly.
@@ -115,18 +133,38 @@ export class Driver {
   #hold(at: AttemptRef, dir: string, process: StepProcess): void {
     const key = attemptText(at);
     this.#hands.set(key, process);
+    const { agents } = this.#options;
+    const visit = this.#visit(at);
+    const agent =
+      agents?.serves(visit) === true
+        ? agents.follow(visit, dir, (session) =>
+            this.#mailbox.post({ type: "session-known", at, session }),
+          )
+        : undefined;
     const report = async (ending: ProcessEnding): Promise<void> => {
-      const { redact } = this.#options;
-      const evidence = await collectEvidence(this.#site(), this.#visit(at), dir, ending, redact);
+      const evidence = await this.#evidence(at, dir, ending, agent);
       this.#hands.delete(key);
       failpoint("engine.ended");
       this.#mailbox.post({ type: "attempt-ended", at, ending: evidence });
     };
-    process.ended
-      .then(report)
-      .catch((error: unknown) =>
-        this.#mailbox.fail(error instanceof Error ? error : new Error(String(error))),
-      );
+    process.ended.then(report).catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  async #evidence(
+    at: AttemptRef,
+    dir: string,
+    ending: ProcessEnding,
+    agent: FollowedAgent | undefined,
+  ): Promise<Ending> {
+    const { redact } = this.#options;
+    const visit = this.#visit(at);
+    if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending, redact);
+    const said = await agent.end(ending, visit);
+    if (said.how !== "exited" || said.problem !== undefined) return redactJson(redact, said);
+    const { spent = NOTHING_SPENT } = said;
+    const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
+    const good = { how: "exited", exit: 0, ...check } as const;
+    return { ...(await collectEvidence(this.#site(), visit, dir, good, redact)), spent };
   }
 
   #visit(at: AttemptRef): Visit {
@@ -150,4 +188,8 @@ function notStarted(error: unknown): Extract<Ending, { how: "not-started" }> | u
     return { how: "not-started", reason: "spawn", message: error.message };
   }
   return undefined;
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }

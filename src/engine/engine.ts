@@ -13,7 +13,7 @@
 import { advance, type Turn } from "../core/advance.ts";
 import { EVENT_VERSION, type Owner, type Recorded } from "../core/event.ts";
 import { takeChanges } from "../core/evolve.ts";
-import type { Environment, Fact } from "../core/fact.ts";
+import type { Fact, Surroundings } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { summaryOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -33,7 +33,7 @@ export interface EngineOptions {
   readonly owner: Owner;
   readonly epoch: number;
   readonly clock: Clock;
-  readonly env: Environment;
+  readonly around: Surroundings;
   readonly watch: Watcher;
 }
 
@@ -67,11 +67,11 @@ export class Engine {
   /** One turn: when it returns, everything that it says is durable. */
   turn(facts: readonly Fact[]): Turn {
     assert(!this.#broken, "an engine whose append failed is not used again");
-    const { journal, runId, plan, epoch, clock, env } = this.#options;
+    const { journal, runId, plan, epoch, clock, around } = this.#options;
     const now = clock.now();
     const afterSeq = this.#run.seq;
     this.#broken = true;
-    const turn = advance(plan, this.#run, facts, now, env);
+    const turn = advance(plan, this.#run, facts, now, around);
     this.#run = turn.run;
     if (turn.events.length > 0) {
       const summary = summaryOf(turn.run, takeChanges(turn.run));

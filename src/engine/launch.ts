@@ -42,16 +42,12 @@ export const PROMPT_FILE = "prompt.md";
 
 /** Renders an attempt and creates its folder; throws ExpressionError or TemplateError. */
 export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): Launch {
-  const step = stepOf(visit);
+  const { work } = stepOf(visit);
   const dir = attemptDirOf(site.dir, at);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
-  const { work } = step;
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  makeOutputFolders(Object.values(outputPaths(site, visit)));
-  const env = environmentOf(site, visit, at, dir);
-  const check =
-    step.check?.kind === "command" ? { check: renderShell(step.check.run, evaluate) } : {};
+  const env = environmentOf(site, visit, at);
+  const check = prepareFolder(site, visit, at);
   if (work.kind === "agent") {
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
@@ -69,6 +65,20 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
   return { dir, cwd, env, script, ...check, separateStderr: false };
+}
+
+/** Makes the folders that an attempt needs; gives its check, if that is a command. */
+export function prepareFolder(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+): Pick<Launch, "check"> {
+  const { check } = stepOf(visit);
+  mkdirSync(attemptDirOf(site.dir, at), { recursive: true, mode: 0o700 });
+  makeOutputFolders(Object.values(outputPaths(site, visit)));
+  return check?.kind === "command"
+    ? { check: renderShell(check.run, evaluatorAt(site, visit)) }
+    : {};
 }
 
 /** What keeps a step from being started although the engine itself is well. */
@@ -123,13 +133,14 @@ export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<str
   return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
 }
 
-function environmentOf(
+/** The environment of an attempt's process. */
+export function environmentOf(
   site: LaunchSite,
   visit: Visit,
   at: AttemptRef,
-  dir: string,
 ): Record<string, string> {
   const { plan, run } = site;
+  const dir = attemptDirOf(site.dir, at);
   const step = stepOf(visit);
   const evaluate = evaluatorAt(site, visit);
   const agent = step.work.kind === "agent" ? plan.agents[step.work.agent]?.env : undefined;

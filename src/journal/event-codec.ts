@@ -9,7 +9,14 @@
  * - D2 An unknown type or a higher version is "newer", a wrong shape is "broken"; neither is
  *   skipped. A field that is not in the table is kept as it is.
  */
-import { EVENT_VERSION, type Owner, type Recorded, type RunEvent } from "../core/event.ts";
+import {
+  type Conversation,
+  EVENT_VERSION,
+  type Owner,
+  type Recorded,
+  type RunEvent,
+  type Spent,
+} from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
@@ -90,6 +97,23 @@ const evidence = optional(
   }),
 );
 
+const spent = optional(
+  record({
+    inputTokens: number,
+    cachedTokens: number,
+    outputTokens: number,
+    turns: integer,
+    costUsd: optional(number),
+  } satisfies Fields<Spent>),
+);
+const conversation = optional(
+  record({
+    session: optional(text),
+    kind: oneOf("start", "continue"),
+    why: text,
+  } satisfies Fields<Conversation>),
+);
+
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
     pipeline: text,
@@ -107,13 +131,15 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "run.completed": {},
   "run.failed": { message: text },
   "run.rewound": { step: text, reopened: listOf(text), assumed: listOf(text) },
-  "step.started": { ...attempt, items: optional(listOf(json)) },
+  "step.started": { ...attempt, items: optional(listOf(json)), conversation },
+  "step.session": { ...attempt, session: text },
   "step.completed": {
     ...attempt,
     exit: integer,
     outputs: mapOf(output),
     context: mapOf(json),
     check: evidence,
+    spent,
     arrows,
   },
   "step.failed": {
@@ -122,11 +148,13 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     message: text,
     exit: optional(integer),
     check: evidence,
+    spent,
     retry,
     arrows,
   },
-  "step.lost": { ...attempt, message: text, retry },
-  "step.interrupted": { ...attempt, message: text },
+  "step.lost": { ...attempt, message: text, retry, spent },
+  "step.paused": { ...attempt, reason: text, message: text, retry, spent },
+  "step.interrupted": { ...attempt, message: text, spent },
   "step.skipped": { ...place, arrows },
   "step.granted": { ...place, attempts: integer },
 };

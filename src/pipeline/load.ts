@@ -13,6 +13,7 @@ import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
 import { needsOf } from "./need-rules.ts";
 import type {
+  AgentSettings,
   Env,
   Pipeline,
   PipelineAgent,
@@ -82,8 +83,31 @@ function lower(shape: PipelineShape, source: YamlSource): Pipeline {
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
 function lowerAgent(agent: AgentShape, path: Path, source: YamlSource): PipelineAgent {
-  if (typeof agent === "string") return { command: agent, env: {} };
-  return { command: agent.command, env: lowerEnv(agent.env, [...path, "env"], source) };
+  if (typeof agent === "string") return commandAgent(agent);
+  const { adapter = "command", command, args = [] } = agent;
+  return {
+    adapter,
+    ...(command === undefined ? {} : { command }),
+    args,
+    env: lowerEnv(agent.env, [...path, "env"], source),
+    settings: lowerAgentSettings(agent),
+  };
+}
+
+function commandAgent(command: string): PipelineAgent {
+  return { adapter: "command", command, args: [], env: {}, settings: {} };
+}
+
+type SettingsShape = Pick<StepShape, "model" | "system" | "permissions" | "max_turns">;
+
+function lowerAgentSettings(shape: SettingsShape): AgentSettings {
+  const { model, system, permissions, max_turns } = shape;
+  return {
+    ...(model === undefined ? {} : { model }),
+    ...(system === undefined ? {} : { system }),
+    ...(permissions === undefined ? {} : { permissions }),
+    ...(max_turns === undefined ? {} : { maxTurns: max_turns }),
+  };
 }
 
 function lowerStep(step: StepShape): Omit<PipelineStep, "needs" | keyof StepSettings> {
@@ -98,10 +122,11 @@ function lowerStep(step: StepShape): Omit<PipelineStep, "needs" | keyof StepSett
   };
 }
 
-function lowerWork({ run, agent, prompt }: StepShape): PipelineWork {
+function lowerWork(step: StepShape): PipelineWork {
+  const { run, agent, prompt } = step;
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
-  return { kind: "agent", agent, prompt };
+  return { kind: "agent", agent, prompt, settings: lowerAgentSettings(step) };
 }
 
 function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {

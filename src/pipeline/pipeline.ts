@@ -19,8 +19,18 @@ export interface Pipeline {
 export type Env = Readonly<Record<string, string>>;
 
 export interface PipelineAgent {
-  readonly command: string;
+  readonly adapter: string;
+  readonly command?: string;
+  readonly args: readonly string[];
   readonly env: Env;
+  readonly settings: AgentSettings;
+}
+
+export interface AgentSettings {
+  readonly model?: string;
+  readonly system?: string;
+  readonly permissions?: "default" | "edit" | "all";
+  readonly maxTurns?: number;
 }
 
 /** What both a step and `defaults` may say. */
@@ -55,7 +65,12 @@ export interface PipelineStep extends StepSettings {
 
 export type PipelineWork =
   | { readonly kind: "shell"; readonly run: string }
-  | { readonly kind: "agent"; readonly agent: string; readonly prompt: string };
+  | {
+      readonly kind: "agent";
+      readonly agent: string;
+      readonly prompt: string;
+      readonly settings: AgentSettings;
+    };
 
 export type PipelineCheck =
   | { readonly kind: "command"; readonly run: string }

@@ -13,6 +13,9 @@ const NEEDS_MAX = 1_000;
 export const NAME_LENGTH_MAX = 64;
 const PARALLEL_MAX = 1_000;
 const ATTEMPTS_MAX = 1_000;
+const TURNS_MAX = 10_000;
+/** Agents that steps may name without declaring them. */
+export const ADAPTERS = ["claude", "codex", "gemini", "opencode"] as const;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
@@ -95,12 +98,46 @@ const check = z.union([
   }),
 ]);
 
+const agentSettings = {
+  model: z
+    .string()
+    .regex(/\S/, "empty-text")
+    .optional()
+    .describe("The model, by the agent's name."),
+  system: command.optional().describe("Added to the agent's own instructions."),
+  permissions: z
+    .enum(["default", "edit", "all"])
+    .optional()
+    .describe("What it may do without asking: what it allows by itself, edit files, or all."),
+  max_turns: z.int().min(1).max(TURNS_MAX).optional().describe("How often the model may answer."),
+};
+
+const agent = z.union([
+  command,
+  z.strictObject({
+    adapter: z
+      .enum(ADAPTERS)
+      .optional()
+      .describe("How to talk to it. Default: any program, given as `command`."),
+    command: command
+      .optional()
+      .describe("A shell command that reads the prompt on stdin; with `adapter`: its program."),
+    args: z.array(z.string()).max(ENTRIES_MAX).optional().describe("Further arguments."),
+    env: env.optional().describe("Variables of the agent's environment."),
+    ...agentSettings,
+  }),
+]);
+
 const stepSchema = z
   .strictObject({
     id: id.describe("The name of the step: letters, digits, _ and -."),
     run: command.optional().describe("A shell command (POSIX sh)."),
-    agent: z.string().optional().describe("The agent, by its name under `agents`."),
+    agent: z
+      .string()
+      .optional()
+      .describe("The agent: claude, codex, gemini, opencode, or a name under `agents`."),
     prompt: command.optional().describe("What the agent is asked to do."),
+    ...agentSettings,
     needs: z
       .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
       .optional()
@@ -117,14 +154,6 @@ const stepSchema = z
     ...settings,
   })
   .meta({ oneOf: [{ required: ["run"] }, { required: ["agent", "prompt"] }] });
-
-const agent = z.union([
-  command,
-  z.strictObject({
-    command: command.describe("A shell command that reads the prompt on stdin."),
-    env: env.optional().describe("Variables of the agent's environment."),
-  }),
-]);
 
 export const pipelineSchema = z.strictObject({
   name: z

@@ -14,7 +14,7 @@ import { ExpressionRules, type Site } from "./expression-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
 import type { Report } from "./report.ts";
-import type { PipelineShape, StepShape } from "./schema.ts";
+import { ADAPTERS, type PipelineShape, type StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
 import { createPrecedence } from "./step-graph.ts";
 import type { Path } from "./yaml-source.ts";
@@ -50,14 +50,32 @@ function checkPipeline(shape: PipelineShape, rules: ExpressionRules, report: Rep
   for (const [name, agent] of Object.entries(shape.agents ?? {})) {
     const path = ["agents", name];
     if (typeof agent === "string") rules.shell(agent, { path });
-    else {
-      rules.shell(agent.command, { path: [...path, "command"] });
-      checkTexts(agent.env, { path: [...path, "env"] }, rules);
-    }
+    else checkAgent(agent, path, rules, report);
   }
   checkTexts(shape.defaults?.env, { path: ["defaults", "env"] }, rules);
   const cwd = shape.defaults?.cwd;
   if (cwd !== undefined) rules.text(cwd, { path: ["defaults", "cwd"] });
+}
+
+type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
+
+/** An agent is any command, or one that an adapter knows how to talk to. */
+function checkAgent(agent: AgentShape, path: Path, rules: ExpressionRules, report: Report): void {
+  const { adapter, command } = agent;
+  checkTexts(agent.env, { path: [...path, "env"] }, rules);
+  if (agent.system !== undefined) rules.text(agent.system, { path: [...path, "system"] });
+  if (adapter !== undefined) return;
+  if (command === undefined) {
+    const message = "the agent has neither `command` nor `adapter`";
+    const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTERS.join(", ")}`;
+    report.add({ rule: "agent-command", message, help, path, on: "key" });
+  } else rules.shell(command, { path: [...path, "command"] });
+  for (const key of ["args", "model", "system", "permissions", "max_turns"] as const) {
+    if (agent[key] === undefined) continue;
+    const message = `\`${key}\` means nothing to an agent that is only a command`;
+    const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
+    report.add({ rule: "agent-setting", message, help, path: [...path, key], on: "key" });
+  }
 }
 
 function checkInput(input: PipelineShape["input"], report: Report): void {
@@ -108,15 +126,33 @@ function checkWork({ shape, cut }: ReadShape, index: number, report: Report): vo
     const message = `step \`${id}\` has a \`prompt\` but no agent`;
     report.add({ rule, message, help, path: at("prompt"), on: "key" });
   }
+  checkAgentSettings(shape, index, report);
   const agents = shape.agents ?? {};
   if (agent === undefined || cut.has("agents") || Object.hasOwn(agents, agent)) return;
-  const help = report.suggest(
-    agent,
-    Object.keys(agents),
-    "declare it under `agents`; those declared are",
-  );
+  const known = [...Object.keys(agents), ...ADAPTERS];
+  if (known.includes(agent)) return;
+  const help = report.suggest(agent, known, "declare it under `agents`; there are");
   const message = `there is no agent \`${agent}\``;
   report.add({ rule: "unknown-agent", message, help, path: at("agent") });
+}
+
+/** Settings of an agent's call need an agent that understands them. */
+function checkAgentSettings(shape: PipelineShape, index: number, report: Report): void {
+  const step = shape.steps[index] as StepShape;
+  const declared = step.agent === undefined ? undefined : shape.agents?.[step.agent];
+  const plain =
+    step.agent === undefined ||
+    typeof declared === "string" ||
+    (declared !== undefined && declared.adapter === undefined);
+  if (!plain) return;
+  for (const key of ["model", "system", "permissions", "max_turns"] as const) {
+    if (step[key] === undefined) continue;
+    const whose =
+      step.agent === undefined ? "a step without an agent" : "an agent that is a command";
+    const message = `\`${key}\` means nothing to ${whose}`;
+    const path = ["steps", index, key];
+    report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
+  }
 }
 
 function checkStepTexts(
@@ -128,6 +164,7 @@ function checkStepTexts(
   const at = (...keys: string[]): Site => ({ path: ["steps", index, ...keys], step: index });
   if (step.run !== undefined) rules.shell(step.run, at("run"));
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
+  if (step.system !== undefined) rules.text(step.system, at("system"));
   if (step.when !== undefined) rules.condition(String(step.when), at("when"));
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   checkTexts(step.env, at("env"), rules);

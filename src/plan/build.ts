@@ -34,12 +34,22 @@ export function buildPlan(pipeline: Pipeline): Plan {
     maxParallel,
     ...(inputSchema === undefined ? {} : { inputSchema }),
     env,
-    agents,
+    agents: { ...knownAgents(pipeline), ...agents },
     graph: {
       steps: steps.map((step) => buildStep(step, pipeline)),
       arrows: buildArrows(steps),
     },
   };
+}
+
+/** Agents that steps name without declaring them: their adapter's name is theirs. */
+function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
+  const named = steps.flatMap(({ work }) => (work.kind === "agent" ? [work.agent] : []));
+  return Object.fromEntries(
+    named
+      .filter((name) => !Object.hasOwn(agents, name))
+      .map((name) => [name, { adapter: name, args: [], env: {}, settings: {} }]),
+  );
 }
 
 function buildStep(step: PipelineStep, { defaults }: Pipeline): Step {
@@ -126,7 +136,7 @@ function visitGraph(
     addTexts([cwd, ...values(env), ...values(outputs)]);
     if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
     if (work.kind === "shell") addTexts([work.run]);
-    else if (work.kind === "agent") addTexts([work.prompt]);
+    else if (work.kind === "agent") addTexts([work.prompt, work.settings.system]);
     else {
       if (work.kind === "each") addExpression(work.items);
       visitGraph(work.graph, addExpression, addTexts);

@@ -24,15 +24,33 @@ export interface Plan {
   readonly inputSchema?: Json;
   /** Variables for every step; values are templates. */
   readonly env: Readonly<Record<string, string>>;
-  readonly agents: Readonly<Record<string, AgentCommand>>;
+  readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly graph: Graph;
 }
 
-/** A program that takes a prompt on stdin and in $PERDURE_PROMPT_FILE and answers on stdout. */
-export interface AgentCommand {
-  /** Shell text (a template, like a step's `run`). */
-  readonly command: string;
+/** An agent that steps may name. */
+export interface AgentDefinition {
+  /**
+   * How to talk to it: the name of an adapter, or `command` for any program that takes the prompt on
+   * stdin and in $PERDURE_PROMPT_FILE and answers on stdout.
+   */
+  readonly adapter: string;
+  /** For `command`: shell text (a template). Otherwise: the program, if it is not on PATH. */
+  readonly command?: string;
+  /** Further arguments for the program of an adapter. */
+  readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  readonly settings: AgentSettings;
+}
+
+/** What an agent, or a step for its own call of it, may set. */
+export interface AgentSettings {
+  readonly model?: string;
+  /** Added to the agent's own instructions. */
+  readonly system?: string;
+  /** What it may do without asking; `default` is what the agent itself allows. */
+  readonly permissions?: "default" | "edit" | "all";
+  readonly maxTurns?: number;
 }
 
 export interface Graph {
@@ -67,7 +85,12 @@ export interface Step {
 
 export type Work =
   | { readonly kind: "shell"; readonly run: string }
-  | { readonly kind: "agent"; readonly agent: string; readonly prompt: string }
+  | {
+      readonly kind: "agent";
+      readonly agent: string;
+      readonly prompt: string;
+      readonly settings: AgentSettings;
+    }
   | { readonly kind: "pipeline"; readonly graph: Graph }
   | EachWork;
 

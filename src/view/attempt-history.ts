@@ -7,14 +7,14 @@ import { attemptText, placeText } from "../core/place.ts";
 
 export type AttemptEnd = Extract<
   RunEvent,
-  { type: "step.completed" | "step.failed" | "step.lost" | "step.interrupted" }
+  { type: "step.completed" | "step.failed" | "step.lost" | "step.paused" | "step.interrupted" }
 >;
 
 export interface Attempt {
   readonly at: AttemptRef;
   readonly startedAt: number;
   readonly endedAt?: number;
-  readonly outcome: "running" | "completed" | "failed" | "lost" | "interrupted";
+  readonly outcome: "running" | "completed" | "failed" | "lost" | "paused" | "interrupted";
   readonly exit?: number;
   readonly reason?: FailureReason;
   readonly message?: string;
@@ -26,6 +26,7 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
     case "step.completed":
     case "step.failed":
     case "step.lost":
+    case "step.paused":
     case "step.interrupted":
       return event;
     default:

@@ -42,6 +42,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       const said = `${stepPath(event)} lost: ${messageText(event.message)}`;
       return `${STEP_LOOKS.failed.glyph} ${said}${next}`;
     }
+    case "step.paused": {
+      const next = event.retry === undefined ? "" : `; next try ${delay(event.retry.delayMs)}`;
+      const said = `${stepPath(event)} paused (${event.reason}): ${messageText(event.message)}`;
+      return `${STEP_LOOKS.waiting.glyph} ${said}${next}`;
+    }
     case "step.interrupted": {
       const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;

@@ -12,6 +12,8 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   "output-limit": "it wrote more output than is allowed",
   spawn: "it could not be started",
   expression: "an expression in the pipeline could not be evaluated",
+  agent: "its agent did not succeed",
+  paused: "its agent could not go on, again and again",
   items: "a part of it failed",
   lost: "its process vanished without an exit status, again and again",
   once: "its process vanished without an exit status",

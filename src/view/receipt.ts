@@ -6,7 +6,7 @@
  * Invariants:
  * - K1 What was not measured says `{ measured: false }`; a number is never made up.
  */
-import type { AttemptRef, CheckEvidence, Recorded, StepCompleted } from "../core/event.ts";
+import type { AttemptRef, CheckEvidence, Recorded, Spent, StepCompleted } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import type { Graph, Step } from "../plan/plan.ts";
@@ -34,6 +34,7 @@ const STATUSES = {
   "step.completed": "succeeded",
   "step.failed": "failed",
   "step.lost": "lost",
+  "step.paused": "interrupted",
   "step.interrupted": "interrupted",
 } as const;
 
@@ -52,11 +53,11 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     duration_ms: Math.max(0, time - startedAt),
     status: STATUSES[event.type],
     exit: ("exit" in event ? event.exit : undefined) ?? null,
-    reason: failed?.reason ?? (event.type === "step.lost" ? "lost" : null),
+    reason: failed?.reason ?? reasonOf(event),
     message: "message" in event ? event.message : null,
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
-    cost: NOT_MEASURED,
+    cost: costJson(event.spent),
     resume: resumeJson(input),
   };
 }
@@ -125,6 +126,23 @@ function checkJson(check: CheckEvidence): Json {
     exit: check.exit,
     output_path: check.outputPath ?? null,
     output_sha256: check.outputSha256 ?? null,
+  };
+}
+
+function reasonOf(event: AttemptEnd): string | null {
+  if (event.type === "step.paused") return event.reason;
+  return event.type === "step.lost" ? "lost" : null;
+}
+
+function costJson(spent: Spent | undefined): Json {
+  if (spent === undefined) return NOT_MEASURED;
+  return {
+    measured: true,
+    input_tokens: spent.inputTokens,
+    cached_tokens: spent.cachedTokens,
+    output_tokens: spent.outputTokens,
+    turns: spent.turns,
+    usd: spent.costUsd ?? null,
   };
 }
 

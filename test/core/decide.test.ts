@@ -1,5 +1,6 @@
 /** The choices of the engine: retries, losses, allowances, stops and going back (D1, D2, R2). */
 import { describe, expect, it } from "vitest";
+import type { Ending } from "../../src/core/fact.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import { planOf } from "./plans.ts";
 import { bad, lost, OWNER, ok, Play } from "./play.ts";
@@ -93,6 +94,92 @@ describe("losses", () => {
     const play = new Play(planOf("a", { a: { once: true } })).open();
     play.end("a", { how: "lost", started: false, message: "it had not started" });
     expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
+  });
+});
+
+describe("pauses", () => {
+  const busy: Ending = { how: "paused", reason: "rate-limit", message: "429" };
+
+  it("wait longer each time, as long as the service asks, and use up no retries", () => {
+    const play = new Play(planOf("a", { a: retry(1) })).open();
+    const delays: number[] = [];
+    for (const ending of [busy, busy, { ...busy, retryAfterMs: 42 }]) {
+      play.end("a", ending);
+      delays.push((play.turn?.wakeAt ?? 0) - play.now);
+      play.now = play.turn?.wakeAt ?? 0;
+      play.tell();
+    }
+    expect(delays).toEqual([5_000, 10_000, 42]);
+    expect(play.end("a").status).toBe("completed");
+  });
+
+  it("have a bound of their own", () => {
+    const play = new Play(planOf("a", { a: retry(1) })).open().finish(() => busy);
+    expect(play.status).toBe("failed");
+    expect(play.launched).toHaveLength(50);
+    expect(play.events.at(-2)).toMatchObject({ type: "step.paused" });
+  });
+});
+
+describe("conversations", () => {
+  const agent = { work: { kind: "agent", agent: "x", prompt: "p", settings: {} } } as const;
+  const started = (play: Play) =>
+    play.events.flatMap((event) => (event.type === "step.started" ? [event.conversation] : []));
+  const playing = (found: boolean, attempts = 1): Play => {
+    const play = new Play(planOf("a", { a: { ...agent, ...retry(attempts) } }));
+    let count = 0;
+    play.around = { env: {}, offer: () => ({ fresh: `new-${++count}`, found }) };
+    return play.open();
+  };
+
+  it("have their id in the journal before anything starts", () => {
+    expect(started(playing(false))).toMatchObject([{ session: "new-1", kind: "start" }]);
+  });
+
+  it("are continued after a loss when they are there", () => {
+    const play = playing(true).end("a", lost);
+    expect(started(play).at(-1)).toMatchObject({ session: "new-1", kind: "continue" });
+  });
+
+  it("begin again under the same id when they left nothing", () => {
+    const play = playing(false).end("a", lost);
+    expect(started(play).at(-1)).toMatchObject({ session: "new-1", kind: "start" });
+  });
+
+  it("are new after a failure", () => {
+    const play = playing(true, 2).end("a", bad).finish();
+    expect(started(play).at(-1)).toMatchObject({ session: "new-2", kind: "start" });
+  });
+
+  it("are new when the remembered one is gone, at once and free of charge", () => {
+    const gone: Ending = { how: "paused", reason: "session-gone", message: "no such session" };
+    const play = playing(true).end("a", gone);
+    expect(started(play).at(-1)).toMatchObject({ session: "new-2", kind: "start" });
+    expect(play.end("a").status).toBe("completed");
+  });
+
+  it("are known by what the agent says, once", () => {
+    const play = new Play(planOf("a", { a: agent })).open();
+    const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+    const known = { type: "session-known", at, session: "its-own" } as const;
+    play.tell(known, known);
+    expect(play.types().filter((type) => type === "step.session")).toHaveLength(1);
+    play.around = { env: {}, offer: () => ({ found: true }) };
+    play.end("a", lost);
+    expect(started(play).at(-1)).toMatchObject({ session: "its-own", kind: "continue" });
+  });
+
+  it("add up what they used, over attempts and losses", () => {
+    const spent = { inputTokens: 5, cachedTokens: 1, outputTokens: 2, turns: 1, costUsd: 0.25 };
+    const play = playing(true);
+    play.end("a", { ...lost, spent }).end("a", { ...ok(), spent });
+    expect(play.run.spent).toEqual({
+      inputTokens: 10,
+      cachedTokens: 2,
+      outputTokens: 4,
+      turns: 2,
+      costUsd: 0.5,
+    });
   });
 });
 

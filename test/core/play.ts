@@ -2,7 +2,7 @@
 import { advance, type Turn } from "../../src/core/advance.ts";
 import { EVENT_VERSION, type Owner, type RunEvent } from "../../src/core/event.ts";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
-import type { Ending, Fact } from "../../src/core/fact.ts";
+import type { Ending, Fact, Surroundings } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import type { Run } from "../../src/core/run.ts";
@@ -27,6 +27,7 @@ export class Play {
   readonly launched: string[] = [];
   run: Run;
   now = 1_000;
+  around: Surroundings = { env: {}, offer: () => undefined };
   turn: Turn | undefined;
 
   constructor(plan: Plan, input: Json = null) {
@@ -53,7 +54,7 @@ export class Play {
   tell(...facts: readonly Fact[]): this {
     let pending = facts;
     do {
-      this.turn = advance(this.plan, this.run, pending, this.now, {});
+      this.turn = advance(this.plan, this.run, pending, this.now, this.around);
       this.run = this.turn.run;
       this.events.push(...this.turn.events);
       this.launched.push(...this.turn.launches.map(attemptText));

@@ -327,3 +327,25 @@ ${needs}`;
     expect(loadPipeline("p.yaml", text).pipeline).toBeDefined();
   });
 });
+
+describe("agents", () => {
+  it("need a command or an adapter, and settings that mean something to them", () => {
+    const text = `agents:
+  empty: { env: {} }
+  plain: { command: cat, model: x }
+steps:
+  - { id: a, agent: plain, prompt: p, permissions: all }
+  - { id: b, run: ls, max_turns: 3 }
+  - { id: c, agent: claud, prompt: p }
+  - { id: d, agent: gemini, prompt: p, permissions: everything }
+`;
+    expect(brief(text)).toEqual([
+      "2:3 agent-command the agent has neither `command` nor `adapter`",
+      "3:26 agent-setting `model` means nothing to an agent that is only a command",
+      "5:39 agent-setting `permissions` means nothing to an agent that is a command",
+      "6:23 agent-setting `max_turns` means nothing to a step without an agent",
+      "7:21 unknown-agent there is no agent `claud`",
+      "8:53 bad-value `permissions` cannot be `everything`",
+    ]);
+  });
+});

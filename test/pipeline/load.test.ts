@@ -80,12 +80,33 @@ describe("buildPlan", () => {
   const plan: Plan = buildPlan(load(FULL));
   const [first, build, test] = plan.graph.steps;
 
+  it("knows agents by name, with settings of their own and of the step", () => {
+    const loaded = load(`
+agents:
+  careful: { adapter: claude, model: opus, permissions: edit, args: [--verbose], max_turns: 9 }
+steps:
+  - { id: one, agent: careful, prompt: Go., model: sonnet }
+  - { id: two, agent: codex, prompt: Go. }
+`);
+    const { agents, graph } = buildPlan(loaded);
+    expect(agents).toEqual({
+      careful: {
+        adapter: "claude",
+        args: ["--verbose"],
+        env: {},
+        settings: { model: "opus", permissions: "edit", maxTurns: 9 },
+      },
+      codex: { adapter: "codex", args: [], env: {}, settings: {} },
+    });
+    expect(graph.steps[0]?.work).toMatchObject({ agent: "careful", settings: { model: "sonnet" } });
+  });
+
   it("merges defaults into steps", () => {
     expect(first).toEqual({
       id: "plan",
       join: "all",
       split: "all",
-      work: { kind: "agent", agent: "long", prompt: "Plan ${{ input.target }}" },
+      work: { kind: "agent", agent: "long", prompt: "Plan ${{ input.target }}", settings: {} },
       env: { A: "default", B: "default" },
       cwd: "sub",
       timeoutMs: 600_000,

@@ -5,7 +5,7 @@
 import type { Turn } from "../../src/core/advance.ts";
 import type { AttemptRef, Owner, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import type { Fact } from "../../src/core/fact.ts";
+import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
@@ -139,7 +139,7 @@ class Simulation {
       owner,
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
-      env: {},
+      around: { env: {}, offer: () => this.#offer() },
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
     });
     this.#reported.clear();
@@ -159,6 +159,12 @@ class Simulation {
       if (this.#chance(0.04)) throw this.#crash("after append, before effects");
     }
     throw new Violation("the run does not come to an end");
+  }
+
+  /** Some steps talk to an agent, whose conversation may be there or not. */
+  #offer(): ConversationOffer | undefined {
+    if (!this.#random.chance(0.3)) return undefined;
+    return { fresh: `session-${this.#random.below(1_000)}`, found: this.#random.chance(0.5) };
   }
 
   /** Opens, sometimes with a person's wish; whatever the journal calls running is looked at. */
@@ -246,6 +252,9 @@ class Simulation {
   #collect(engine: Engine): void {
     for (const visit of engine.run.running) {
       const at = attemptOf(visit);
+      if (this.#random.chance(0.02)) {
+        this.#late.push({ type: "session-known", at, session: `known-${at.attempt}` });
+      }
       const ending = this.#world.evidence(at);
       if (ending === undefined || this.#reported.has(attemptText(at))) continue;
       this.#reported.add(attemptText(at));

@@ -32,6 +32,8 @@ describe("the simulator", () => {
       "step.granted",
       "step.interrupted",
       "step.lost",
+      "step.paused",
+      "step.session",
       "step.skipped",
       "step.started",
     ]);

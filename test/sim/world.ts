@@ -4,6 +4,8 @@ import type { Ending } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import type { Random } from "../../src/util/random.ts";
 
+const SPENT = { inputTokens: 10, cachedTokens: 0, outputTokens: 1, turns: 1, costUsd: 0.5 };
+
 export interface SimProcess {
   readonly at: AttemptRef;
   readonly endsAt: number;
@@ -38,7 +40,9 @@ export class World {
     const context = random.chance(0.3) ? { dice: String(random.below(3)) } : {};
     const ending: Ending = random.chance(0.05)
       ? { how: "timed-out", limit: "timeout", message: "it took too long" }
-      : { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {} };
+      : random.chance(0.05)
+        ? { how: "paused", reason: "rate-limit", message: "busy", spent: SPENT }
+        : { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {} };
     const endsAt = this.now + 1 + random.below(500);
     this.processes.set(attemptText(at), { at, endsAt, ending, killed: false });
   }

@@ -17,7 +17,9 @@ const check = {
 } as const;
 
 function example(): Scribe {
-  const agent = step("build", { work: { kind: "agent", agent: "claude", prompt: "build it" } });
+  const agent = step("build", {
+    work: { kind: "agent", settings: {}, agent: "claude", prompt: "build it" },
+  });
   const scribe = new Scribe(planOf(chain(step("plan"), agent, step("test"))));
   scribe.done("plan").start("build").at(3).retry("build", 1, 500).at(4).start("build", 2).at(9);
   return scribe.complete("build", 2, {

@@ -191,6 +191,8 @@ test("every reason has words", () => {
     "output-limit": "it wrote more output than is allowed: m",
     spawn: "it could not be started: m",
     expression: "an expression in the pipeline could not be evaluated: m",
+    agent: "its agent did not succeed: m",
+    paused: "its agent could not go on, again and again: m",
     items: "a part of it failed: m",
     lost: "its process vanished without an exit status, again and again: m",
     once: "its process vanished without an exit status: m",

@@ -1,0 +1,132 @@
+/**
+ * The contract of an agent: how its conversation is started, continued and read. One file per agent
+ * implements it; a conformance suite runs on all of them.
+ *
+ * Owns: the normalised vocabulary of agent streams.
+ * Does not: start processes or decide what follows from a report.
+ * Invariants:
+ * - G2 Success is the agent's own terminal event, never the exit status alone.
+ * - G3 A reader holds no more than its report: a stream may be gigabytes long.
+ * - G4 Safe by default: nothing that skips permission prompts unless the author wrote it.
+ */
+import type { Json } from "../../util/json.ts";
+
+/** What an agent may do without asking; `default` is what the agent itself allows headless. */
+export type Permissions = "default" | "edit" | "all";
+
+/** One invocation of an agent. */
+export interface AgentCall {
+  readonly kind: "start" | "continue";
+  /** The conversation; absent only for a start with an agent that chooses the id itself. */
+  readonly session?: string;
+  /** Absolute path of the file with the prompt; it is also the process's stdin. */
+  readonly promptFile: string;
+  /** The attempt's own folder: for files that the command needs (0600). */
+  readonly dir: string;
+  readonly cwd: string;
+  /** The environment that the process will get; adapters read their config homes from it. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly model?: string;
+  readonly system?: string;
+  readonly permissions: Permissions;
+  readonly maxTurns?: number;
+  /** JSON Schema of the final answer. */
+  readonly outputSchema?: Json;
+  /** Further arguments, as the author wrote them. */
+  readonly args: readonly string[];
+}
+
+/** How to run a call. */
+export interface AgentCommand {
+  /** Program and arguments; the first word is the agent's binary as it is found on PATH. */
+  readonly argv: readonly string[];
+  /** What to put into the call's environment besides what is there. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Files to write into the attempt's folder before the start: name -> content. */
+  readonly files: Readonly<Record<string, string>>;
+  /** A command that must succeed before the agent itself (opencode: import of the session). */
+  readonly before?: readonly string[];
+}
+
+/**
+ * Tokens and money. Absent numbers were not measured. The input is all of it, `cachedTokens` the
+ * part of it that came from a cache.
+ */
+export interface Usage {
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly costUsd?: number;
+}
+
+/** Why an agent could not go on; the first four are not the step's fault. */
+export type TroubleKind =
+  | "rate-limit"
+  | "overloaded"
+  | "quota"
+  | "server"
+  | "cut"
+  | "auth"
+  | "session-gone"
+  | "max-turns"
+  | "interrupted"
+  | "denied"
+  | "other";
+
+export interface Trouble {
+  readonly kind: TroubleKind;
+  readonly message: string;
+  /** When the service said to come back. */
+  readonly retryAfterMs?: number;
+}
+
+/** What every agent's stream comes down to. */
+export type AgentEvent =
+  | { readonly type: "session"; readonly id: string }
+  | { readonly type: "text"; readonly text: string }
+  | {
+      readonly type: "tool-started";
+      readonly id: string;
+      readonly name: string;
+      readonly input: string;
+    }
+  | { readonly type: "tool-ended"; readonly id: string; readonly ok: boolean }
+  /** `delta` is to be added up; `total` is of the whole conversation so far. */
+  | { readonly type: "usage"; readonly counting: "delta" | "total"; readonly usage: Usage }
+  /** One more answer of the model has begun or ended. */
+  | { readonly type: "turn" }
+  | { readonly type: "retrying"; readonly trouble: Trouble }
+  | { readonly type: "denied"; readonly tool: string }
+  | {
+      readonly type: "result";
+      readonly ok: boolean;
+      readonly text?: string;
+      readonly structured?: Json;
+      readonly trouble?: Trouble;
+    };
+
+/** Reads one stream, line by line. */
+export interface AgentReader {
+  line(text: string): readonly AgentEvent[];
+  /**
+   * After the last line, with the exit status: what only the end tells (opencode has no result).
+   * The end of standard error, where it is at hand, tells why an agent printed nothing at all.
+   */
+  end(exit: number | undefined, stderr?: string): readonly AgentEvent[];
+}
+
+export interface AgentAdapter {
+  readonly name: string;
+  /** The id of a conversation before it exists, or undefined when the agent chooses it. */
+  newSession(): string | undefined;
+  /** The transcript of a conversation on this disk, if there is one. */
+  transcript(session: string, at: { cwd: string; env: AgentCall["env"] }): string | undefined;
+  command(call: AgentCall): AgentCommand;
+  /** Mends what a kill may have left in a transcript; does nothing to a good one. */
+  repair?(transcript: string): void;
+  reader(): AgentReader;
+  /** Whether it can continue a conversation; `doctor` says so. */
+  readonly continues: boolean;
+  /** What of a call the agent itself sees to; the rest is up to who runs it. Absent: all. */
+  readonly takes?: { readonly maxTurns: boolean; readonly outputSchema: boolean };
+}

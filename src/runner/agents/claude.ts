@@ -1,0 +1,84 @@
+/**
+ * Claude Code: how a conversation with it is started and continued, and where it is kept.
+ *
+ * Owns: its flags, its variables, its transcript `projects/<folder>/<id>.jsonl`.
+ * Does not: read its stream (claude-reader does).
+ * Invariants: G4.
+ */
+
+import { randomUUID } from "node:crypto";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { errorCode } from "../file-text.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
+import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { ClaudeReader } from "./claude-reader.ts";
+
+const SYSTEM_FILE = "system.md";
+
+const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
+  default: [],
+  edit: ["--permission-mode", "acceptEdits"],
+  all: ["--dangerously-skip-permissions"],
+};
+
+const QUIET = {
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+  DISABLE_TELEMETRY: "1",
+  DISABLE_AUTOUPDATER: "1",
+  DISABLE_ERROR_REPORTING: "1",
+};
+
+/** Claude Code. */
+export const claude: AgentAdapter = {
+  name: "claude",
+  continues: true,
+  takes: { maxTurns: true, outputSchema: true },
+  newSession: () => randomUUID(),
+  transcript: (session, { env }) => filesOf(session, env).find(hasUserTurn),
+  command,
+  reader: () => new ClaudeReader(),
+};
+
+function command(call: AgentCall): AgentCommand {
+  const { session, model, system, maxTurns, outputSchema } = call;
+  const naming = call.kind === "continue" ? "--resume" : "--session-id";
+  const argv = [
+    "claude",
+    ...["-p", "--output-format", "stream-json", "--verbose"],
+    ...(session === undefined ? [] : [naming, session]),
+    ...(model === undefined ? [] : ["--model", model]),
+    ...(system === undefined ? [] : ["--append-system-prompt-file", join(call.dir, SYSTEM_FILE)]),
+    ...PERMISSIONS[call.permissions],
+    ...(maxTurns === undefined ? [] : ["--max-turns", String(maxTurns)]),
+    ...(outputSchema === undefined ? [] : ["--json-schema", JSON.stringify(outputSchema)]),
+    ...call.args,
+  ];
+  // Root may skip permissions only in what calls itself a sandbox.
+  const sandbox = call.permissions === "all" && process.getuid?.() === 0 ? { IS_SANDBOX: "1" } : {};
+  return {
+    argv,
+    env: unlessSet(call.env, { ...QUIET, ...sandbox }),
+    files: system === undefined ? {} : { [SYSTEM_FILE]: system },
+    ...(call.kind === "start" ? clearance(filesOf(session ?? "", call.env)) : {}),
+  };
+}
+
+/** It resumes a conversation from any directory, so all of them are looked through. */
+function filesOf(session: string, env: AgentCall["env"]): readonly string[] {
+  if (!isPlainId(session)) return [];
+  const home = folderIn(env, "CLAUDE_CONFIG_DIR") ?? join(homeIn(env), ".claude");
+  const projects = join(home, "projects");
+  return foldersIn(projects)
+    .map((folder) => join(projects, folder, `${session}.jsonl`))
+    .filter((file) => existsSync(file));
+}
+
+function foldersIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return [];
+    throw error;
+  }
+}

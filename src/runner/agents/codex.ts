@@ -1,0 +1,68 @@
+/**
+ * Codex: how a conversation with it is started and continued, and where it is kept.
+ *
+ * Owns: its flags, its settings by `-c`, its transcript `sessions/Y/M/D/rollout-<time>-<id>.jsonl`.
+ * Does not: read its stream (codex-reader does), or touch its config.toml.
+ * Invariants: G4. Without a flag its shell is in a read-only sandbox.
+ */
+import { globSync } from "node:fs";
+import { join } from "node:path";
+import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
+import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { CodexReader } from "./codex-reader.ts";
+
+const SCHEMA_FILE = "output-schema.json";
+
+/** `exec resume` knows no `--sandbox`, so it is set by its name in the configuration. */
+const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
+  default: [],
+  edit: ["-c", 'sandbox_mode="workspace-write"'],
+  all: ["--dangerously-bypass-approvals-and-sandbox"],
+};
+
+/** Codex. */
+export const codex: AgentAdapter = {
+  name: "codex",
+  continues: true,
+  takes: { maxTurns: false, outputSchema: true },
+  newSession: () => undefined,
+  transcript,
+  command,
+  reader: () => new CodexReader(),
+};
+
+function command(call: AgentCall): AgentCommand {
+  const { session, model, system, outputSchema } = call;
+  const resumed = call.kind === "continue" && session !== undefined;
+  const argv = [
+    ...["codex", "exec", ...(resumed ? ["resume"] : []), "--json"],
+    // It must run where the step runs; what it may do there is a matter of the sandbox.
+    "--skip-git-repo-check",
+    // Else it lingers for seconds after its last event where the network is slow.
+    ...["-c", "analytics.enabled=false"],
+    ...(model === undefined ? [] : ["-m", model]),
+    ...(system === undefined ? [] : ["-c", `developer_instructions=${tomlText(system)}`]),
+    ...PERMISSIONS[call.permissions],
+    ...(outputSchema === undefined ? [] : ["--output-schema", join(call.dir, SCHEMA_FILE)]),
+    ...call.args,
+    ...(resumed ? [session] : []),
+    "-",
+  ];
+  return {
+    argv,
+    env: unlessSet(call.env, { RUST_LOG: "error" }),
+    files: outputSchema === undefined ? {} : { [SCHEMA_FILE]: JSON.stringify(outputSchema) },
+  };
+}
+
+function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
+  if (!isPlainId(session)) return undefined;
+  const home = folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
+  const [found] = globSync(`sessions/*/*/*/rollout-*-${session}.jsonl`, { cwd: home });
+  return found === undefined ? undefined : join(home, found);
+}
+
+/** A TOML string: JSON's, but for the one control character that TOML wants escaped too. */
+function tomlText(text: string): string {
+  return JSON.stringify(text.toWellFormed()).replaceAll("\u007f", "\\u007f");
+}

@@ -1,0 +1,90 @@
+/**
+ * Gemini CLI: how a conversation with it is started and continued, and where it is kept.
+ *
+ * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`.
+ * Does not: read its stream (gemini-reader does), mend its transcript (gemini-repair does), or
+ * write settings: those that it takes from a variable must belong to root.
+ * Invariants: G4. It refuses a directory that nobody has trusted (exit 55); a flag that trusts it
+ * goes with permissions that the author wrote, and without it they would be taken back.
+ */
+
+import { randomUUID } from "node:crypto";
+import { globSync, realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { errorCode, textOf } from "../file-text.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
+import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { GeminiReader } from "./gemini-reader.ts";
+import { repairGemini } from "./gemini-repair.ts";
+import { objectIn } from "./stream-json.ts";
+
+const ID_CHARACTERS_IN_NAME = 8;
+
+const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
+  default: [],
+  edit: ["--skip-trust", "--approval-mode", "auto_edit"],
+  all: ["--skip-trust", "--yolo"],
+};
+
+const QUIET = {
+  GEMINI_TELEMETRY_ENABLED: "false",
+  // Else it executes itself again, and there are two processes to kill.
+  GEMINI_CLI_NO_RELAUNCH: "true",
+};
+
+/** Gemini CLI. */
+export const gemini: AgentAdapter = {
+  name: "gemini",
+  continues: true,
+  takes: { maxTurns: false, outputSchema: false },
+  newSession: () => randomUUID(),
+  transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
+  command,
+  repair: repairGemini,
+  reader: () => new GeminiReader(),
+};
+
+function command(call: AgentCall): AgentCommand {
+  const { session, model, system } = call;
+  const naming = call.kind === "continue" ? "--resume" : "--session-id";
+  const argv = [
+    ...["gemini", "--output-format", "stream-json"],
+    ...(session === undefined ? [] : [naming, session]),
+    ...(model === undefined ? [] : ["--model", model]),
+    ...PERMISSIONS[call.permissions],
+    ...call.args,
+    // Its system prompt can only be replaced as a whole; this text is put behind the prompt.
+    ...(system === undefined ? [] : [`--prompt=${system}`]),
+  ];
+  const stale = call.kind === "start" ? filesOf(session ?? "", call.cwd, call.env) : [];
+  return { argv, env: unlessSet(call.env, QUIET), files: {}, ...clearance(stale) };
+}
+
+/** It resumes a conversation only in the directory that it was begun in. */
+function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly string[] {
+  if (!isPlainId(session)) return [];
+  const home = join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini");
+  const name = `session-*-${session.slice(0, ID_CHARACTERS_IN_NAME)}.jsonl`;
+  return globSync(`tmp/*/chats/${name}`, { cwd: home })
+    .map((file) => join(home, file))
+    .filter((file) => isOf(file, session) && isAt(file, cwd));
+}
+
+function isOf(file: string, session: string): boolean {
+  const [first = ""] = (textOf(file) ?? "").split("\n", 1);
+  return objectIn(first)?.sessionId === session;
+}
+
+function isAt(file: string, cwd: string): boolean {
+  const root = textOf(join(dirname(dirname(file)), ".project_root"))?.trim();
+  return root === undefined || realPath(root) === realPath(cwd);
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return path;
+    throw error;
+  }
+}

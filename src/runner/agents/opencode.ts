@@ -1,0 +1,136 @@
+/**
+ * opencode: how a conversation with it is started and continued, and where it is kept.
+ *
+ * Owns: its flags, its configuration by variables, the id of a session before it exists (by an
+ * import of an empty one, which may be repeated), the look into its database.
+ * Does not: read its stream (opencode-reader does), or write to its database.
+ * Invariants: G4. By itself it permits what is in the directory and refuses what it would ask.
+ */
+
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import type { Json, JsonObject } from "../../util/json.ts";
+import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
+import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { OpencodeReader } from "./opencode-reader.ts";
+import { listAt, objectIn } from "./stream-json.ts";
+
+const SESSION_FILE = "opencode-session.json";
+const SYSTEM_FILE = "system.md";
+const CONFIG_FILE = "opencode-config.json";
+/** A session's own title: without one it asks the model for it. */
+const TITLE = "perdure";
+
+const ID_TIME_BITS = 48n;
+const ID_TICKS_PER_MS = 0x1000n;
+const ID_TIME_DIGITS = 12;
+const ID_RANDOM_CHARACTERS = 14;
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** opencode. */
+export const opencode: AgentAdapter = {
+  name: "opencode",
+  continues: true,
+  takes: { maxTurns: false, outputSchema: false },
+  newSession: () => newSession(Date.now()),
+  transcript,
+  command,
+  reader: () => new OpencodeReader(),
+};
+
+function command(call: AgentCall): AgentCommand {
+  const { session, model } = call;
+  const imports = call.kind === "start" && session !== undefined;
+  const argv = [
+    ...["opencode", "run", "--format", "json"],
+    ...(session === undefined ? ["--title", TITLE] : ["--session", session]),
+    ...(model === undefined ? [] : ["--model", model]),
+    ...(call.permissions === "all" ? ["--auto"] : []),
+    ...call.args,
+  ];
+  const system = instructions(call);
+  return {
+    argv,
+    env: {
+      ...unlessSet(call.env, { OPENCODE_DISABLE_AUTOUPDATE: "1" }),
+      ...(call.permissions === "edit" ? { OPENCODE_PERMISSION: editPermission(call.env) } : {}),
+      ...system.env,
+    },
+    files: {
+      ...system.files,
+      ...(imports ? { [SESSION_FILE]: emptySession(session, call.cwd) } : {}),
+    },
+    ...(imports ? { before: ["opencode", "import", join(call.dir, SESSION_FILE)] } : {}),
+  };
+}
+
+/** Its format: the time counted down, so that the newest sorts first, and something random. */
+function newSession(nowMs: number): string {
+  const ticks = BigInt.asUintN(Number(ID_TIME_BITS), ~(BigInt(nowMs) * ID_TICKS_PER_MS + 1n));
+  const random = [...randomBytes(ID_RANDOM_CHARACTERS)]
+    .map((byte) => BASE62.charAt(byte % BASE62.length))
+    .join("");
+  return `ses_${ticks.toString(16).padStart(ID_TIME_DIGITS, "0")}${random}`;
+}
+
+/** What `opencode import` takes for a session in which nothing was said yet. */
+function emptySession(session: string, cwd: string): string {
+  const now = Date.now();
+  const info = {
+    id: session,
+    slug: TITLE,
+    projectID: "global",
+    directory: cwd,
+    title: TITLE,
+    version: "1.0.0",
+    time: { created: now, updated: now },
+  };
+  return `${JSON.stringify({ info, messages: [] })}\n`;
+}
+
+function editPermission(env: AgentCall["env"]): string {
+  return JSON.stringify({ edit: "allow", ...objectIn(env.OPENCODE_PERMISSION ?? "") });
+}
+
+/**
+ * The system text is a file of instructions, named in the configuration that a variable holds. If
+ * the author has one there that is no plain JSON, it stays, and ours goes beside it as a file.
+ */
+function instructions(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
+  const { system, dir, env } = call;
+  if (system === undefined) return { env: {}, files: {} };
+  const files = { [SYSTEM_FILE]: system };
+  const own: Json = [join(dir, SYSTEM_FILE)];
+  const set = env.OPENCODE_CONFIG_CONTENT ?? "{}";
+  const config: JsonObject | undefined = objectIn(set);
+  if (config === undefined) {
+    const wanted = { OPENCODE_CONFIG: join(dir, CONFIG_FILE) };
+    const content = JSON.stringify({ instructions: own });
+    return { env: unlessSet(env, wanted), files: { ...files, [CONFIG_FILE]: content } };
+  }
+  const merged = { ...config, instructions: [...listAt(config, "instructions"), ...own] };
+  return { env: { OPENCODE_CONFIG_CONTENT: JSON.stringify(merged) }, files };
+}
+
+/** The database, if something was said in the session. An imported session alone is empty. */
+function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
+  if (!isPlainId(session)) return undefined;
+  const file = databaseIn(env);
+  if (!existsSync(file)) return undefined;
+  const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+  try {
+    // J3 is about our own tables; this one question about another program's stays with it.
+    const asked = database.prepare("select 1 from message where session_id = ? limit 1");
+    return asked.get(session) === undefined ? undefined : file;
+  } finally {
+    database.close();
+  }
+}
+
+function databaseIn(env: AgentCall["env"]): string {
+  const shared = folderIn(env, "XDG_DATA_HOME") ?? join(homeIn(env), ".local", "share");
+  const named = folderIn(env, "OPENCODE_DB") ?? "opencode.db";
+  return isAbsolute(named) ? named : join(shared, "opencode", named);
+}

@@ -1,0 +1,16 @@
+/** The agents that there are, by name. Another one is one file and one line here. */
+import type { AgentAdapter } from "./adapter.ts";
+import { claude } from "./claude.ts";
+import { codex } from "./codex.ts";
+import { gemini } from "./gemini.ts";
+import { opencode } from "./opencode.ts";
+
+const ADAPTERS: readonly AgentAdapter[] = [claude, codex, gemini, opencode];
+
+/** The names of all agents, for messages and completion. */
+export const AGENT_NAMES: readonly string[] = ADAPTERS.map(({ name }) => name);
+
+/** The adapter of an agent, or undefined where there is none of that name. */
+export function agentAdapter(name: string): AgentAdapter | undefined {
+  return ADAPTERS.find((adapter) => adapter.name === name);
+}

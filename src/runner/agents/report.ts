@@ -1,0 +1,218 @@
+/**
+ * What an agent's stream comes down to: a fold of its events, the same for a stream that is read
+ * while it grows and for one that is read again after a crash.
+ *
+ * Owns: the report and the bounds of what it keeps.
+ * Does not: judge it, or know any one agent.
+ * Invariants:
+ * - G3 its size does not grow with the stream.
+ * - G5 a result counts only if the conversation did not go on after it.
+ */
+import { sha256 } from "../../util/hash.ts";
+import type { Json } from "../../util/json.ts";
+import type { AgentAdapter, AgentEvent, AgentReader, Trouble, Usage } from "./adapter.ts";
+import { grown, headOf, tailOf } from "./stream-json.ts";
+
+const TEXT_CHARACTERS_MAX = 64 * 1024;
+const INPUT_CHARACTERS_MAX = 2_000;
+const OPEN_TOOLS_MAX = 64;
+const DENIED_TOOLS_MAX = 64;
+/** So many failures of the same call in a row are no progress. */
+export const STALL_FAILURES = 5;
+
+/** A call of a tool, its input bounded. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: string;
+}
+
+/** A call that failed again and again in the same way. */
+export interface Stall {
+  readonly name: string;
+  readonly input: string;
+  readonly failures: number;
+}
+
+export interface AgentResult {
+  readonly ok: boolean;
+  readonly text?: string;
+  readonly structured?: Json;
+  readonly trouble?: Trouble;
+}
+
+/** What is known of one invocation of an agent. */
+export interface AgentReport {
+  readonly session?: string;
+  /** Absent while the agent runs. */
+  readonly result?: AgentResult;
+  readonly usage: Usage & { readonly counting: "delta" | "total" };
+  /** Answers of the model. */
+  readonly turns: number;
+  /** Begun and not ended, as far as the agent said; their effects are unknown. */
+  readonly openTools: readonly ToolCall[];
+  /** The last call that began; `ok` once it has ended. */
+  readonly lastTool?: ToolCall & { readonly ok?: boolean };
+  /** The tools that were not permitted, each once. */
+  readonly denied: readonly string[];
+  readonly retries: number;
+  readonly lastTrouble?: Trouble;
+  readonly stall?: Stall;
+  /** The end of what it said. */
+  readonly text: string;
+}
+
+/** Follows one stream line by line; its report is up to date after each. */
+export class AgentFollower {
+  readonly #reader: AgentReader;
+  readonly #calls = new Map<string, ToolCall & { readonly signature: string }>();
+  #failing: { readonly signature: string; readonly stall: Stall } | undefined;
+  #report: AgentReport = {
+    usage: { counting: "delta", inputTokens: 0, cachedTokens: 0, outputTokens: 0 },
+    turns: 0,
+    openTools: [],
+    denied: [],
+    retries: 0,
+    text: "",
+  };
+
+  constructor(adapter: Pick<AgentAdapter, "reader">) {
+    this.#reader = adapter.reader();
+  }
+
+  /** What is known so far. */
+  get report(): AgentReport {
+    return this.#report;
+  }
+
+  /** Takes one line in; what it meant is returned for those who show it. */
+  line(text: string): readonly AgentEvent[] {
+    return this.#fold(this.#reader.line(text));
+  }
+
+  /** Takes the end in: the exit status, undefined for a signal, and the end of standard error. */
+  end(exit: number | undefined, stderr?: string): AgentReport {
+    this.#fold(this.#reader.end(exit, stderr));
+    return this.#report;
+  }
+
+  #fold(events: readonly AgentEvent[]): readonly AgentEvent[] {
+    for (const event of events) this.#report = this.#next(this.#report, event);
+    return events;
+  }
+
+  #next(report: AgentReport, event: AgentEvent): AgentReport {
+    switch (event.type) {
+      case "session":
+        return { ...report, session: event.id };
+      case "text":
+        return { ...report, text: grown(report.text, event.text, TEXT_CHARACTERS_MAX) };
+      case "tool-started":
+        return this.#toolStarted(report, event);
+      case "tool-ended":
+        return this.#toolEnded(report, event);
+      case "usage":
+        return { ...report, usage: added(report.usage, event) };
+      case "turn": {
+        const { result: _, ...ongoing } = report;
+        return { ...ongoing, turns: report.turns + 1 };
+      }
+      case "retrying":
+        return { ...report, retries: report.retries + 1, lastTrouble: event.trouble };
+      case "denied":
+        return { ...report, denied: withTool(report.denied, event.tool) };
+      case "result":
+        return withResult(report, event);
+    }
+  }
+
+  #toolStarted(
+    report: AgentReport,
+    { id, name, input }: Extract<AgentEvent, { type: "tool-started" }>,
+  ): AgentReport {
+    const call = { id, name, input: headOf(input, INPUT_CHARACTERS_MAX) };
+    this.#calls.set(id, { ...call, signature: sha256(`${name}\n${input}`) });
+    const [oldest] = this.#calls.keys();
+    if (this.#calls.size > OPEN_TOOLS_MAX && oldest !== undefined) this.#calls.delete(oldest);
+    return { ...report, openTools: this.#openTools(), lastTool: call };
+  }
+
+  #toolEnded(
+    report: AgentReport,
+    { id, ok }: Extract<AgentEvent, { type: "tool-ended" }>,
+  ): AgentReport {
+    const call = this.#calls.get(id);
+    if (call === undefined) return report;
+    this.#calls.delete(id);
+    this.#failing = ok ? undefined : this.#failedAgain(call);
+    const { stall: _, ...others } = report;
+    const stalled = this.#failing !== undefined && this.#failing.stall.failures >= STALL_FAILURES;
+    return {
+      ...others,
+      openTools: this.#openTools(),
+      ...(report.lastTool?.id === id ? { lastTool: { ...report.lastTool, ok } } : {}),
+      ...(stalled && this.#failing !== undefined ? { stall: this.#failing.stall } : {}),
+    };
+  }
+
+  #failedAgain({ signature, name, input }: ToolCall & { readonly signature: string }): {
+    readonly signature: string;
+    readonly stall: Stall;
+  } {
+    const before = this.#failing?.signature === signature ? this.#failing.stall.failures : 0;
+    return { signature, stall: { name, input, failures: before + 1 } };
+  }
+
+  #openTools(): readonly ToolCall[] {
+    return [...this.#calls.values()].map(({ id, name, input }) => ({ id, name, input }));
+  }
+}
+
+/** The report of a whole stream. */
+export async function reportOf(
+  adapter: Pick<AgentAdapter, "reader">,
+  lines: Iterable<string> | AsyncIterable<string>,
+  exit: number | undefined,
+  stderr?: string,
+): Promise<AgentReport> {
+  const follower = new AgentFollower(adapter);
+  for await (const line of lines) follower.line(line);
+  return follower.end(exit, stderr);
+}
+
+function added(
+  so: AgentReport["usage"],
+  { counting, usage }: Extract<AgentEvent, { type: "usage" }>,
+): AgentReport["usage"] {
+  if (counting === "total") return { counting, ...usage };
+  const cost =
+    so.costUsd === undefined && usage.costUsd === undefined
+      ? {}
+      : { costUsd: (so.costUsd ?? 0) + (usage.costUsd ?? 0) };
+  return {
+    counting: so.counting,
+    inputTokens: so.inputTokens + usage.inputTokens,
+    cachedTokens: so.cachedTokens + usage.cachedTokens,
+    outputTokens: so.outputTokens + usage.outputTokens,
+    ...cost,
+  };
+}
+
+function withTool(denied: readonly string[], tool: string): readonly string[] {
+  if (denied.includes(tool) || denied.length >= DENIED_TOOLS_MAX) return denied;
+  return [...denied, tool];
+}
+
+function withResult(
+  report: AgentReport,
+  event: Extract<AgentEvent, { type: "result" }>,
+): AgentReport {
+  const { ok, text, structured, trouble } = event;
+  const result = {
+    ok,
+    ...(text === undefined ? {} : { text: tailOf(text, TEXT_CHARACTERS_MAX) }),
+    ...(structured === undefined ? {} : { structured }),
+    ...(trouble === undefined ? {} : { trouble }),
+  };
+  return { ...report, result, ...(trouble === undefined ? {} : { lastTrouble: trouble }) };
+}

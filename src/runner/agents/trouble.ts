@@ -1,0 +1,157 @@
+/**
+ * Tells from the words and numbers that an agent prints why it could not go on. The agents pass on
+ * what the model's service said, so one table serves all four.
+ *
+ * Owns: which words mean which kind of trouble, and what they say about when to come back.
+ * Does not: decide whether to try again.
+ */
+import type { Trouble, TroubleKind } from "./adapter.ts";
+import { headOf } from "./stream-json.ts";
+
+const MESSAGE_CHARACTERS_MAX = 2_000;
+const SECOND_MS = 1_000;
+const DAY_MS = 86_400_000;
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: SECOND_MS,
+  m: 60 * SECOND_MS,
+  h: 3_600 * SECOND_MS,
+  d: DAY_MS,
+};
+
+/** What is known of an error. */
+export interface Symptoms {
+  readonly message: string;
+  /** The HTTP status that the service answered with. */
+  readonly status?: number | undefined;
+  readonly retryAfterMs?: number | undefined;
+}
+
+/**
+ * Words that say more than the status does, so they are asked first: services answer 429 for a
+ * moment's haste and for an empty purse alike.
+ */
+const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
+  [
+    /no conversation found|no rollout found|session not found|invalid session ident/i,
+    "session-gone",
+  ],
+  [/insufficient_quota|credit balance|usage limit|hit your limit|billing/i, "quota"],
+  [/exceeded your current quota|quota exceeded|exhausted your|out of credits/i, "quota"],
+  [/max(imum)?( session| number of)? turns/i, "max-turns"],
+  [/high demand/i, "server"],
+];
+
+const STATUSES: Readonly<Record<number, TroubleKind>> = {
+  401: "auth",
+  402: "quota",
+  403: "auth",
+  408: "cut",
+  429: "rate-limit",
+  503: "overloaded",
+  529: "overloaded",
+};
+
+const WORDS_LAST: readonly (readonly [RegExp, TroubleKind])[] = [
+  [
+    /not logged in|log ?in again|unauthori[sz]ed|api key|auth(entication)? (method|failed)/i,
+    "auth",
+  ],
+  [/failed to authenticate|missing environment variable/i, "auth"],
+  [/rate.?limit|too many requests|resource_exhausted/i, "rate-limit"],
+  [/overloaded|at capacity/i, "overloaded"],
+  [/stream disconnected|api error: terminated|connection|socket|network error/i, "cut"],
+  [/ECONN[A-Z]+|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EPIPE|fetch failed|timed out|timeout/, "cut"],
+  [/error sending request|premature close/i, "cut"],
+  [/internal server error|bad gateway/i, "server"],
+  [/not running in a trusted directory/i, "denied"],
+];
+
+/** The trouble behind an error. */
+export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
+  const { message } = symptoms;
+  const status = symptoms.status ?? statusIn(message);
+  const kind =
+    kindIn(message, WORDS_FIRST) ??
+    (status === undefined
+      ? undefined
+      : (STATUSES[status] ?? (status >= 500 ? "server" : "other"))) ??
+    kindIn(message, WORDS_LAST) ??
+    "other";
+  return trouble(kind, message, symptoms.retryAfterMs ?? retryAfterIn(message, nowMs));
+}
+
+/** A trouble of a kind that is known, its message bounded. */
+export function trouble(kind: TroubleKind, message: string, retryAfterMs?: number): Trouble {
+  const after = retryAfterMs === undefined ? {} : { retryAfterMs: Math.max(0, retryAfterMs) };
+  return { kind, message: headOf(message.trim(), MESSAGE_CHARACTERS_MAX), ...after };
+}
+
+/** How a stream ended that has no terminal event in it. */
+export interface Unfinished {
+  readonly exit: number | undefined;
+  readonly stderr: string | undefined;
+  /** Whether it printed any event. */
+  readonly spoke: boolean;
+  /** What it means if it printed nothing and failed, and nobody has its standard error. */
+  readonly silence: TroubleKind;
+  /** Exit statuses that it has when it is told to stop, beyond those of signals and 0. */
+  readonly stopExits?: readonly number[];
+}
+
+const SIGNAL_EXITS: readonly number[] = [0, 129, 130, 137, 143];
+
+/** Why a stream has no terminal event. */
+export function unfinished(how: Unfinished, nowMs = Date.now()): Trouble {
+  const { exit, spoke, stopExits = [] } = how;
+  const said = how.stderr?.trim() ?? "";
+  const ended = exit === undefined ? "was killed" : `ended with exit status ${exit}`;
+  if (exit === undefined || SIGNAL_EXITS.includes(exit) || (spoke && stopExits.includes(exit))) {
+    return trouble("interrupted", `the agent ${ended} before it was done`);
+  }
+  if (spoke) return trouble("other", `the agent ${ended} without a result${said && `: ${said}`}`);
+  if (said === "") return trouble(how.silence, `the agent ${ended} and said nothing`);
+  return troubleOf({ message: said }, nowMs);
+}
+
+function kindIn(
+  message: string,
+  table: readonly (readonly [RegExp, TroubleKind])[],
+): TroubleKind | undefined {
+  return table.find(([words]) => words.test(message))?.[1];
+}
+
+/** Codex and Gemini write the status into the message only. */
+function statusIn(message: string): number | undefined {
+  const found = /(?:unexpected |last )status:? (\d{3})\b|"code": ?(\d{3})\b/.exec(message);
+  const digits = found?.[1] ?? found?.[2];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** When a message says to come back, from now. */
+function retryAfterIn(message: string, nowMs: number): number | undefined {
+  const delay = /(?:(?:retry|try again) in|"retryDelay": ?")\s*((?:\d+(?:\.\d+)? ?[a-z]+[ ,]*)+)/i;
+  const spelled = delay.exec(message)?.[1];
+  if (spelled !== undefined) return durationIn(spelled);
+  const moment = /try again at ([^.]+(?:AM|PM))/i.exec(message)?.[1];
+  return moment === undefined ? undefined : untilMoment(moment, nowMs);
+}
+
+function durationIn(spelled: string): number | undefined {
+  let total: number | undefined;
+  for (const [, amount, unit = ""] of spelled.matchAll(/(\d+(?:\.\d+)?) ?([a-z]+)/gi)) {
+    const size = UNIT_MS[unit] ?? UNIT_MS[unit.charAt(0).toLowerCase()];
+    if (size !== undefined) total = (total ?? 0) + Number(amount) * size;
+  }
+  return total;
+}
+
+/** "Jan 1st, 2030 12:00 AM" or, for the same day, "3:45 PM"; both in local time. */
+function untilMoment(moment: string, nowMs: number): number | undefined {
+  const plain = moment.replace(/(\d)(st|nd|rd|th)\b/g, "$1");
+  const day = new Date(nowMs).toDateString();
+  const whole = /\d{4}/.test(plain);
+  const atMs = Date.parse(whole ? plain : `${day} ${plain}`);
+  if (Number.isNaN(atMs)) return undefined;
+  return whole || atMs >= nowMs ? atMs - nowMs : atMs + DAY_MS - nowMs;
+}

@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+import { CountReporter } from "./test/rig/count-reporter.ts";
+
+/** Real agents: a gigabyte to install, so they have a run of their own. */
+export default defineConfig({
+  test: {
+    include: ["test/agents/*.suite.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 300_000,
+    fileParallelism: false,
+    reporters: ["default", new CountReporter()],
+  },
+});
