@@ -21,6 +21,7 @@ import type { Plan } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
+import { lineReaders } from "./agent-lines.ts";
 import { CliError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { openScreen } from "./open-screen.ts";
@@ -133,6 +134,7 @@ async function drive(
     runId: known.id,
     shortId: known.shortId,
     past: known.events,
+    readers: await lineReaders(known.plan),
     dir,
     redact,
     now,

@@ -8,11 +8,12 @@ import { join } from "node:path";
 import type { AttemptRef, Recorded } from "../core/event.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, stepPath } from "../core/place.ts";
-import type { Run } from "../core/run.ts";
+import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { type FollowedFile, followLines } from "../runner/output.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
 import { eventLine, outputLine } from "../view/event-line.ts";
+import type { LineReader } from "./agent-lines.ts";
 import { print } from "./print.ts";
 import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
 
@@ -24,6 +25,7 @@ export class LineScreen implements Screen {
   /** Lines are printed in order, although the rest of an output is read asynchronously. */
   #tail: Promise<void> = Promise.resolve();
   #primed = false;
+  #run: Run | undefined;
 
   constructor(options: ScreenOptions) {
     this.#options = options;
@@ -35,6 +37,7 @@ export class LineScreen implements Screen {
   }
 
   update(events: readonly Recorded[], run: Run): void {
+    this.#run = run;
     if (!this.#primed) this.#adopt(events, run);
     for (const recorded of events) {
       const { event } = recorded;
@@ -72,9 +75,17 @@ export class LineScreen implements Screen {
   #follow(at: AttemptRef): void {
     const folder = attemptDirOf(this.#options.dir, at);
     const path = stepPath(at);
-    const onLine = (line: string): void => print(outputLine(path, this.#options.redact(line)));
+    const read = this.#readerOf(at);
+    const onLine = (line: string): void => {
+      for (const shown of read(line)) print(outputLine(path, this.#options.redact(shown)));
+    };
     const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine));
     this.#followed.set(attemptText(at), files);
+  }
+
+  #readerOf(at: AttemptRef): LineReader {
+    const visit = this.#run && findVisit(this.#run, at);
+    return visit === undefined ? (line) => [line] : this.#options.readers(stepOf(visit));
   }
 
   #release(key: string): void {

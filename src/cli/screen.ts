@@ -6,6 +6,7 @@ import type { Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { RunDir } from "../engine/state-dir.ts";
 import type { Redact } from "../util/redact.ts";
+import type { LineReaders } from "./agent-lines.ts";
 
 export interface Screen {
   /** Says something about the run as a whole. */
@@ -26,6 +27,8 @@ export interface ScreenOptions {
   /** What happened before this screen was opened. */
   readonly past: readonly Recorded[];
   readonly redact: Redact;
+  /** How the output of a step is read. */
+  readonly readers: LineReaders;
   readonly now: () => number;
 }
 

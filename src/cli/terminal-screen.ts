@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
-import type { Run } from "../core/run.ts";
+import { type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lastLine } from "../runner/output.ts";
 import { LiveScreen } from "../tui/live-screen.ts";
@@ -54,10 +54,9 @@ export class TerminalScreen implements Screen {
     const lastLines = new Map<string, string>();
     for (const visit of run.running) {
       const at = attemptOf(visit);
-      lastLines.set(
-        attemptText(at),
-        redact(lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]))),
-      );
+      const line = lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]));
+      const shown = this.#options.readers(stepOf(visit))(line).at(-1) ?? "";
+      lastLines.set(attemptText(at), redact(shown));
     }
     return progressLines({ run, shortId, now: now(), lastLines, size, style });
   }

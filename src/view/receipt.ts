@@ -6,7 +6,7 @@
  * Invariants:
  * - K1 What was not measured says `{ measured: false }`; a number is never made up.
  */
-import type { AttemptRef, CheckEvidence, Recorded, Spent, StepCompleted } from "../core/event.ts";
+import type { AttemptRef, CheckEvidence, Recorded, StepCompleted } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import type { Graph, Step } from "../plan/plan.ts";
@@ -15,6 +15,7 @@ import type { Json, JsonObject } from "../util/json.ts";
 import type { AttemptEnd } from "./attempt-history.ts";
 import { perdure } from "./command-text.ts";
 import { outputsJson } from "./run-json.ts";
+import { spentJson } from "./spent-text.ts";
 import { isoText } from "./time-text.ts";
 
 /** The version of both files' shape. */
@@ -57,7 +58,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     message: "message" in event ? event.message : null,
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
-    cost: costJson(event.spent),
+    cost: spentJson(event.spent),
     resume: resumeJson(input),
   };
 }
@@ -132,18 +133,6 @@ function checkJson(check: CheckEvidence): Json {
 function reasonOf(event: AttemptEnd): string | null {
   if (event.type === "step.paused") return event.reason;
   return event.type === "step.lost" ? "lost" : null;
-}
-
-function costJson(spent: Spent | undefined): Json {
-  if (spent === undefined) return NOT_MEASURED;
-  return {
-    measured: true,
-    input_tokens: spent.inputTokens,
-    cached_tokens: spent.cachedTokens,
-    output_tokens: spent.outputTokens,
-    turns: spent.turns,
-    usd: spent.costUsd ?? null,
-  };
 }
 
 /** From where a resume goes on after this attempt: behind it, or at it. */

@@ -12,6 +12,7 @@ import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
 import { exitText, failureText, messageText } from "./failure-words.ts";
+import { spentText } from "./spent-text.ts";
 import { elapsedOf, runElapsed, runStatusOf, STEP_LOOKS, stateWord } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import { tableLines } from "./table.ts";
@@ -54,6 +55,8 @@ function headerLines(input: ReportInput): readonly string[] {
   if (created !== undefined) {
     rows.push(["started", `${utcText(created.time)} UTC`]);
     rows.push(["elapsed", formatDuration(runElapsed(run, liveness, now))]);
+    const spent = spentText(run.spent);
+    if (spent !== undefined) rows.push(["spent", spent]);
     rows.push(["cwd", created.cwd]);
     const text = typeof created.input === "string" ? created.input : JSON.stringify(created.input);
     if (created.input !== null) rows.push(["input", cutText(plainText(text), INPUT_WIDTH_MAX)]);

@@ -193,7 +193,7 @@ class Agent {
 
   #record(message: Message): void {
     this.#messages = [...this.#messages, message];
-    this.#transcript.append({ type: "message", message });
+    this.#transcript.append({ type: message.role, message });
   }
 }
 

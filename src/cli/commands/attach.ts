@@ -4,6 +4,7 @@ import { evolve } from "../../core/evolve.ts";
 import { isIdle } from "../../core/next-actions.ts";
 import { redactor } from "../../util/redact.ts";
 import { whyLines } from "../../view/why.ts";
+import { lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { openScreen } from "../open-screen.ts";
@@ -51,6 +52,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     runId: known.id,
     shortId: known.shortId,
     past: known.events,
+    readers: await lineReaders(known.plan),
     dir: known.dir,
     redact: redactor(process.env),
     now: Date.now,

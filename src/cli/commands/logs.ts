@@ -5,11 +5,13 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AttemptRef } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
+import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { followLines } from "../../runner/output.ts";
 import { redactor } from "../../util/redact.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/event-line.ts";
+import { type LineReader, type LineReaders, lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { isOutputClosed, print } from "../print.ts";
@@ -45,6 +47,7 @@ export async function logsCommand(
       `perdure show ${known.shortId}`,
     );
   }
+  const wanted = { step, readers: await lineReaders(known.plan) };
   const shown = new Set<string>();
   for (;;) {
     const now = loadRun(project, known.id);
@@ -52,7 +55,7 @@ export async function logsCommand(
       if (shown.has(attemptText(at))) continue;
       shown.add(attemptText(at));
       const running = options.follow === true && isRunning(now, at);
-      await (running ? followAttempt(project, now, at, step) : printAttempt(now, at, step));
+      await (running ? followAttempt(project, now, at, wanted) : printAttempt(now, at, wanted));
     }
     if (options.follow !== true || isOver(project, known.id)) break;
     await sleep(LOOK_MS);
@@ -60,20 +63,26 @@ export async function logsCommand(
   return EXIT.done;
 }
 
-/** Lines of one step stand alone; those of a whole run are marked with their step. */
-function printerFor(at: AttemptRef, step: string | undefined): (line: string) => void {
-  const redact = redactor(process.env);
-  return step === undefined
-    ? (line) => print(outputLine(stepPath(at), redact(line)))
-    : (line) => print(redact(line));
+/** What is asked for. */
+interface Wanted {
+  readonly step: string | undefined;
+  readonly readers: LineReaders;
 }
 
-async function printAttempt(
-  known: KnownRun,
-  at: AttemptRef,
-  step: string | undefined,
-): Promise<void> {
-  const show = printerFor(at, step);
+/** Lines of one step stand alone; those of a whole run are marked with their step. */
+function printerFor(known: KnownRun, at: AttemptRef, wanted: Wanted): (line: string) => void {
+  const redact = redactor(process.env);
+  const visit = findVisit(known.run, at);
+  const read: LineReader = visit === undefined ? (line) => [line] : wanted.readers(stepOf(visit));
+  const mark = (line: string): string =>
+    wanted.step === undefined ? outputLine(stepPath(at), line) : line;
+  return (line) => {
+    for (const shown of read(line)) print(mark(redact(shown)));
+  };
+}
+
+async function printAttempt(known: KnownRun, at: AttemptRef, wanted: Wanted): Promise<void> {
+  const show = printerFor(known, at, wanted);
   for (const name of FILES) {
     const path = join(attemptDirOf(known.dir, at), name);
     if (!existsSync(path)) continue;
@@ -85,9 +94,9 @@ async function followAttempt(
   project: Project,
   known: KnownRun,
   at: AttemptRef,
-  step: string | undefined,
+  wanted: Wanted,
 ): Promise<void> {
-  const show = printerFor(at, step);
+  const show = printerFor(known, at, wanted);
   const folder = attemptDirOf(known.dir, at);
   const files = FILES.map((name) => followLines(join(folder, name), show));
   while (isRunning(loadRun(project, known.id), at) && !isOver(project, known.id)) {

@@ -22,7 +22,7 @@ export interface Spent {
 
 /** A line: a message, an action of the script that is done, or what a clean end had spent. */
 type Line =
-  | { readonly type: "message"; readonly message: Message }
+  | { readonly type: "user" | "assistant"; readonly message: Message }
   | { readonly type: "action"; readonly index: number }
   | { readonly type: "spent"; readonly spent: Spent };
 
@@ -48,9 +48,7 @@ export class Transcript {
 
   /** The messages, mended as Claude mends them: a call without a result gets one that says so. */
   resumed(): readonly Message[] {
-    const messages = this.#lines().flatMap((line) =>
-      line.type === "message" ? [line.message] : [],
-    );
+    const messages = this.#lines().flatMap((line) => ("message" in line ? [line.message] : []));
     const last = messages.at(-1);
     const calls = last?.role === "assistant" ? last.content.filter(isCall) : [];
     const results = calls.map((call) => ({

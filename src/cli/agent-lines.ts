@@ -1,0 +1,51 @@
+/**
+ * What an agent's stream says, as lines for people: its words, the tools that it calls, and what
+ * keeps it waiting. The output of everything else is shown as it is.
+ *
+ * Owns: these lines.
+ * Does not: judge the stream; the adapters are loaded only for plans that use them.
+ */
+import type { Plan, Step } from "../plan/plan.ts";
+import type { AgentEvent } from "../runner/agents/adapter.ts";
+import { firstLine } from "../view/display-text.ts";
+
+/** Turns a line of an attempt's output into what is shown of it. */
+export type LineReader = (line: string) => readonly string[];
+
+/** Gives a reader for one attempt of a step. */
+export type LineReaders = (step: Step) => LineReader;
+
+const INPUT_SHOWN_MAX = 120;
+const asItIs: LineReader = (line) => [line];
+
+/** The readers for the steps of a plan. */
+export async function lineReaders(plan: Plan): Promise<LineReaders> {
+  const served = Object.values(plan.agents).some(({ adapter }) => adapter !== "command");
+  if (!served) return () => asItIs;
+  const { agentAdapter } = await import("../runner/agents/registry.ts");
+  return ({ work }) => {
+    const adapter =
+      work.kind === "agent" ? agentAdapter(plan.agents[work.agent]?.adapter ?? "") : undefined;
+    if (adapter === undefined) return asItIs;
+    const reader = adapter.reader();
+    // What is no part of the stream (an error of the program itself) is shown as it is.
+    return (line) => (line.startsWith("{") ? reader.line(line).flatMap(shownLines) : [line]);
+  };
+}
+
+function shownLines(event: AgentEvent): readonly string[] {
+  switch (event.type) {
+    case "text":
+      return event.text.split("\n");
+    case "tool-started":
+      return [`→ ${event.name}: ${firstLine(event.input).slice(0, INPUT_SHOWN_MAX)}`];
+    case "retrying":
+      return [`… ${event.trouble.message}`];
+    case "denied":
+      return [`✗ not permitted: ${event.tool}`];
+    case "result":
+      return event.ok ? [] : [`✗ ${event.trouble?.message ?? "it did not succeed"}`];
+    default:
+      return [];
+  }
+}
