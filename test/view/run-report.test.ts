@@ -34,7 +34,7 @@ test("a failed run on one page", () => {
     "
     run       a1b2c3d4-e5f6-4890-abcd-ef1234567890
     pipeline  release
-    file      /work/release.yaml
+    file      /home/ann/release.yaml
     status    failed
     started   2026-02-01 10:00:00 UTC
     elapsed   1m 05s
@@ -73,7 +73,7 @@ test("a run whose runner died: nobody knows how long its step took", () => {
     "
     run       a1b2c3d4-e5f6-4890-abcd-ef1234567890
     pipeline  release
-    file      /work/release.yaml
+    file      /home/ann/release.yaml
     status    interrupted
     started   2026-02-01 10:00:00 UTC
     elapsed   1.0s

@@ -4,7 +4,7 @@ import { prefixLength, type RunRow, runListJson, runTable } from "../../src/view
 const row = (change: Partial<RunRow>): RunRow => ({
   runId: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
   pipeline: "speckit-flow",
-  file: "/work/speckit.yaml",
+  file: "/home/ann/speckit.yaml",
   status: "completed",
   createdAt: Date.UTC(2026, 1, 1, 10, 0, 0),
   updatedAt: Date.UTC(2026, 1, 1, 10, 5, 0),
@@ -78,7 +78,7 @@ test("the JSON of the documentation, with our fields after it", () => {
       steps_total: 5,
       updated_at: "2026-02-01T10:05:00Z",
       input: "go",
-      file: "/work/speckit.yaml",
+      file: "/home/ann/speckit.yaml",
       cleaned_at: null,
     },
     expect.objectContaining({ status: "interrupted", cleaned_at: "2026-03-01T00:00:00Z" }),

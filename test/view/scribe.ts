@@ -71,7 +71,7 @@ export class Scribe {
     this.write({
       type: "run.created",
       pipeline: plan.name,
-      file: "/work/release.yaml",
+      file: "/home/ann/release.yaml",
       fingerprint: "f",
       input: { goal: "ship" },
       args: [],

@@ -86,7 +86,7 @@ test("completed", () => {
   expect(whyLines(scribe.input(60))).toEqual([
     "Run a1b2c3d4 (release) completed in 5.0s.",
     "5 of 5 steps done: plan, build, test, review, publish.",
-    "Nothing is left to do. Look: perdure show a1b2c3d4   (a new run: perdure run /work/release.yaml)",
+    "Nothing is left to do. Look: perdure show a1b2c3d4   (a new run: perdure run /home/ann/release.yaml)",
   ]);
 });
 
@@ -147,7 +147,7 @@ test("cleaned", () => {
   expect(whyLines(scribe.input(60, { cleanedAt: T0 + 86_400_000 }))).toEqual([
     "Run a1b2c3d4 (release) had been interrupted, and its files were removed on 2026-02-02 10:00:00 UTC.",
     "1 of 5 steps done: plan; not done: build (ready), test, review, publish.",
-    "It cannot be resumed: its files are gone. A new run: perdure run /work/release.yaml",
+    "It cannot be resumed: its files are gone. A new run: perdure run /home/ann/release.yaml",
   ]);
 });
 
