@@ -8,6 +8,7 @@
  * - P6 The lease is taken before anything is read that a decision depends on.
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
+import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
@@ -17,7 +18,7 @@ import { Engine } from "../engine/engine.ts";
 import type { LaunchSite } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
-import type { Plan } from "../plan/plan.ts";
+import type { Budget, Plan } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
@@ -42,6 +43,8 @@ export interface ExecuteOptions {
   readonly screen: ScreenKind;
   /** What the person asked for beside going on. */
   readonly wish?: Wish;
+  /** What the person added to the budget. */
+  readonly added?: Budget;
   /** The person vouches that an owner on another machine is dead. */
   readonly takeOver?: boolean;
   /** Said once the lease is ours. */
@@ -99,12 +102,15 @@ async function driveAll(
   options: ExecuteOptions,
 ): Promise<Run> {
   const { wish } = options;
+  const funds: readonly Fact[] =
+    options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
+  const wishes = [...funds, ...(wish === undefined ? [] : [wish])];
   if (wish === undefined || known.run.running.size === 0) {
-    return drive(project, known, epoch, signals, options, wish === undefined ? [] : [wish]);
+    return drive(project, known, epoch, signals, options, wishes);
   }
   const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
   await drive(project, known, epoch, signals, { ...options, screen: "quiet" }, [stop]);
-  return drive(project, loadRun(project, known.id), epoch, signals, options, [wish]);
+  return drive(project, loadRun(project, known.id), epoch, signals, options, wishes);
 }
 
 async function drive(
@@ -197,6 +203,7 @@ function exitCodeOf(run: Run, signals: Signals): ExitCode {
     case "completed":
       return EXIT.done;
     case "stopped":
+      if (run.state.by.startsWith(BUDGET_STOP)) return EXIT.failed;
       return signals.first === "SIGINT" ? EXIT.interrupted : EXIT.terminated;
     case "failed": {
       const reasons = [...run.failed].map((visit) => "reason" in visit.state && visit.state.reason);

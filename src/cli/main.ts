@@ -126,6 +126,7 @@ function addRunning(program: Command, finish: Finish): void {
       "--from-step <step>",
       "take what lies before this step as done, and run it and all behind it",
     )
+    .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
     .option("--take-over", "its owner is on another machine, and I know that it is dead")

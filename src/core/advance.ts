@@ -13,6 +13,9 @@ import type { Fact, Surroundings } from "./fact.ts";
 import { type Action, attemptOf, nextActions } from "./next-actions.ts";
 import { findVisit, type Run } from "./run.ts";
 
+/** How a stop for lack of funds begins to be told. */
+export const BUDGET_STOP = "the budget";
+
 /** One turn makes about this many events at most; the rest follows in the next. */
 export const EVENTS_PER_TURN = 512;
 
@@ -86,6 +89,8 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
       return [{ type: "scopes-closed", place: action.place }];
     case "finish":
       return [{ type: "exhausted" }];
+    case "halt":
+      return [{ type: "stop-requested", mode: "now", by: `${BUDGET_STOP}: ${action.why}` }];
     default:
       return [];
   }

@@ -55,6 +55,8 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       return [ending(run)];
     case "stop-requested":
       return stop(run, fact);
+    case "funds-added":
+      return [{ type: "run.funded", added: fact.added }];
     case "retry-requested":
       return retryEvents(plan, run, fact.step);
     case "rewind-requested":

@@ -9,6 +9,7 @@
  *   random number is consulted again.
  * - V2 A released event type never changes its meaning; a new meaning is a new version.
  */
+import type { Budget } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 
 /** The version of the vocabulary, stored with each event. */
@@ -100,6 +101,8 @@ export type RunEvent =
   | { readonly type: "run.completed" }
   | { readonly type: "run.failed"; readonly message: string }
   | RunRewound
+  /** A person added to the budget. */
+  | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];

@@ -51,7 +51,7 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
-import { addSpent, NOTHING_SPENT } from "./spending.ts";
+import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 
 /** The run before its first event. */
@@ -72,6 +72,8 @@ export function emptyRun(id: string): Run {
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
     spent: NOTHING_SPENT,
+    workedMs: 0,
+    funds: {},
     stepsTotal: 0,
     stepsDone: 0,
     changes: new Set<StepRecord>(),
@@ -111,12 +113,16 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
     case "run.created":
       assert(run.created === undefined, "a run is created once");
       draft(run).created = { ...event, time };
+      draft(run).funds = plan.budget ?? {};
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
     case "run.opened":
       return open(run, time);
     case "run.rewound":
       return rewind(run, event, time);
+    case "run.funded":
+      draft(run).funds = addBudget(run.funds, event.added);
+      return;
     case "run.stopping":
       return become(run, { status: "stopping", mode: event.mode, by: event.by });
     case "run.stopped":
@@ -136,6 +142,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
+  if (ENDS.has(event.type)) work(run, visit, time);
   switch (event.type) {
     case "step.started":
       setSession(visit, event.conversation?.session);
@@ -196,6 +203,21 @@ function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
   draft(visit).sessionSpent = addSpent(visit.sessionSpent ?? NOTHING_SPENT, spent);
   draft(run).spent = addSpent(run.spent, spent);
+}
+
+/** Events that end an attempt. */
+const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
+  "step.completed",
+  "step.failed",
+  "step.lost",
+  "step.paused",
+  "step.interrupted",
+]);
+
+/** Counts the time of an attempt; a composite has none of its own, and clocks may go back. */
+function work(run: Run, visit: Visit, time: number): void {
+  if (visit.state.status !== "running" || visit.instances !== undefined) return;
+  draft(run).workedMs += Math.max(0, time - visit.state.since);
 }
 
 function setSession(visit: Visit, session: string | undefined): void {

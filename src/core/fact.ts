@@ -1,4 +1,5 @@
 /** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
+import type { Budget } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
 import type {
   AttemptRef,
@@ -30,6 +31,8 @@ export type Fact =
   | { readonly type: "exhausted" }
   | { readonly type: "attempt-ended"; readonly at: AttemptRef; readonly ending: Ending }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
+  /** A person added to the budget. */
+  | { readonly type: "funds-added"; readonly added: Budget }
   /** A person asked for this step again. */
   | { readonly type: "retry-requested"; readonly step: string }
   /** A person asked to go on from this step, taking what lies before it as done. */

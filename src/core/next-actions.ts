@@ -9,6 +9,7 @@
 import type { Plan } from "../plan/plan.ts";
 import type { AttemptRef, Place } from "./event.ts";
 import { isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { usedUp } from "./spending.ts";
 
 export type Action =
   | { readonly type: "start"; readonly place: Place }
@@ -18,12 +19,16 @@ export type Action =
   | { readonly type: "cancel"; readonly at: AttemptRef }
   /** Nothing to do before this time. */
   | { readonly type: "wake-at"; readonly time: number }
+  /** The budget is used up: the run is to stop. */
+  | { readonly type: "halt"; readonly why: string }
   | { readonly type: "finish" };
 
 /** Everything that the run allows now. */
 export function nextActions(plan: Plan, run: Run, now: number): readonly Action[] {
   if (run.state.status === "stopping") return whileStopping(run, run.state.mode);
   if (run.state.status !== "running") return [];
+  const why = usedUp(run.funds, run);
+  if (why !== undefined && !isIdle(run)) return [{ type: "halt", why }];
   const actions: Action[] = [];
   for (const visit of run.closing) actions.push({ type: "close", place: placeOf(visit) });
   actions.push(...starts(plan, run, now));

@@ -11,7 +11,7 @@
  *   interrupted, composites.
  */
 import { indexOf } from "../plan/graph-index.ts";
-import type { Graph, Step } from "../plan/plan.ts";
+import type { Budget, Graph, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
 import type { FailureReason, Output, Place, RunCreated, Spent, StopMode } from "./event.ts";
 import { parseStepPath } from "./place.ts";
@@ -42,6 +42,10 @@ export interface Run {
   readonly failed: ReadonlySet<Visit>;
   /** What all attempts together used of models. */
   readonly spent: Spent;
+  /** How long attempts have run, all together. */
+  readonly workedMs: number;
+  /** What it may use: the plan's budget and what was added to it. */
+  readonly funds: Budget;
   readonly stepsTotal: number;
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */

@@ -39,6 +39,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.opened": ["running"],
     "run.stopping": ["stopping"],
     "run.rewound": ["running"],
+    "run.funded": ["running"],
     "run.completed": ["completed"],
     "run.failed": ["failed"],
   },

@@ -130,6 +130,14 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "run.stopped": { by: text },
   "run.completed": {},
   "run.failed": { message: text },
+  "run.funded": {
+    added: record({
+      usd: optional(number),
+      tokens: optional(number),
+      turns: optional(number),
+      timeMs: optional(number),
+    }),
+  },
   "run.rewound": { step: text, reopened: listOf(text), assumed: listOf(text) },
   "step.started": { ...attempt, items: optional(listOf(json)), conversation },
   "step.session": { ...attempt, session: text },

@@ -14,6 +14,7 @@ import { bareCondition } from "./expression-rules.ts";
 import { needsOf } from "./need-rules.ts";
 import type {
   AgentSettings,
+  Budget,
   Env,
   Pipeline,
   PipelineAgent,
@@ -71,12 +72,22 @@ function lower(shape: PipelineShape, source: YamlSource): Pipeline {
         lowerAgent(agent, ["agents", name], source),
       ]),
     ),
+    ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
     defaults: lowerSettings(shape.defaults ?? {}, ["defaults"], source),
     steps: shape.steps.map((step, index) => ({
       ...lowerSettings(step, ["steps", index], source),
       ...lowerStep(step),
       needs: needsOf(shape.steps, index),
     })),
+  };
+}
+
+function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
+  return {
+    ...(usd === undefined ? {} : { usd }),
+    ...(tokens === undefined ? {} : { tokens }),
+    ...(turns === undefined ? {} : { turns }),
+    ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
   };
 }
 

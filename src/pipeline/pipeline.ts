@@ -11,8 +11,17 @@ export interface Pipeline {
   readonly inputSchema?: Json;
   readonly env: Env;
   readonly agents: Readonly<Record<string, PipelineAgent>>;
+  readonly budget?: Budget;
   readonly defaults: StepSettings;
   readonly steps: readonly PipelineStep[];
+}
+
+/** What a run may use of models and time. */
+export interface Budget {
+  readonly usd?: number;
+  readonly tokens?: number;
+  readonly turns?: number;
+  readonly timeMs?: number;
 }
 
 /** Names and their templates. */

@@ -173,6 +173,15 @@ export const pipelineSchema = z.strictObject({
   agents: bounded(z.record(id, agent))
     .optional()
     .describe("The agents that steps may name: name -> command."),
+  budget: z
+    .strictObject({
+      usd: z.number().positive().optional().describe("US dollars, as far as they are measured."),
+      tokens: z.int().positive().optional().describe("Tokens in and out."),
+      turns: z.int().positive().optional().describe("Answers of models."),
+      time: duration.optional().describe("The time that steps may run, all together."),
+    })
+    .optional()
+    .describe("What a run may use; when it is used up the run stops, and can be resumed."),
   defaults: z
     .strictObject(settings)
     .optional()

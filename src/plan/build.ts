@@ -35,6 +35,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(inputSchema === undefined ? {} : { inputSchema }),
     env,
     agents: { ...knownAgents(pipeline), ...agents },
+    ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     graph: {
       steps: steps.map((step) => buildStep(step, pipeline)),
       arrows: buildArrows(steps),

@@ -15,6 +15,16 @@ import { canonicalJson, type Json } from "../util/json.ts";
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
 
+/** What a run may use of models and time; what is absent has no limit. */
+export interface Budget {
+  readonly usd?: number;
+  /** Tokens in and out. */
+  readonly tokens?: number;
+  readonly turns?: number;
+  /** The time that attempts may run, all together. */
+  readonly timeMs?: number;
+}
+
 export interface Plan {
   readonly format: typeof PLAN_FORMAT;
   readonly name: string;
@@ -25,6 +35,7 @@ export interface Plan {
   /** Variables for every step; values are templates. */
   readonly env: Readonly<Record<string, string>>;
   readonly agents: Readonly<Record<string, AgentDefinition>>;
+  readonly budget?: Budget;
   readonly graph: Graph;
 }
 

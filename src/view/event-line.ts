@@ -73,6 +73,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
         : `${RUN_GLYPH} stopping after the running steps: ${event.by}`;
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${event.by}`;
+    case "run.funded":
+      return `${RUN_GLYPH} the budget was raised`;
     case "run.rewound":
       return `${RUN_GLYPH} going on from ${event.step}`;
     case "run.completed":

@@ -7,6 +7,7 @@
  * Invariants:
  * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
  */
+import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
@@ -91,6 +92,7 @@ function situation(input: WhyInput): Situation {
     case "failed":
       return failed(input, run.state.message);
     case "stopped":
+      if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}`,
         advice: [{ say: "Go on", command: perdure("resume", shortId) }],
@@ -98,6 +100,23 @@ function situation(input: WhyInput): Situation {
     default:
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+/** The first limit that the run has says in what to add to it. */
+function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
+  const { usd, tokens, turns } = run.funds;
+  const more =
+    usd !== undefined
+      ? `+${usd}usd`
+      : tokens !== undefined
+        ? `+${tokens}tokens`
+        : turns !== undefined
+          ? `+${turns}turns`
+          : "+1h";
+  return {
+    happened: `was stopped: ${by}`,
+    advice: [{ say: "Add to it and go on", command: perdure("resume", shortId, "--budget", more) }],
+  };
 }
 
 function cleaned(input: WhyInput, cleanedAt: number): Situation {

@@ -119,6 +119,22 @@ it("fails when it was not permitted what it asked for, although it says success"
   expect(project.effects()).toEqual({});
 });
 
+it("stops when the budget is used up, and goes on when it is raised", async () => {
+  pipeline();
+  project.write("p.yaml", `budget: { turns: 1 }\n${project.read("p.yaml")}`);
+  const actions = [{ do: "text", text: "Hello." }];
+  const stopped = await run(["run", "p.yaml"], actions);
+
+  expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(3);
+  expect(stopped.stdout).toContain("was stopped: the budget: 1 of 1 turns are used.");
+  expect(stopped.stdout).toMatch(/Add to it and go on: perdure resume \w+ --budget \+1turns/);
+  expect(project.effects()).toEqual({});
+  expect((await run(["resume"], actions)).exit).toBe(3);
+  expect((await run(["resume", "--budget", "lots"], actions)).exit).toBe(2);
+  expect((await run(["resume", "--budget", "+1turns"], actions)).exit).toBe(0);
+  expect(project.effects()).toEqual({ next: 1 });
+});
+
 /** The path of the one transcript. */
 function transcript(): readonly string[] {
   const folder = ["config", "projects", "here"];

@@ -183,6 +183,45 @@ describe("conversations", () => {
   });
 });
 
+describe("a budget", () => {
+  const spent = { inputTokens: 60, cachedTokens: 0, outputTokens: 40, turns: 2, costUsd: 3 };
+  const three = planOf("a>b b>c", {}, { budget: { usd: 5 } });
+
+  it("stops the run where it is used up, before anything more is started", () => {
+    const play = new Play(three).open().end("a", { ...ok(), spent });
+    expect(play.running()).toEqual(["b"]);
+    play.end("b", { ...ok(), spent });
+    const by = "the budget: $6.00 of $5.00 are spent";
+    expect(play.run.state).toEqual({ status: "stopped", by });
+    expect(play.launched).toEqual(["a@1.1", "b@1.1"]);
+  });
+
+  it("counts what was spent before the kill, and goes on when it is raised", () => {
+    const play = new Play(three).open().end("a", { ...lost, spent });
+    play.open();
+    play.end("a", { ...ok(), spent });
+    expect(play.status).toBe("stopped");
+    expect(play.open().status).toBe("stopped");
+    expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
+    play.open({ type: "funds-added", added: { usd: 5 } }).finish();
+    expect(play.status).toBe("completed");
+  });
+
+  it("may be of tokens, turns or time", () => {
+    for (const budget of [{ tokens: 100 }, { turns: 2 }, { timeMs: 50 }]) {
+      const play = new Play(planOf("a>b", {}, { budget })).open();
+      play.now += 50;
+      play.end("a", { ...ok(), spent });
+      expect(play.status).toBe("stopped");
+    }
+  });
+
+  it("does not stop a run that is done", () => {
+    const plan = planOf("a", {}, { budget: { usd: 1 } });
+    expect(new Play(plan).open().end("a", { ...ok(), spent }).status).toBe("completed");
+  });
+});
+
 describe("facts that come late or twice", () => {
   it("change nothing", () => {
     const play = new Play(planOf("a>b")).open();

@@ -107,6 +107,7 @@ describe("a run that is", () => {
   const events: readonly RunEvent[] = [
     { type: "run.opened", owner: OWNER, epoch: 9 },
     { type: "run.stopping", mode: "now", by: "x" },
+    { type: "run.funded", added: { usd: 1 } },
     { type: "run.stopped", by: "x" },
     { type: "run.completed" },
     { type: "run.failed", message: "m" },

@@ -20,6 +20,7 @@ export function randomPlan(random: Random): Plan {
     maxParallel: 1 + random.below(4),
     env: {},
     agents: {},
+    ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
     graph: randomGraph(random, 0),
   };
 }

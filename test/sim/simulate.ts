@@ -176,6 +176,7 @@ class Simulation {
       const type = this.#random.chance(0.5) ? "retry-requested" : "rewind-requested";
       wishes.push({ type, step: this.#random.pick(steps).id });
     }
+    if (this.#chance(0.1)) wishes.push({ type: "funds-added", added: { turns: 2 } });
     const living = this.#bug === "adopt-alive-as-lost" ? found : [];
     let turn: Turn;
     try {

@@ -23,6 +23,7 @@ describe("the simulator", () => {
       "run.completed",
       "run.created",
       "run.failed",
+      "run.funded",
       "run.opened",
       "run.rewound",
       "run.stopped",

@@ -10,6 +10,7 @@ import { lookAt } from "../../runner/adopt.ts";
 import { sha256 } from "../../util/hash.ts";
 import type { Evidence } from "../../view/resume-plan.ts";
 import { type Why, why } from "../../view/why.ts";
+import { parseBudget } from "../budget.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, ownedError, sayGoodbye, type Wish } from "../execute.ts";
@@ -32,6 +33,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
+  /** What to add to the run's budget. */
+  readonly budget?: string;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
 }
@@ -68,6 +71,7 @@ async function goOn(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
+  if (options.budget !== undefined) parseBudget(options.budget);
   const refusal = refusalOf(known, wish, options);
   if (refusal instanceof CliError) throw refusal;
   if (refusal !== undefined) {
@@ -86,6 +90,7 @@ async function goOn(
     screen,
     takeOver: options.takeOver === true,
     ...(wish === undefined ? {} : { wish }),
+    ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
     greet: greeting,
   });
   sayGoodbye(project, runId, screen);
@@ -141,6 +146,7 @@ function detachedOptions(wish: Wish | undefined, options: ResumeOptions): readon
   return [
     ...(wish === undefined ? [] : ["--from-step", wish.step]),
     ...(options.takeOver === true ? ["--take-over"] : []),
+    ...(options.budget === undefined ? [] : ["--budget", options.budget]),
   ];
 }
 
