@@ -135,6 +135,18 @@ it("stops when the budget is used up, and goes on when it is raised", async () =
   expect(project.effects()).toEqual({ next: 1 });
 });
 
+it("is found by doctor, with its version", async () => {
+  fs.mkdirSync(project.path("bin"));
+  const program = project.path("bin", "codex");
+  fs.writeFileSync(program, "#!/bin/sh\necho codex-cli 1.2.3\n", { mode: 0o755 });
+  const env = { PATH: `${project.path("bin")}:/usr/bin:/bin` };
+
+  const told = await project.must(["doctor"], { env });
+
+  expect(told).toContain("✓ codex 1.2.3: its conversations can be continued");
+  expect(told).toContain("· not on PATH: claude, gemini, opencode");
+});
+
 /** The path of the one transcript. */
 function transcript(): readonly string[] {
   const folder = ["config", "projects", "here"];

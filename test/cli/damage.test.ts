@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { eventually, Project, type Result } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -143,9 +143,12 @@ it("mends a torn last line of the events file, and says nothing false about it",
   );
   const running = project.start(["run", "p.yaml"]);
   await hold.arrived();
-  await running.kill("SIGKILL");
   const [runId = ""] = await project.runIds();
   const file = project.path(".perdure", "runs", runId, "events.jsonl");
+  // The files are written while the step is already at work.
+  const told = (): boolean => fs.existsSync(file) && fs.readFileSync(file, "utf8").endsWith("}\n");
+  await eventually("the second copy is written", told);
+  await running.kill("SIGKILL");
   fs.truncateSync(file, fs.statSync(file).size - 5);
   await hold.release();
 

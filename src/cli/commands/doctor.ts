@@ -5,6 +5,7 @@ import { fullSummary } from "../../core/summary.ts";
 import { checkJournal } from "../../journal/check.ts";
 import { LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
+import { agentLines } from "../agent-check.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { isOwnerAlive } from "../owner.ts";
@@ -19,6 +20,7 @@ export interface DoctorOptions {
 /** Checks, and repairs when asked to. */
 export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
+  if (options.repair !== true) for (const line of await agentLines()) print(line);
   const dir = findStateDir(process.cwd());
   if (dir === undefined || isUnused(dir)) {
     print("There is no state here yet; nothing can be wrong with it.");
