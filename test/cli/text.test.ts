@@ -506,8 +506,10 @@ it("validate", async () => {
 });
 
 it("doctor", async () => {
+  // Which agents there are depends on the machine; agent.test.ts has a line on that.
+  const agents = /^(✓ (claude|codex|gemini|opencode) .*|· not on PATH: .*)\n/gm;
   const doctor = async (...args: string[]): Promise<string> =>
-    (await said("doctor", ...args)).replace(/^perdure .*$/m, "perdure VERSION");
+    (await said("doctor", ...args)).replace(/^perdure .*$/m, "perdure VERSION").replace(agents, "");
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
     There is no state here yet; nothing can be wrong with it.
@@ -774,6 +776,8 @@ it("help", async () => {
       --pipeline-id <run>    the run, spelled as an option
       --from-step <step>     take what lies before this step as done, and run it and
                              all behind it
+      --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
+                             +30m
       --dry-run              say what would happen to each step, and why; change
                              nothing
       -d, --detach           leave the run to a background process
