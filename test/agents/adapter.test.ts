@@ -5,7 +5,7 @@
 import { copyFileSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
@@ -22,6 +22,14 @@ import { troubleOf } from "../../src/runner/agents/trouble.ts";
 const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";
 const TWO_REPLIES = { inputTokens: 200, cachedTokens: 0, outputTokens: 40 };
+
+// A limit that says when it ends is told as the time until then: two readings must agree on now.
+beforeAll(() => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+});
+afterAll(() => {
+  vi.useRealTimers();
+});
 
 interface Expected {
   /** undefined: it succeeded. */
