@@ -316,6 +316,7 @@ function grant(run: Run, visit: Visit, attempts: number): void {
   const closed = visit.record.scope.active === 0;
   draft(visit).failuresMax = visit.failures + attempts;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
+  draft(visit).pauses = 0;
   enter(run, visit, { status: "ready" });
   if (closed) reopenScope(run, visit.record.scope);
 }

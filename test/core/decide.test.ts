@@ -118,6 +118,8 @@ describe("pauses", () => {
     expect(play.status).toBe("failed");
     expect(play.launched).toHaveLength(50);
     expect(play.events.at(-2)).toMatchObject({ type: "step.paused" });
+    play.open().end("a", busy);
+    expect(play.run.waiting.size).toBe(1);
   });
 });
 
