@@ -18,7 +18,7 @@ import { Engine } from "../engine/engine.ts";
 import type { LaunchSite } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
-import type { Budget, Plan } from "../plan/plan.ts";
+import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
@@ -45,6 +45,8 @@ export interface ExecuteOptions {
   readonly wish?: Wish;
   /** What the person added to the budget. */
   readonly added?: Budget;
+  /** What the person wants done with conversations that were cut off. */
+  readonly recover?: Recover;
   /** The person vouches that an owner on another machine is dead. */
   readonly takeOver?: boolean;
   /** Said once the lease is ours. */
@@ -158,6 +160,7 @@ async function drive(
     run: known.run,
     owner: thisOwner(),
     epoch,
+    ...(options.recover === undefined ? {} : { recover: options.recover }),
     clock,
     around: { env, offer: (place, session) => agents?.offer(place, session) },
     watch: (events, run) => {

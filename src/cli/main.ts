@@ -127,6 +127,10 @@ function addRunning(program: Command, finish: Finish): void {
       "take what lies before this step as done, and run it and all behind it",
     )
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
+    .option(
+      "--recover <how>",
+      "agents that were cut off: continue their conversations, restart them, or ask",
+    )
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
     .option("--take-over", "its owner is on another machine, and I know that it is dead")
@@ -151,6 +155,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("stop a run; it can be resumed")
     .argument("[run]", "id or prefix; the only live run if absent")
     .option("--after-step", "let the running steps finish first")
+    .option("--after-turn", "let agents finish their current turn and its tools first")
     .action(async (id, options) =>
       finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
     );

@@ -1,8 +1,9 @@
 /** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
 import { readFileSync } from "node:fs";
-import { relative } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { Plan } from "../plan/plan.ts";
+import { textOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { printError } from "./print.ts";
@@ -19,7 +20,9 @@ export async function readPipeline(path: string): Promise<ReadPipeline> {
   const { loadPipeline } = await import("../pipeline/load.ts");
   const { buildPlan } = await import("../plan/build.ts");
   const shown = relative(process.cwd(), path);
-  const { pipeline, diagnostics } = loadPipeline(shown.startsWith("..") ? path : shown, text);
+  const name = shown.startsWith("..") ? path : shown;
+  const readNamed = (named: string): string | undefined => textOf(resolve(dirname(path), named));
+  const { pipeline, diagnostics } = loadPipeline(name, text, readNamed);
   return pipeline === undefined
     ? { text, diagnostics }
     : { text, diagnostics, plan: buildPlan(pipeline) };

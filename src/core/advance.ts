@@ -5,12 +5,13 @@
  * Does not: append or start anything. The caller makes the events durable before any effect (J1).
  */
 import type { Plan } from "../plan/plan.ts";
+import { sessionWanted } from "./conversation.ts";
 import { decide } from "./decide.ts";
 import type { AttemptRef, RunEvent } from "./event.ts";
 import { EVENT_VERSION } from "./event.ts";
 import { evolve } from "./evolve.ts";
 import type { Fact, Surroundings } from "./fact.ts";
-import { type Action, attemptOf, nextActions } from "./next-actions.ts";
+import { type Action, attemptOf, type Cancel, nextActions } from "./next-actions.ts";
 import { findVisit, type Run } from "./run.ts";
 
 /** How a stop for lack of funds begins to be told. */
@@ -24,8 +25,8 @@ export interface Turn {
   readonly events: readonly RunEvent[];
   /** Attempts that were started in this turn and are to be given a process. */
   readonly launches: readonly AttemptRef[];
-  /** Attempts whose process is to be ended. */
-  readonly cancels: readonly AttemptRef[];
+  /** Attempts whose process is to be ended, now or when its agent has finished its tools. */
+  readonly cancels: readonly Cancel[];
   /** When to come back although no fact has arrived. */
   readonly wakeAt?: number;
   /** There is more to do at once. */
@@ -70,7 +71,7 @@ function outlook(
     const lives = visit !== undefined && run.running.has(visit) && visit.attempts === event.attempt;
     return lives ? [attemptOf(visit)] : [];
   });
-  const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action.at] : []));
+  const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action] : []));
   const wake = actions.find((action) => action.type === "wake-at");
   const more = actions.some(({ type }) => type !== "cancel" && type !== "wake-at");
   return { launches, cancels, more, ...(wake === undefined ? {} : { wakeAt: wake.time }) };
@@ -81,7 +82,8 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
   switch (action.type) {
     case "start": {
       const { place } = action;
-      const offer = around.offer(place, findVisit(run, place)?.session);
+      const visit = findVisit(run, place);
+      const offer = visit && around.offer(place, sessionWanted(run, visit));
       const fact = { type: "dispatched", place, env: around.env } as const;
       return [offer === undefined ? fact : { ...fact, offer }];
     }
@@ -90,7 +92,7 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
     case "finish":
       return [{ type: "exhausted" }];
     case "halt":
-      return [{ type: "stop-requested", mode: "now", by: `${BUDGET_STOP}: ${action.why}` }];
+      return [{ type: "stop-requested", mode: action.mode, by: `${BUDGET_STOP}: ${action.why}` }];
     default:
       return [];
   }

@@ -14,8 +14,9 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Arrow, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import type { AttemptRef, Conversation, FailureReason, RunEvent, StepFailed } from "./event.ts";
-import type { ConversationOffer, Ending, Fact } from "./fact.ts";
+import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
+import type { AttemptRef, FailureReason, RunEvent, StepFailed, StopMode } from "./event.ts";
+import type { Ending, Fact } from "./fact.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, stepPath } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
@@ -28,7 +29,12 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
   switch (fact.type) {
     case "opened":
       return [
-        { type: "run.opened", owner: fact.owner, epoch: fact.epoch },
+        {
+          type: "run.opened",
+          owner: fact.owner,
+          epoch: fact.epoch,
+          ...(fact.recover === undefined ? {} : { recover: fact.recover }),
+        },
         ...(run.state.status === "failed" ? allowances(run) : []),
       ];
     case "dispatched": {
@@ -36,10 +42,15 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
       return dispatch(run, visit, fact);
     }
+    case "adopted": {
+      const visit = runningAt(run, fact.at);
+      return visit === undefined
+        ? []
+        : [{ type: "step.adopted", ...attemptOf(visit), found: fact.found }];
+    }
     case "session-known": {
-      const visit = findVisit(run, fact.at);
-      const current = visit?.state.status === "running" && visit.attempts === fact.at.attempt;
-      if (!current || visit.session === fact.session) return [];
+      const visit = runningAt(run, fact.at);
+      if (visit === undefined || visit.talk?.session === fact.session) return [];
       return [{ type: "step.session", ...attemptOf(visit), session: fact.session }];
     }
     case "scopes-closed": {
@@ -47,9 +58,8 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       return visit !== undefined && run.closing.has(visit) ? closeScopes(run, visit, now) : [];
     }
     case "attempt-ended": {
-      const visit = findVisit(run, fact.at);
-      const current = visit?.state.status === "running" && visit.attempts === fact.at.attempt;
-      return current ? endAttempt(run, visit, fact.ending, now) : [];
+      const visit = runningAt(run, fact.at);
+      return visit === undefined ? [] : endAttempt(run, visit, fact.ending, now);
     }
     case "exhausted":
       return [ending(run)];
@@ -64,6 +74,12 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     default:
       return unreachable(fact);
   }
+}
+
+/** The visit whose current attempt this is, if it is running (D1). */
+function runningAt(run: Run, at: AttemptRef): Visit | undefined {
+  const visit = findVisit(run, at);
+  return visit?.state.status === "running" && visit.attempts === at.attempt ? visit : undefined;
 }
 
 /** What `resume` of a failed run grants: a new allowance, where the author wants that. */
@@ -95,7 +111,7 @@ function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly 
     }
   }
   if (step.work.kind !== "each") {
-    const conversation = offer === undefined ? undefined : converse(visit, offer);
+    const conversation = offer === undefined ? undefined : converse(run, visit, offer);
     const started = { type: "step.started", ...at } as const;
     return [conversation === undefined ? started : { ...started, conversation }];
   }
@@ -106,20 +122,6 @@ function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly 
     return failAtStart(run, visit, at, "expression", message);
   }
   return [{ type: "step.started", ...at, items: items.value as readonly Json[] }];
-}
-
-/** Which conversation an attempt is part of: the one that was interrupted, if it is still there. */
-function converse(visit: Visit, offer: ConversationOffer): Conversation {
-  const { session } = visit;
-  if (session !== undefined && offer.found) {
-    return { session, kind: "continue", why: "it was interrupted, and its conversation is there" };
-  }
-  if (session !== undefined && offer.fresh !== undefined) {
-    return { session, kind: "start", why: "it was interrupted before its conversation began" };
-  }
-  const why = visit.attempts === 0 ? "it is the first attempt" : "it is a new try";
-  const { fresh } = offer;
-  return fresh === undefined ? { kind: "start", why } : { session: fresh, kind: "start", why };
 }
 
 function typeText(value: Json): string {
@@ -168,11 +170,21 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
   const paid = ending.spent === undefined ? {} : { spent: ending.spent };
   switch (ending.how) {
     case "exited":
-      return [exited(run, visit, ending, now)];
+      return ending.fromStream === true
+        ? [{ type: "step.adopted", ...at, found: "result" }, exited(run, visit, ending, now)]
+        : [exited(run, visit, ending, now)];
     case "timed-out":
       return [fail(run, visit, ending.limit, ending.message, now, paid)];
-    case "stopped":
-      return [{ type: "step.interrupted", ...at, message: ending.message, ...paid }];
+    case "stopped": {
+      const tool = ending.tool === undefined ? {} : { tool: ending.tool };
+      return [{ type: "step.interrupted", ...at, message: ending.message, ...tool, ...paid }];
+    }
+    case "reined":
+      return [fail(run, visit, ending.reason, ending.message, now, paid)];
+    case "asked":
+      return [ask(run, visit, ending, now)];
+    case "relayed":
+      return [relay(run, visit, ending, now)];
     case "lost":
       return [{ ...lose(visit, ending, now), ...paid }];
     case "paused":
@@ -183,6 +195,35 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
     default:
       return unreachable(ending);
   }
+}
+
+/** The conversation goes on with a request, unless that was made often enough. */
+function ask(
+  run: Run,
+  visit: Visit,
+  ending: Extract<Ending, { how: "asked" }>,
+  now: number,
+): RunEvent {
+  const paid = ending.spent === undefined ? {} : { spent: ending.spent };
+  if ((visit.talk?.asks ?? 0) < ASKS_MAX) {
+    return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
+  }
+  const reason = ending.ask.kind === "relay" ? "relay" : "answer";
+  return fail(run, visit, reason, ending.ask.why, now, paid);
+}
+
+function relay(
+  run: Run,
+  visit: Visit,
+  ending: Extract<Ending, { how: "relayed" }>,
+  now: number,
+): RunEvent {
+  const paid = ending.spent === undefined ? {} : { spent: ending.spent };
+  if ((visit.talk?.relays ?? 0) < RELAYS_MAX) {
+    return { type: "step.relayed", ...attemptOf(visit), checkpoint: ending.checkpoint, ...paid };
+  }
+  const message = `it was handed over ${RELAYS_MAX} times: raise \`relay.at\` or split the task`;
+  return fail(run, visit, "relay", message, now, paid);
 }
 
 type Exited = Extract<Ending, { how: "exited" }>;
@@ -205,10 +246,11 @@ function complete(
   run: Run,
   visit: Visit,
   exit: number,
-  result: Pick<Exited, "outputs" | "context" | "check" | "spent">,
+  result: Pick<Exited, "outputs" | "context" | "answer" | "check" | "spent">,
 ): RunEvent {
-  const { outputs, context, check, spent } = result;
-  const chosen = chooseArrows(run, visit, { status: "completed", exit, context, outputs });
+  const { outputs, context, answer, check, spent } = result;
+  const outcome = { status: "completed", exit, context, outputs, answer } as const;
+  const chosen = chooseArrows(run, visit, outcome);
   const paid = spent === undefined ? {} : { spent };
   if (!chosen.ok) {
     const failed = finalFailure(run, visit, attemptOf(visit), "expression", chosen.message);
@@ -221,7 +263,10 @@ function complete(
     outputs,
     context,
   } as const;
-  const evidence = check === undefined ? {} : { check };
+  const evidence = {
+    ...(answer === undefined ? {} : { answer }),
+    ...(check === undefined ? {} : { check }),
+  };
   return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
 }
 
@@ -250,7 +295,8 @@ function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: numbe
     const text = `it may have happened or not, and must not happen twice: ${message}`;
     return { type: "step.failed", ...at, reason: "once", message: text, arrows: [] };
   }
-  const lost = { type: "step.lost", ...at, message } as const;
+  const tool = ending.tool === undefined ? {} : { tool: ending.tool };
+  const lost = { type: "step.lost", ...at, message, ...tool } as const;
   const usedUp = visit.losses + 1 >= visit.lossesMax;
   return usedUp ? lost : { ...lost, retry: { at: now, delayMs: 0 } };
 }
@@ -269,12 +315,15 @@ function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: nu
     : { ...paused, retry: retryAfterPause(pauses, now, askedMs) };
 }
 
+/** How soon a stop is to happen. */
+const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };
+
 function stop(run: Run, fact: Extract<Fact, { type: "stop-requested" }>): readonly RunEvent[] {
   const { mode, by } = fact;
   const { state } = run;
   const news =
     state.status === "running" ||
-    (state.status === "stopping" && state.mode === "after-step" && mode === "now");
+    (state.status === "stopping" && URGENCY[mode] > URGENCY[state.mode]);
   return news ? [{ type: "run.stopping", mode, by }] : [];
 }
 

@@ -9,7 +9,7 @@
  *   random number is consulted again.
  * - V2 A released event type never changes its meaning; a new meaning is a new version.
  */
-import type { Budget } from "../plan/plan.ts";
+import type { Budget, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 
 /** The version of the vocabulary, stored with each event. */
@@ -67,6 +67,10 @@ export type FailureReason =
   | "spawn"
   | "expression"
   | "agent"
+  | "answer"
+  | "stall"
+  | "turns"
+  | "relay"
   | "paused"
   | "items"
   | "lost"
@@ -78,8 +82,32 @@ export interface Conversation {
   /** Absent when the agent chooses the id itself; `step.session` then tells it. */
   readonly session?: string;
   readonly kind: "start" | "continue";
+  readonly says: Says;
   readonly why: string;
 }
+
+/**
+ * What an attempt says to its agent: the task; the task and what a former conversation handed over;
+ * that it was interrupted; that it is to hand over; that its answer does not fit.
+ */
+export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct";
+
+/** Why a conversation goes on with a request of ours although nothing cut it off. */
+export type Ask =
+  /** It has grown past its limit and is to write down what the next one needs. */
+  | { readonly kind: "relay"; readonly why: string }
+  /** Its answer does not fit what was asked for. */
+  | { readonly kind: "correct"; readonly why: string };
+
+/** The last call of a tool in an attempt that was cut off; `ok` when it had ended. */
+export interface LastTool {
+  readonly name: string;
+  readonly input: string;
+  readonly ok?: boolean;
+}
+
+/** What a new owner found of an attempt: its process, its exit status, or its agent's last word. */
+export type Found = "alive" | "ended" | "result";
 
 /** What an attempt used of a model. Money is absent where nobody measured it. */
 export interface Spent {
@@ -95,7 +123,13 @@ export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cu
 
 export type RunEvent =
   | RunCreated
-  | { readonly type: "run.opened"; readonly owner: Owner; readonly epoch: number }
+  | {
+      readonly type: "run.opened";
+      readonly owner: Owner;
+      readonly epoch: number;
+      /** What a person wants done with conversations that were cut off. */
+      readonly recover?: Recover;
+    }
   | { readonly type: "run.stopping"; readonly mode: StopMode; readonly by: string }
   | { readonly type: "run.stopped"; readonly by: string }
   | { readonly type: "run.completed" }
@@ -110,12 +144,25 @@ export type RunEvent =
       })
   /** The agent has said which conversation it is in. */
   | ({ readonly type: "step.session" } & AttemptRef & { readonly session: string })
+  /** A new owner took over what an earlier one had started. */
+  | ({ readonly type: "step.adopted" } & AttemptRef & { readonly found: Found })
+  /** The attempt is over and its conversation goes on with a request of ours. */
+  | ({ readonly type: "step.continued" } & AttemptRef & {
+        readonly ask: Ask;
+        readonly spent?: Spent;
+      })
+  /** The conversation has handed over; the next one starts from this file. */
+  | ({ readonly type: "step.relayed" } & AttemptRef & {
+        readonly checkpoint: Output;
+        readonly spent?: Spent;
+      })
   | StepCompleted
   | StepFailed
   | ({ readonly type: "step.lost" } & AttemptRef & {
         readonly message: string;
         /** When the next attempt may start; absent when the losses are used up. */
         readonly retry?: Retry;
+        readonly tool?: LastTool;
         readonly spent?: Spent;
       })
   | ({ readonly type: "step.paused" } & AttemptRef & {
@@ -127,6 +174,7 @@ export type RunEvent =
       })
   | ({ readonly type: "step.interrupted" } & AttemptRef & {
         readonly message: string;
+        readonly tool?: LastTool;
         readonly spent?: Spent;
       })
   | ({ readonly type: "step.skipped" } & Place & { readonly arrows: readonly number[] })
@@ -147,7 +195,8 @@ export interface RunCreated {
   readonly envNames: readonly string[];
 }
 
-export type StopMode = "now" | "after-step";
+/** At once; when agents have finished their tools; when steps have finished. */
+export type StopMode = "now" | "after-turn" | "after-step";
 
 /** When to try again. The delay is kept so that a clock that was set back cannot stretch it. */
 export interface Retry {
@@ -171,6 +220,8 @@ export interface StepCompleted extends AttemptRef {
   readonly outputs: Readonly<Record<string, Output>>;
   /** Key-values that the step handed to the run. */
   readonly context: JsonObject;
+  /** What an agent answered: the value that its schema asked for, or its text. */
+  readonly answer?: Json;
   readonly check?: CheckEvidence;
   readonly spent?: Spent;
   /** Which arrows of the graph were followed. */

@@ -47,11 +47,13 @@ import {
   type Run,
   type RunState,
   type Scope,
+  type SharedConversation,
   type StepRecord,
   stepOf,
   type Visit,
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
+import { talkAfter } from "./talk.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 
 /** The run before its first event. */
@@ -72,6 +74,8 @@ export function emptyRun(id: string): Run {
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
     spent: NOTHING_SPENT,
+    conversations: new Map<string, Spent>(),
+    shared: new Map<string, SharedConversation>(),
     workedMs: 0,
     funds: {},
     stepsTotal: 0,
@@ -117,6 +121,8 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
     case "run.opened":
+      if (event.recover === undefined) delete draft(run).recover;
+      else draft(run).recover = event.recover;
       return open(run, time);
     case "run.rewound":
       return rewind(run, event, time);
@@ -143,19 +149,25 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
+  const talk = talkAfter(visit.talk, event);
+  if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
-      setSession(visit, event.conversation?.session);
-      draft(visit).continues = event.conversation?.kind === "continue";
+      delete draft(visit).cut;
       return start(run, visit, event.items, time);
     case "step.session":
-      return setSession(visit, event.session);
+    case "step.adopted":
+      return;
+    case "step.continued":
+    case "step.relayed":
+      return goOnLater(run, visit, "its conversation goes on");
     case "step.completed":
       return complete(run, visit, event, time);
     case "step.failed":
       return fail(run, visit, event, time);
     case "step.lost":
       draft(visit).losses++;
+      draft(visit).cut = true;
       if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
       enter(run, visit, {
         status: "failed",
@@ -167,8 +179,6 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return closeIfOver(run, visit.record.scope);
     case "step.paused":
       draft(visit).pauses++;
-      // A conversation that is gone is not looked for again.
-      if (event.reason === "session-gone") setSession(visit, undefined);
       if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
       enter(run, visit, {
         status: "failed",
@@ -179,14 +189,8 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       });
       return closeIfOver(run, visit.record.scope);
     case "step.interrupted":
-      // An earlier owner was stopping it; a new owner that is not goes on with it at once.
-      return enter(
-        run,
-        visit,
-        run.state.status === "stopping"
-          ? { status: "interrupted", message: event.message }
-          : { status: "ready" },
-      );
+      draft(visit).cut = true;
+      return goOnLater(run, visit, event.message);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
       leave(run, visit.record, event.arrows);
@@ -198,10 +202,20 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   }
 }
 
+/** Not while the run is being stopped; an owner that is not stopping it goes on at once. */
+function goOnLater(run: Run, visit: Visit, message: string): void {
+  const stopping = run.state.status === "stopping";
+  enter(run, visit, stopping ? { status: "interrupted", message } : { status: "ready" });
+}
+
 function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   if (spent === undefined) return;
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
-  draft(visit).sessionSpent = addSpent(visit.sessionSpent ?? NOTHING_SPENT, spent);
+  const session = visit.talk?.session;
+  if (session !== undefined) {
+    const before = run.conversations.get(session) ?? NOTHING_SPENT;
+    draft(run).conversations.set(session, addSpent(before, spent));
+  }
   draft(run).spent = addSpent(run.spent, spent);
 }
 
@@ -212,19 +226,14 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.lost",
   "step.paused",
   "step.interrupted",
+  "step.continued",
+  "step.relayed",
 ]);
 
 /** Counts the time of an attempt; a composite has none of its own, and clocks may go back. */
 function work(run: Run, visit: Visit, time: number): void {
   if (visit.state.status !== "running" || visit.instances !== undefined) return;
-  draft(run).workedMs += Math.max(0, time - visit.state.since);
-}
-
-function setSession(visit: Visit, session: string | undefined): void {
-  if (session !== undefined && session === visit.session) return;
-  delete draft(visit).sessionSpent;
-  if (session === undefined) delete draft(visit).session;
-  else draft(visit).session = session;
+  draft(run).workedMs += Math.max(0, time - visit.state.uncounted);
 }
 
 function become(run: Run, state: RunState): void {
@@ -247,9 +256,17 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
   assert(attempt === expected, () => `illegal event: attempt ${attempt} is not ${expected}`);
 }
 
-/** A new owner: interrupted work is ready again, and no wait is longer than it was meant to be. */
+/**
+ * A new owner: interrupted work is ready again, no wait is longer than it was meant to be, and the
+ * time in which nobody watched is no working time.
+ */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
+  for (const visit of run.running) {
+    if (visit.state.status !== "running") continue;
+    work(run, visit, run.updatedAt);
+    draft(visit).state = { ...visit.state, uncounted: time };
+  }
   for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
   for (const visit of run.waiting) {
     const { state } = visit;
@@ -268,24 +285,32 @@ function start(run: Run, visit: Visit, items: readonly Json[] | undefined, time:
     const none = { total, opened: 0, ended: 0, failed: 0 };
     draft(visit).instances = items === undefined ? none : { items, ...none };
   }
-  enter(run, visit, { status: "running", since: time });
+  enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
 }
 
 function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   for (const [key, value] of Object.entries(event.context)) draft(run).context.set(key, value);
-  const { exit, outputs } = event;
+  const { exit, outputs, answer } = event;
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
-  enter(run, visit, { status: "completed", at: time, exit, outputs, assumed: false });
+  share(run, visit);
+  const told = answer === undefined ? {} : { answer };
+  enter(run, visit, { status: "completed", at: time, exit, outputs, ...told, assumed: false });
   leave(run, visit.record, event.arrows);
   closeIfOver(run, visit.record.scope);
 }
 
+/** Leaves its conversation to the steps that share it. */
+function share(run: Run, visit: Visit): void {
+  const { work, id: step } = stepOf(visit);
+  const session = visit.talk?.session;
+  if (work.kind !== "agent" || work.session === undefined || session === undefined) return;
+  draft(run).shared.set(work.session, { session, step });
+}
+
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   draft(visit).failures++;
-  // The next try is a new one, not more of what has failed.
-  setSession(visit, undefined);
   draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.

@@ -1,9 +1,12 @@
 /** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
-import type { Budget } from "../plan/plan.ts";
-import type { JsonObject } from "../util/json.ts";
+import type { Budget, Recover } from "../plan/plan.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Ask,
   AttemptRef,
   CheckEvidence,
+  Found,
+  LastTool,
   Output,
   Owner,
   PauseReason,
@@ -14,7 +17,14 @@ import type {
 
 export type Fact =
   /** A process took the lease of this run. */
-  | { readonly type: "opened"; readonly owner: Owner; readonly epoch: number }
+  | {
+      readonly type: "opened";
+      readonly owner: Owner;
+      readonly epoch: number;
+      readonly recover?: Recover;
+    }
+  /** What an earlier owner had started was found. */
+  | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
   /** The engine has room for this visit now; its conditions may ask for `env`. */
   | {
       readonly type: "dispatched";
@@ -62,23 +72,37 @@ export type Ending = { readonly spent?: Spent } & (
       readonly exit: number;
       readonly outputs: Readonly<Record<string, Output>>;
       readonly context: JsonObject;
+      readonly answer?: Json;
       readonly check?: CheckEvidence;
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: {
         readonly reason: "output" | "context" | "check" | "agent";
         readonly message: string;
       };
+      /** There is no exit status; its agent's stream holds its last word. */
+      readonly fromStream?: true;
     }
+  /** It was ended because its agent got nowhere or had used up its turns. */
+  | { readonly how: "reined"; readonly reason: "stall" | "turns"; readonly message: string }
+  /** Its agent is to go on in the same conversation with a request of ours. */
+  | { readonly how: "asked"; readonly ask: Ask }
+  /** Its agent has written down what the next conversation needs. */
+  | { readonly how: "relayed"; readonly checkpoint: Output }
   | {
       readonly how: "timed-out";
       readonly limit: "timeout" | "idle" | "output-limit";
       readonly message: string;
     }
   /** Ended because the run is being stopped. */
-  | { readonly how: "stopped"; readonly message: string }
+  | { readonly how: "stopped"; readonly message: string; readonly tool?: LastTool }
   /** Nobody vouches for it: no exit status, no process. `started` is false only when it is proven
    * that nothing of it ever ran. */
-  | { readonly how: "lost"; readonly started: boolean; readonly message: string }
+  | {
+      readonly how: "lost";
+      readonly started: boolean;
+      readonly message: string;
+      readonly tool?: LastTool;
+    }
   /** It got no process: the system refused, or an expression in it has no value. */
   | {
       readonly how: "not-started";

@@ -297,7 +297,8 @@ export function reopenScope(run: Run, scope: Scope): void {
   draft(parent).instances = { ...now, ended: now.ended - 1, failed: now.failed - 1 };
   if (parent.state.status === "running") return;
   const closed = parent.record.scope.active === 0;
-  enter(run, parent, { status: "running", since: parent.startedAt ?? 0 });
+  const since = parent.startedAt ?? 0;
+  enter(run, parent, { status: "running", since, uncounted: since });
   if (closed) reopenScope(run, parent.record.scope);
 }
 

@@ -7,28 +7,34 @@
  * - A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
 import type { Plan } from "../plan/plan.ts";
-import type { AttemptRef, Place } from "./event.ts";
+import type { AttemptRef, Place, StopMode } from "./event.ts";
 import { isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { usedUp } from "./spending.ts";
+
+/** End the process of an attempt, at once or when its agent has finished its tools. */
+export interface Cancel {
+  readonly type: "cancel";
+  readonly at: AttemptRef;
+  readonly when: "now" | "after-turn";
+}
 
 export type Action =
   | { readonly type: "start"; readonly place: Place }
   /** All instances of this visit have ended. */
   | { readonly type: "close"; readonly place: Place }
-  /** End the process of this attempt: the run is being stopped. */
-  | { readonly type: "cancel"; readonly at: AttemptRef }
+  | Cancel
   /** Nothing to do before this time. */
   | { readonly type: "wake-at"; readonly time: number }
   /** The budget is used up: the run is to stop. */
-  | { readonly type: "halt"; readonly why: string }
+  | { readonly type: "halt"; readonly mode: StopMode; readonly why: string }
   | { readonly type: "finish" };
 
 /** Everything that the run allows now. */
 export function nextActions(plan: Plan, run: Run, now: number): readonly Action[] {
   if (run.state.status === "stopping") return whileStopping(run, run.state.mode);
   if (run.state.status !== "running") return [];
-  const why = usedUp(run.funds, run);
-  if (why !== undefined && !isIdle(run)) return [{ type: "halt", why }];
+  const halt = isIdle(run) ? undefined : outOfFunds(run, now);
+  if (halt !== undefined) return [halt];
   const actions: Action[] = [];
   for (const visit of run.closing) actions.push({ type: "close", place: placeOf(visit) });
   actions.push(...starts(plan, run, now));
@@ -38,10 +44,29 @@ export function nextActions(plan: Plan, run: Run, now: number): readonly Action[
   return isIdle(run) ? [{ type: "finish" }] : [];
 }
 
-function whileStopping(run: Run, mode: "now" | "after-step"): readonly Action[] {
+function whileStopping(run: Run, mode: StopMode): readonly Action[] {
   if (run.running.size === 0) return [{ type: "finish" }];
   if (mode === "after-step") return [];
-  return [...run.running].map((visit) => ({ type: "cancel", at: attemptOf(visit) }));
+  return [...run.running].map((visit) => ({ type: "cancel", at: attemptOf(visit), when: mode }));
+}
+
+/** Money and tokens are used up at the end of a turn; time is up at once. */
+function outOfFunds(run: Run, now: number): Action | undefined {
+  const { timeMs, ...others } = run.funds;
+  const why = usedUp(others, run);
+  if (why !== undefined) return { type: "halt", mode: "after-turn", why };
+  const late =
+    timeMs === undefined ? undefined : usedUp({ timeMs }, { ...run, workedMs: workedBy(run, now) });
+  return late === undefined ? undefined : { type: "halt", mode: "now", why: late };
+}
+
+/** How long attempts have run, those included that run now. */
+function workedBy(run: Run, now: number): number {
+  let sum = run.workedMs;
+  for (const { state } of run.running) {
+    if (state.status === "running") sum += Math.max(0, now - state.uncounted);
+  }
+  return sum;
 }
 
 function starts(plan: Plan, run: Run, now: number): readonly Action[] {
@@ -63,9 +88,16 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
   return actions;
 }
 
-/** The time at which the next waiting visit is due; those that are due already wait for room. */
+/**
+ * The time at which the next waiting visit is due, or the budget's time is used up; visits that are
+ * due already wait for room.
+ */
 function earliest(run: Run, now: number): number | undefined {
   let time: number | undefined;
+  const { timeMs } = run.funds;
+  if (timeMs !== undefined && run.running.size > 0) {
+    time = now + Math.ceil(Math.max(0, timeMs - workedBy(run, now)) / run.running.size);
+  }
   for (const { state } of run.waiting) {
     if (state.status !== "waiting" || state.until <= now) continue;
     time = Math.min(time ?? state.until, state.until);

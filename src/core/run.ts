@@ -11,10 +11,11 @@
  *   interrupted, composites.
  */
 import { indexOf } from "../plan/graph-index.ts";
-import type { Budget, Graph, Step } from "../plan/plan.ts";
+import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
 import type { FailureReason, Output, Place, RunCreated, Spent, StopMode } from "./event.ts";
 import { parseStepPath } from "./place.ts";
+import type { Talk } from "./talk.ts";
 
 export interface Run {
   readonly id: string;
@@ -42,6 +43,12 @@ export interface Run {
   readonly failed: ReadonlySet<Visit>;
   /** What all attempts together used of models. */
   readonly spent: Spent;
+  /** What each conversation has used, by its id. */
+  readonly conversations: ReadonlyMap<string, Spent>;
+  /** The conversations that steps share: name -> where it is and who was the last in it. */
+  readonly shared: ReadonlyMap<string, SharedConversation>;
+  /** What its owner wants done with conversations that were cut off. */
+  readonly recover?: Recover;
   /** How long attempts have run, all together. */
   readonly workedMs: number;
   /** What it may use: the plan's budget and what was added to it. */
@@ -50,6 +57,11 @@ export interface Run {
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */
   readonly changes: ReadonlySet<StepRecord>;
+}
+
+export interface SharedConversation {
+  readonly session: string;
+  readonly step: string;
 }
 
 export type RunState =
@@ -109,13 +121,11 @@ export interface Visit {
   /** Times that it could not go on through no fault of its own. */
   readonly pauses: number;
   readonly startedAt?: number;
-  /** The conversation to take up again; absent after an end that calls for a new one. */
-  readonly session?: string;
-  /** Whether the current attempt continues it. */
-  readonly continues?: boolean;
+  /** It was cut off by a loss or a stop, not by its own end. */
+  readonly cut?: true;
+  /** For a step that talks to an agent. */
+  readonly talk?: Talk;
   readonly spent?: Spent;
-  /** What this conversation has used so far. */
-  readonly sessionSpent?: Spent;
   readonly instances?: Instances;
 }
 
@@ -130,7 +140,12 @@ export interface Instances {
 
 export type VisitState =
   | { readonly status: "ready" }
-  | { readonly status: "running"; readonly since: number }
+  | {
+      readonly status: "running";
+      readonly since: number;
+      /** From when its time has still to be counted; later than `since` under a second owner. */
+      readonly uncounted: number;
+    }
   | {
       readonly status: "waiting";
       readonly until: number;
@@ -143,6 +158,7 @@ export type VisitState =
       readonly at: number;
       readonly exit: number;
       readonly outputs: Readonly<Record<string, Output>>;
+      readonly answer?: Json;
       /** A person declared it done. */
       readonly assumed: boolean;
     }

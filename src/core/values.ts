@@ -26,6 +26,7 @@ export interface Outcome {
   readonly exit: number;
   readonly context: JsonObject;
   readonly outputs: Readonly<Record<string, Output>>;
+  readonly answer?: Json | undefined;
 }
 
 export type Evaluated =
@@ -54,7 +55,9 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const own = stepOf(visit).id;
   const results = (id: string): Json | undefined => {
     if (outcome !== undefined && id === own) {
-      return { status: outcome.status, exit: outcome.exit, attempts: visit.attempts };
+      const { status, exit, answer } = outcome;
+      const known = { status, exit, attempts: visit.attempts };
+      return answer === undefined ? known : { ...known, answer };
     }
     const record = lookUp(scope, id);
     return record === undefined ? undefined : resultOf(record);
@@ -99,7 +102,10 @@ function resultOf(record: StepRecord): Json | undefined {
     return record.unreachable ? { status: "skipped", attempts: 0 } : undefined;
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
-  if (state.status === "completed") return { ...base, exit: state.exit };
+  if (state.status === "completed") {
+    const { exit, answer } = state;
+    return answer === undefined ? { ...base, exit } : { ...base, exit, answer };
+  }
   if (state.status !== "failed") return base;
   const failed = { ...base, reason: state.reason, message: state.message };
   return state.exit === undefined ? failed : { ...failed, exit: state.exit };

@@ -5,28 +5,49 @@
  * Owns: the life of an agent's attempt between the driver and the adapters.
  * Does not: hold processes or change the run; it prepares, follows and judges.
  */
-import type { AttemptRef, Place } from "../core/event.ts";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
 import type { Visit } from "../core/run.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
+import { answerOf } from "./agent-answer.ts";
 import {
   conversationOffer,
   prepareAgent,
   repairTranscript,
   type ServedStep,
   servedStep,
+  transcriptOf,
+  turnsLeft,
 } from "./agent-call.ts";
+import type { AgentLimits } from "./agent-limits.ts";
+import { takeRelay } from "./agent-relay.ts";
 import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { AgentWatch } from "./agent-watch.ts";
-import type { LaunchSite } from "./launch.ts";
+import { type LaunchSite, workDirOf } from "./launch.ts";
 import { attemptDirOf } from "./state-dir.ts";
+
+/** The agent's last word, for people. */
+const RESPONSE_FILE = "response.md";
 
 /** An attempt whose stream is being followed. */
 export interface FollowedAgent {
+  /** What it has used so far. */
+  spent(): Spent;
+  /** Has it ended as soon as its running tools have. */
+  stopAfterTurn(): void;
   /** The verdict on its stream; outputs and checks are still to be looked at when it is good. */
-  end(ending: ProcessEnding, visit: Visit): Promise<Ending>;
+  end(ending: ProcessEnding): Promise<Ending>;
+}
+
+/** Whom an attempt tells what. */
+export interface AgentListener {
+  readonly onSession: (session: string) => void;
+  readonly onUse: () => void;
+  readonly onLimit: () => void;
 }
 
 /** All agents of one run. */
@@ -39,7 +60,7 @@ export class AgentSteps {
 
   /** Whether an adapter serves this visit's step. */
   serves(visit: Visit): boolean {
-    return this.#served(visit) !== undefined;
+    return servedStep(this.#site().plan, visit) !== undefined;
   }
 
   offer(place: Place, session: string | undefined): ConversationOffer | undefined {
@@ -55,28 +76,100 @@ export class AgentSteps {
     };
   }
 
-  follow(visit: Visit, dir: string, onSession: (session: string) => void): FollowedAgent {
+  follow(visit: Visit, at: AttemptRef, listener: AgentListener): FollowedAgent {
     const served = this.#served(visit);
-    assert(served !== undefined, "only an agent's stream is followed");
-    const watch = new AgentWatch(served.adapter, dir, onSession);
-    const end = async (ending: ProcessEnding, now: Visit): Promise<Ending> => {
-      const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
-      const spent = spentOf(report, now.sessionSpent, served.settings.model);
-      return judgeAgent(fromProcess(ending), report, spent);
+    const watch = this.#watch(visit, at, listener);
+    return {
+      spent: () => this.#spent(visit, served, watch.report),
+      stopAfterTurn: () => watch.stopAfterTurn(),
+      end: async (ending) => {
+        const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
+        const spent = this.#spent(visit, served, report);
+        return { ...(await this.#verdict(visit, at, ending, report)), spent };
+      },
     };
-    return { end };
+  }
+
+  async #verdict(
+    visit: Visit,
+    at: AttemptRef,
+    ending: ProcessEnding,
+    report: AgentReport,
+  ): Promise<Ending> {
+    const { says } = visit.talk?.conversation ?? {};
+    const dir = attemptDirOf(this.#site().dir, at);
+    const text = report.result?.text ?? report.text;
+    if (text !== "") writeFileSync(join(dir, RESPONSE_FILE), text, { mode: 0o600 });
+    const judged = judgeAgent(fromProcess(ending), report, this.#limits(visit));
+    const answered = judged.how === "exited" && report.result !== undefined;
+    if (says === "relay" && answered) {
+      const taken = takeRelay(workDirOf(this.#site(), visit), at, dir, text);
+      return "problem" in taken
+        ? { how: "asked", ask: { kind: "relay", why: taken.problem } }
+        : { how: "relayed", checkpoint: taken };
+    }
+    if (judged.how !== "exited" || judged.problem !== undefined) return judged;
+    const answer = await answerOf(report, this.#served(visit).settings.outputSchema);
+    return answer.ok
+      ? { ...judged, answer: answer.value }
+      : { how: "asked", ask: { kind: "correct", why: answer.problem } };
   }
 
   async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
-    const served = this.#served(visit);
-    if (served === undefined || visit.continues !== true || at.attempt < 2) return undefined;
-    const dir = attemptDirOf(this.#site().dir, { ...at, attempt: at.attempt - 1 });
-    return new AgentWatch(served.adapter, dir, () => undefined).end(undefined);
+    if (visit.talk?.conversation?.kind !== "continue" || at.attempt < 2) return undefined;
+    const nobody = { onSession: ignore, onUse: ignore, onLimit: ignore };
+    return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, nobody).end(undefined);
   }
 
-  #served(visit: Visit): ServedStep | undefined {
-    return servedStep(this.#site().plan, visit);
+  #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
+    const { adapter } = this.#served(visit);
+    const dir = attemptDirOf(this.#site().dir, at);
+    const complete = (report: AgentReport): AgentReport => this.#completed(visit, at, report);
+    return new AgentWatch({ adapter, dir, limits: this.#limits(visit), complete, ...listener });
   }
+
+  /** A report with what only the transcript tells until there is a result. */
+  #completed(visit: Visit, at: AttemptRef, report: AgentReport): AgentReport {
+    const { adapter } = this.#served(visit);
+    const session = report.session ?? visit.talk?.session;
+    const told = report.result?.ok === true;
+    if (adapter.ledger === undefined || session === undefined || told) return report;
+    const transcript = transcriptOf(this.#site(), visit, at, session);
+    const ledger = transcript === undefined ? undefined : adapter.ledger(transcript);
+    if (ledger === undefined) return report;
+    const { usage, context, window } = ledger;
+    const known = window === undefined ? {} : { window };
+    return { ...report, usage: { ...usage, counting: "total" }, context, ...known };
+  }
+
+  #limits(visit: Visit): AgentLimits {
+    const { adapter, settings } = this.#served(visit);
+    const { relay, model } = settings;
+    const turns = adapter.takes?.maxTurns === false ? turnsLeft(settings, visit) : undefined;
+    const relaying = visit.talk?.ask?.kind === "relay";
+    return {
+      ...(turns === undefined ? {} : { turns }),
+      ...(relay === undefined || relaying ? {} : { relay }),
+      ...(model === undefined ? {} : { model }),
+    };
+  }
+
+  #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
+    const session = report.session ?? visit.talk?.session;
+    const { conversations } = this.#site().run;
+    const before = session === undefined ? undefined : conversations.get(session);
+    return spentOf(report, before, settings.model);
+  }
+
+  #served(visit: Visit): ServedStep {
+    const served = servedStep(this.#site().plan, visit);
+    assert(served !== undefined, "only a step with an adapter talks to an agent");
+    return served;
+  }
+}
+
+function ignore(): void {
+  // Nobody listens to an attempt that is over.
 }
 
 /** The ending of a process before anybody has looked at its files. */

@@ -2,15 +2,20 @@
  * What an agent's stream means for its attempt.
  *
  * Owns: the judgement: success is the agent's own terminal event (G2), trouble of the service is a
- * pause and not a failure, and what was used is counted once.
+ * pause and not a failure, an agent that reached a limit did so whoever ended it, and what was used
+ * is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
-import type { PauseReason, Spent } from "../core/event.ts";
+import type { LastTool, PauseReason, Spent } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
 import { NOTHING_SPENT } from "../core/spending.ts";
 import type { TroubleKind } from "../runner/agents/adapter.ts";
 import { costOf } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
+import { headOf } from "../runner/agents/stream-json.ts";
+import { type AgentLimits, limitReached } from "./agent-limits.ts";
+
+const INPUT_CHARACTERS_MAX = 200;
 
 const PAUSES: readonly TroubleKind[] = [
   "rate-limit",
@@ -22,23 +27,42 @@ const PAUSES: readonly TroubleKind[] = [
 ] satisfies readonly PauseReason[];
 
 /** The ending of an agent's attempt, given how its process ended. */
-export function judgeAgent(ending: Ending, report: AgentReport, spent: Spent): Ending {
+export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLimits): Ending {
   const trouble = report.result?.trouble ?? report.lastTrouble;
   const ok = report.result?.ok === true && report.denied.length === 0;
   if (ending.how === "lost" && ok) {
     // Its stream already holds the good end: only the exit status is missing.
-    return { how: "exited", exit: 0, outputs: {}, context: {}, spent };
+    return { how: "exited", exit: 0, outputs: {}, context: {}, fromStream: true };
   }
-  if (ending.how !== "exited") return { ...ending, spent };
-  if (ok) return { ...ending, exit: 0, spent };
+  if (ending.how === "stopped" || ending.how === "lost") {
+    return reined(report, limits) ?? { ...ending, ...toolOf(report) };
+  }
+  if (ending.how !== "exited") return ending;
+  if (ok) return { ...ending, exit: 0 };
   const reason = PAUSES.find((kind) => kind === trouble?.kind) as PauseReason | undefined;
   if (reason !== undefined && trouble !== undefined) {
     const { message, retryAfterMs } = trouble;
     const asked = retryAfterMs === undefined ? {} : { retryAfterMs };
-    return { how: "paused", reason, message, ...asked, spent };
+    return { how: "paused", reason, message, ...asked };
   }
   const problem = { reason: "agent", message: whyNot(report, trouble?.message) } as const;
-  return { ...ending, problem, spent };
+  return { ...ending, problem };
+}
+
+/** The ending of an agent that had reached a limit when it was ended. */
+function reined(report: AgentReport, limits: AgentLimits): Ending | undefined {
+  const reached = limitReached(report, limits);
+  if (reached === undefined) return undefined;
+  const { kind, message } = reached;
+  if (kind === "relay") return { how: "asked", ask: { kind: "relay", why: message } };
+  return { how: "reined", reason: kind, message };
+}
+
+function toolOf({ lastTool }: AgentReport): { readonly tool?: LastTool } {
+  if (lastTool === undefined) return {};
+  const { name, input, ok } = lastTool;
+  const tool = { name, input: headOf(input, INPUT_CHARACTERS_MAX) };
+  return { tool: ok === undefined ? tool : { ...tool, ok } };
 }
 
 function whyNot({ denied, result }: AgentReport, message: string | undefined): string {

@@ -1,29 +1,83 @@
-/** Follows the stream of a running agent: tells its conversation's id as soon as it is known. */
+/**
+ * Follows the stream of a running agent: tells its conversation's id as soon as it is known, and has
+ * it ended when a limit is reached.
+ *
+ * Owns: the moment of a stop: limits other than a stall wait until the running tools have ended, so
+ * that what they did is in the conversation.
+ * Does not: judge how the attempt ended (agent-verdict.ts).
+ */
 import { join } from "node:path";
-import type { AgentAdapter } from "../runner/agents/adapter.ts";
+import type { AgentAdapter, AgentEvent } from "../runner/agents/adapter.ts";
 import { AgentFollower, type AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
+import { type AgentLimits, limitReached } from "./agent-limits.ts";
+
+/** An agent's line may hold a whole file. */
+const STREAM_LINE_BYTES_MAX = 64 * 1024 * 1024;
+
+export interface WatchOptions {
+  readonly adapter: AgentAdapter;
+  readonly dir: string;
+  readonly limits: AgentLimits;
+  /** Adds what only the transcript tells. */
+  readonly complete: (report: AgentReport) => AgentReport;
+  readonly onSession: (session: string) => void;
+  /** Something was used. */
+  readonly onUse: () => void;
+  /** The process is to be ended. */
+  readonly onLimit: () => void;
+}
 
 /** Reads one attempt's stream from its first byte, whoever started it. */
 export class AgentWatch {
+  readonly #options: WatchOptions;
   readonly #follower: AgentFollower;
   readonly #file: FollowedFile;
-  readonly #dir: string;
+  #afterTurn = false;
+  #limited = false;
 
-  constructor(adapter: AgentAdapter, dir: string, onSession: (session: string) => void) {
-    this.#dir = dir;
-    this.#follower = new AgentFollower(adapter);
-    this.#file = followLines(join(dir, ATTEMPT_FILE.output), (line) => {
-      for (const event of this.#follower.line(line)) {
-        if (event.type === "session") onSession(event.id);
-      }
-    });
+  constructor(options: WatchOptions) {
+    this.#options = options;
+    this.#follower = new AgentFollower(options.adapter);
+    const file = join(options.dir, ATTEMPT_FILE.output);
+    this.#file = followLines(file, (line) => this.#line(line), { bytesMax: STREAM_LINE_BYTES_MAX });
+  }
+
+  /** What is known so far. */
+  get report(): AgentReport {
+    return this.#options.complete(this.#follower.report);
+  }
+
+  /** Has it ended as soon as its running tools have. */
+  stopAfterTurn(): void {
+    this.#afterTurn = true;
   }
 
   /** What the whole stream says, once the process has ended. */
   async end(exit: number | undefined): Promise<AgentReport> {
     await this.#file.close();
-    return this.#follower.end(exit, lastLine(join(this.#dir, ATTEMPT_FILE.stderr)));
+    const stderr = lastLine(join(this.#options.dir, ATTEMPT_FILE.stderr));
+    return this.#options.complete(this.#follower.end(exit, stderr));
   }
+
+  #line(line: string): void {
+    const events = this.#follower.line(line);
+    for (const event of events) {
+      if (event.type === "session") this.#options.onSession(event.id);
+    }
+    const { openTools, stall } = this.#follower.report;
+    const boundary = openTools.length === 0 && events.some(endsTools);
+    if (boundary || events.some(({ type }) => type === "usage")) this.#options.onUse();
+    if (this.#limited || !(boundary || stall !== undefined)) return;
+    if (this.#afterTurn || limitReached(this.report, this.#options.limits) !== undefined) {
+      this.#limited = true;
+      this.#options.onLimit();
+    }
+  }
+}
+
+/** Nothing of a tool is under way behind this event, unless others still run. */
+function endsTools({ type }: AgentEvent): boolean {
+  return type === "tool-ended";
 }

@@ -8,14 +8,14 @@
  * - E5 Whatever the journal says is running is in our hands before the first wait: started by us, or
  *   adopted on the evidence that it left.
  */
-import type { Turn } from "../core/advance.ts";
+import { BUDGET_STOP, type Turn } from "../core/advance.ts";
 import type { AttemptRef, StopMode } from "../core/event.ts";
 import type { Ending, Environment, Fact } from "../core/fact.ts";
-import { attemptOf } from "../core/next-actions.ts";
+import { attemptOf, type Cancel } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, type RunState, stepOf, type Visit } from "../core/run.ts";
-import { NOTHING_SPENT } from "../core/spending.ts";
-import { adoptProcess } from "../runner/adopt.ts";
+import { addSpent, usedUp } from "../core/spending.ts";
+import { adoptProcess, lookAt } from "../runner/adopt.ts";
 import { startProcess } from "../runner/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../runner/step-process.ts";
 import { attemptMarker, runMarker, sweep } from "../runner/sweep.ts";
@@ -47,7 +47,8 @@ export class Driver {
   readonly #options: DriverOptions;
   readonly #mailbox = new Mailbox();
   readonly #hands = new Map<string, StepProcess>();
-  readonly #stopped = new Set<string>();
+  readonly #agents = new Map<string, FollowedAgent>();
+  readonly #cancelled = new Map<string, Cancel["when"]>();
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -86,12 +87,18 @@ export class Driver {
 
   #perform(turn: Turn): void {
     for (const at of turn.launches) this.#launch(at);
-    for (const at of turn.cancels) {
+    for (const { at, when } of turn.cancels) {
       const key = attemptText(at);
-      if (this.#stopped.has(key)) continue;
-      this.#stopped.add(key);
-      this.#hands.get(key)?.stop("gently");
+      if (this.#cancelled.get(key) === when) continue;
+      this.#cancelled.set(key, when);
+      this.#cancel(key, when);
     }
+  }
+
+  /** What is no agent has no turns: it is left to its end. */
+  #cancel(key: string, when: Cancel["when"]): void {
+    if (when === "now") this.#hands.get(key)?.stop("gently");
+    else this.#agents.get(key)?.stopAfterTurn();
   }
 
   #launch(at: AttemptRef): void {
@@ -103,7 +110,8 @@ export class Driver {
     }
     const started = agents.prepare(visit, at).then((prepare) => {
       this.#start(at, prepare);
-      if (this.#stopped.has(attemptText(at))) this.#hands.get(attemptText(at))?.stop("gently");
+      const when = this.#cancelled.get(attemptText(at));
+      if (when !== undefined) this.#cancel(attemptText(at), when);
     });
     started.catch((error: unknown) => this.#mailbox.fail(asError(error)));
   }
@@ -127,6 +135,10 @@ export class Driver {
     const visit = this.#visit(at);
     const dir = attemptDirOf(this.#options.dir, at);
     const marker = attemptMarker(attemptIdOf(this.#options.engine.run.id, at));
+    const found = lookAt(dir);
+    if (found !== "dead") {
+      this.#mailbox.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
+    }
     this.#hold(at, dir, adoptProcess(dir, marker, limitsOf(stepOf(visit))));
   }
 
@@ -137,17 +149,32 @@ export class Driver {
     const visit = this.#visit(at);
     const agent =
       agents?.serves(visit) === true
-        ? agents.follow(visit, dir, (session) =>
-            this.#mailbox.post({ type: "session-known", at, session }),
-          )
+        ? agents.follow(visit, at, {
+            onSession: (session) => this.#mailbox.post({ type: "session-known", at, session }),
+            onUse: () => this.#watchFunds(),
+            onLimit: () => process.stop("gently"),
+          })
         : undefined;
+    if (agent !== undefined) this.#agents.set(key, agent);
     const report = async (ending: ProcessEnding): Promise<void> => {
       const evidence = await this.#evidence(at, dir, ending, agent);
       this.#hands.delete(key);
+      this.#agents.delete(key);
       failpoint("engine.ended");
       this.#mailbox.post({ type: "attempt-ended", at, ending: evidence });
     };
     process.ended.then(report).catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  /** A budget counts what agents are using now, not only what ended attempts have used. */
+  #watchFunds(): void {
+    const { run } = this.#options.engine;
+    if (run.state.status !== "running" || Object.keys(run.funds).length === 0) return;
+    let { spent } = run;
+    for (const agent of this.#agents.values()) spent = addSpent(spent, agent.spent());
+    const { timeMs: _, ...funds } = run.funds;
+    const why = usedUp(funds, { spent, workedMs: 0 });
+    if (why !== undefined) this.stop("after-turn", `${BUDGET_STOP}: ${why}`);
   }
 
   async #evidence(
@@ -159,12 +186,12 @@ export class Driver {
     const { redact } = this.#options;
     const visit = this.#visit(at);
     if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending, redact);
-    const said = await agent.end(ending, visit);
-    if (said.how !== "exited" || said.problem !== undefined) return redactJson(redact, said);
-    const { spent = NOTHING_SPENT } = said;
+    const said = redactJson(redact, await agent.end(ending));
+    if (said.how !== "exited" || said.problem !== undefined) return said;
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
-    return { ...(await collectEvidence(this.#site(), visit, dir, good, redact)), spent };
+    // What the agent itself said stays beside what its files and its check say.
+    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good, redact)) };
   }
 
   #visit(at: AttemptRef): Visit {

@@ -17,7 +17,7 @@ import type { Fact, Surroundings } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { summaryOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Recover } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 
@@ -32,6 +32,8 @@ export interface EngineOptions {
   readonly run: Run;
   readonly owner: Owner;
   readonly epoch: number;
+  /** What a person wants done with conversations that were cut off. */
+  readonly recover?: Recover;
   readonly clock: Clock;
   readonly around: Surroundings;
   readonly watch: Watcher;
@@ -60,8 +62,9 @@ export class Engine {
 
   /** The first turn of a new owner. */
   open(wishes: readonly Fact[]): Turn {
-    const { owner, epoch } = this.#options;
-    return this.turn([{ type: "opened", owner, epoch }, ...wishes]);
+    const { owner, epoch, recover } = this.#options;
+    const opened = { type: "opened", owner, epoch } as const;
+    return this.turn([recover === undefined ? opened : { ...opened, recover }, ...wishes]);
   }
 
   /** One turn: when it returns, everything that it says is durable. */

@@ -15,6 +15,7 @@ import { stepOf, type Visit } from "../core/run.ts";
 import type { Check } from "../plan/plan.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { schemaFault } from "../util/json-schema.ts";
 import { type Redact, redactJson } from "../util/redact.ts";
 import { renderText } from "../util/template.ts";
 import type { FileFacts } from "../workspace/artifact.ts";
@@ -135,11 +136,8 @@ async function schemaProblem(
 ): Promise<string | undefined> {
   const value = parseJson(text);
   if (!value.ok) return `${name} is not JSON: ${value.message}`;
-  const { Validator } = await import("@cfworker/json-schema");
-  const result = new Validator(schema as boolean | object, "2020-12", false).validate(value.json);
-  const first = result.errors.at(-1);
-  if (result.valid || first === undefined) return undefined;
-  return `${name} does not fit its schema: ${first.instanceLocation}: ${first.error}`;
+  const fault = await schemaFault(value.json, schema);
+  return fault === undefined ? undefined : `${name} does not fit its schema: ${fault}`;
 }
 
 type ContextRead =

@@ -13,6 +13,7 @@ import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
+import { isolationProblem } from "../runner/isolation.ts";
 import type { Launch, Limits } from "../runner/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
@@ -59,12 +60,13 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
       env: { ...env, PERDURE_PROMPT_FILE: prompt },
       script,
       ...check,
+      ...isolated(visit),
       stdin: prompt,
       separateStderr: true,
     };
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
-  return { dir, cwd, env, script, ...check, separateStderr: false };
+  return { dir, cwd, env, script, ...check, ...isolated(visit), separateStderr: false };
 }
 
 /** Makes the folders that an attempt needs; gives its check, if that is a command. */
@@ -76,9 +78,26 @@ export function prepareFolder(
   const { check } = stepOf(visit);
   mkdirSync(attemptDirOf(site.dir, at), { recursive: true, mode: 0o700 });
   makeOutputFolders(Object.values(outputPaths(site, visit)));
-  return check?.kind === "command"
-    ? { check: renderShell(check.run, evaluatorAt(site, visit)) }
-    : {};
+  if (check?.kind !== "command") return {};
+  const script = renderShell(check.run, evaluatorAt(site, visit));
+  return { check: `${withoutAgentEnv(site.plan, visit)}${script}` };
+}
+
+/** What was given to the agent alone (its keys) is not for its check. */
+function withoutAgentEnv(plan: Plan, visit: Visit): string {
+  const { work, env } = stepOf(visit);
+  const own = work.kind === "agent" ? Object.keys(plan.agents[work.agent]?.env ?? {}) : [];
+  const names = own.filter((name) => !Object.hasOwn({ ...plan.env, ...env }, name));
+  return names.length === 0 ? "" : `unset ${names.join(" ")}\n`;
+}
+
+/** Puts a step that asks for it into a namespace of its own; refuses where the system does not. */
+export function isolated(visit: Visit): Pick<Launch, "isolate"> {
+  if (stepOf(visit).isolate !== true) return {};
+  const problem = isolationProblem();
+  if (problem === undefined) return { isolate: true };
+  const remedy = "allow user namespaces on this system, or take `isolate` out of the pipeline";
+  throw new LaunchError(`it cannot be isolated: ${problem}; ${remedy}`);
 }
 
 /** What keeps a step from being started although the engine itself is well. */

@@ -12,6 +12,7 @@
 import {
   type Conversation,
   EVENT_VERSION,
+  type LastTool,
   type Owner,
   type Recorded,
   type RunEvent,
@@ -31,6 +32,7 @@ const given =
     holds(value) ? undefined : "";
 const text = given((value) => typeof value === "string");
 const number = given((value) => typeof value === "number");
+const boolean = given((value) => typeof value === "boolean");
 const integer = given(Number.isSafeInteger);
 const json = given((value) => value !== undefined);
 const oneOf = (...words: readonly string[]): Check =>
@@ -86,7 +88,10 @@ const attempt = { ...place, attempt: integer };
 const retry = optional(record({ at: number, delayMs: number }));
 const arrows = listOf(integer);
 const output = record({ path: text, sha256: text, bytes: integer });
-const stopMode = oneOf("now", "after-step");
+const stopMode = oneOf("now", "after-turn", "after-step");
+const lastTool = optional(
+  record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
+);
 const evidence = optional(
   record({
     kind: text,
@@ -110,6 +115,7 @@ const conversation = optional(
   record({
     session: optional(text),
     kind: oneOf("start", "continue"),
+    says: oneOf("task", "relayed", "interrupted", "relay", "correct"),
     why: text,
   } satisfies Fields<Conversation>),
 );
@@ -125,7 +131,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     cwd: text,
     envNames: listOf(text),
   },
-  "run.opened": { owner, epoch: integer },
+  "run.opened": { owner, epoch: integer, recover: optional(oneOf("continue", "restart")) },
   "run.stopping": { mode: stopMode, by: text },
   "run.stopped": { by: text },
   "run.completed": {},
@@ -141,11 +147,19 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "run.rewound": { step: text, reopened: listOf(text), assumed: listOf(text) },
   "step.started": { ...attempt, items: optional(listOf(json)), conversation },
   "step.session": { ...attempt, session: text },
+  "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
+  "step.continued": {
+    ...attempt,
+    ask: record({ kind: oneOf("relay", "correct"), why: text }),
+    spent,
+  },
+  "step.relayed": { ...attempt, checkpoint: output, spent },
   "step.completed": {
     ...attempt,
     exit: integer,
     outputs: mapOf(output),
     context: mapOf(json),
+    answer: optional(json),
     check: evidence,
     spent,
     arrows,
@@ -160,9 +174,9 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     retry,
     arrows,
   },
-  "step.lost": { ...attempt, message: text, retry, spent },
+  "step.lost": { ...attempt, message: text, retry, tool: lastTool, spent },
   "step.paused": { ...attempt, reason: text, message: text, retry, spent },
-  "step.interrupted": { ...attempt, message: text, spent },
+  "step.interrupted": { ...attempt, message: text, tool: lastTool, spent },
   "step.skipped": { ...place, arrows },
   "step.granted": { ...place, attempts: integer },
 };

@@ -12,7 +12,7 @@ import {
 } from "../util/expression.ts";
 import { checkShellTemplate } from "../util/shell.ts";
 import { parseTemplate } from "../util/template.ts";
-import type { Report } from "./report.ts";
+import type { MistakeReport } from "./report.ts";
 import type { Path } from "./yaml-source.ts";
 
 const VARIABLES = EXPRESSION_VARIABLES.filter((name) => name !== "item" && name !== "index");
@@ -42,10 +42,10 @@ export interface Site {
 
 /** Checks the texts of one file. */
 export class ExpressionRules {
-  readonly #report: Report;
+  readonly #report: MistakeReport;
   readonly #known: Referable;
 
-  constructor(report: Report, known: Referable) {
+  constructor(report: MistakeReport, known: Referable) {
     this.#report = report;
     this.#known = known;
   }

@@ -9,6 +9,7 @@ import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import { parseDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
+import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
 import { needsOf } from "./need-rules.ts";
@@ -25,7 +26,7 @@ import type {
   StepSettings,
 } from "./pipeline.ts";
 import { Report } from "./report.ts";
-import type { PipelineShape, StepShape } from "./schema.ts";
+import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import { validate } from "./validate.ts";
 import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source.ts";
@@ -41,8 +42,15 @@ export interface LoadedPipeline {
   readonly diagnostics: readonly Diagnostic[];
 }
 
+/** The text of a file that a pipeline names, relative to it; undefined when there is none. */
+export type ReadNamed = (name: string) => string | undefined;
+
 /** Reads a pipeline from the text of a YAML file; `file` is its name for people. */
-export function loadPipeline(file: string, text: string): LoadedPipeline {
+export function loadPipeline(
+  file: string,
+  text: string,
+  readNamed: ReadNamed = () => undefined,
+): LoadedPipeline {
   if (Buffer.byteLength(text) > PIPELINE_BYTES_MAX) {
     const message = `the file is larger than ${PIPELINE_BYTES_MAX / 1024 / 1024} MiB`;
     const place = { file, line: 1, column: 1 };
@@ -52,14 +60,20 @@ export function loadPipeline(file: string, text: string): LoadedPipeline {
   const readable = !diagnostics.some(({ rule }) => rule.startsWith("yaml-"));
   const report = new Report(source, diagnostics);
   const read = readable ? readShape(value, report) : undefined;
-  if (read !== undefined) validate(read, report);
+  const prompts =
+    read === undefined ? new Map<number, string>() : readPrompts(read, readNamed, report);
+  if (read !== undefined) validate(read, prompts, report);
   const found = report.sorted();
   const valid = !found.some(({ severity }) => severity === "error");
   if (!valid || read === undefined) return { diagnostics: found };
-  return { pipeline: lower(read.shape, source), diagnostics: found };
+  return { pipeline: lower(read.shape, prompts, source), diagnostics: found };
 }
 
-function lower(shape: PipelineShape, source: YamlSource): Pipeline {
+function lower(
+  shape: PipelineShape,
+  prompts: ReadonlyMap<number, string>,
+  source: YamlSource,
+): Pipeline {
   const { file } = source;
   return {
     name: shape.name ?? basename(file, extname(file)),
@@ -73,10 +87,16 @@ function lower(shape: PipelineShape, source: YamlSource): Pipeline {
       ]),
     ),
     ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
-    defaults: lowerSettings(shape.defaults ?? {}, ["defaults"], source),
+    defaults: {
+      ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
+      agent: lowerAgentSettings(shape.defaults ?? {}),
+    },
     steps: shape.steps.map((step, index) => ({
       ...lowerSettings(step, ["steps", index], source),
-      ...lowerStep(step),
+      ...lowerStep(step, {
+        agent: agentOf(shape, step),
+        prompt: prompts.get(index) ?? step.prompt,
+      }),
       needs: needsOf(shape.steps, index),
     })),
   };
@@ -109,23 +129,37 @@ function commandAgent(command: string): PipelineAgent {
   return { adapter: "command", command, args: [], env: {}, settings: {} };
 }
 
-type SettingsShape = Pick<StepShape, "model" | "system" | "permissions" | "max_turns">;
+type SettingsShape = Pick<StepShape, (typeof AGENT_SETTINGS)[number]>;
 
 function lowerAgentSettings(shape: SettingsShape): AgentSettings {
-  const { model, system, permissions, max_turns } = shape;
+  const { model, system, permissions, max_turns, output_schema, relay } = shape;
   return {
     ...(model === undefined ? {} : { model }),
     ...(system === undefined ? {} : { system }),
     ...(permissions === undefined ? {} : { permissions }),
     ...(max_turns === undefined ? {} : { maxTurns: max_turns }),
+    ...(output_schema === undefined ? {} : { outputSchema: output_schema as Json }),
+    ...(relay === undefined ? {} : { relay: lowerRelay(relay.at) }),
   };
 }
 
-function lowerStep(step: StepShape): Omit<PipelineStep, "needs" | keyof StepSettings> {
+function lowerRelay(at: number | string): NonNullable<AgentSettings["relay"]> {
+  return typeof at === "number" ? { tokens: at } : { share: Number.parseInt(at, 10) / 100 };
+}
+
+interface Asked {
+  readonly agent: string | undefined;
+  readonly prompt: string | undefined;
+}
+
+function lowerStep(
+  step: StepShape,
+  asked: Asked,
+): Omit<PipelineStep, "needs" | keyof StepSettings> {
   const { when, check } = step;
   return {
     id: step.id,
-    work: lowerWork(step),
+    work: lowerWork(step, asked),
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
     ...(check === undefined ? {} : { check: lowerCheck(check) }),
     outputs: step.outputs ?? {},
@@ -133,11 +167,12 @@ function lowerStep(step: StepShape): Omit<PipelineStep, "needs" | keyof StepSett
   };
 }
 
-function lowerWork(step: StepShape): PipelineWork {
-  const { run, agent, prompt } = step;
+function lowerWork(step: StepShape, { agent, prompt }: Asked): PipelineWork {
+  const { run, session } = step;
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
-  return { kind: "agent", agent, prompt, settings: lowerAgentSettings(step) };
+  const sharing = session === undefined ? {} : { session };
+  return { kind: "agent", agent, prompt, ...sharing, settings: lowerAgentSettings(step) };
 }
 
 function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
@@ -147,17 +182,19 @@ function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
 }
 
 function lowerSettings(
-  settings: NonNullable<PipelineShape["defaults"]>,
+  settings: Omit<NonNullable<PipelineShape["defaults"]>, "agent">,
   path: Path,
   source: YamlSource,
 ): StepSettings {
-  const { cwd, timeout, idle_timeout } = settings;
+  const { cwd, timeout, idle_timeout, isolate, recover } = settings;
   return {
     env: lowerEnv(settings.env, [...path, "env"], source),
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
     ...(idle_timeout === undefined ? {} : { idleTimeoutMs: milliseconds(idle_timeout) }),
     retry: lowerRetry(settings.retry),
+    ...(isolate === undefined ? {} : { isolate }),
+    ...(recover === undefined ? {} : { recover }),
   };
 }
 

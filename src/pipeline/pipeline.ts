@@ -12,7 +12,7 @@ export interface Pipeline {
   readonly env: Env;
   readonly agents: Readonly<Record<string, PipelineAgent>>;
   readonly budget?: Budget;
-  readonly defaults: StepSettings;
+  readonly defaults: StepSettings & { readonly agent: AgentSettings };
   readonly steps: readonly PipelineStep[];
 }
 
@@ -40,6 +40,8 @@ export interface AgentSettings {
   readonly system?: string;
   readonly permissions?: "default" | "edit" | "all";
   readonly maxTurns?: number;
+  readonly outputSchema?: Json;
+  readonly relay?: { readonly tokens: number } | { readonly share: number };
 }
 
 /** What both a step and `defaults` may say. */
@@ -49,6 +51,8 @@ export interface StepSettings {
   readonly timeoutMs?: number;
   readonly idleTimeoutMs?: number;
   readonly retry: RetrySettings;
+  readonly isolate?: boolean;
+  readonly recover?: "continue" | "restart";
 }
 
 /** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
@@ -78,6 +82,8 @@ export type PipelineWork =
       readonly kind: "agent";
       readonly agent: string;
       readonly prompt: string;
+      /** The name of a conversation that it shares with other steps. */
+      readonly session?: string;
       readonly settings: AgentSettings;
     };
 

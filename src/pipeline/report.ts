@@ -28,8 +28,14 @@ export interface Mistake {
   readonly length?: number;
 }
 
+/** Where rules leave what they find. */
+export interface MistakeReport {
+  add(mistake: Mistake): void;
+  suggest(name: string, candidates: Iterable<string>, label: string): string;
+}
+
 /** The mistakes found so far in one file. */
-export class Report {
+export class Report implements MistakeReport {
   readonly diagnostics: Diagnostic[];
   readonly source: YamlSource;
   #suggestions = 0;

@@ -14,6 +14,9 @@ export const NAME_LENGTH_MAX = 64;
 const PARALLEL_MAX = 1_000;
 const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
+/** Less would be used up by the agent's own instructions. */
+const RELAY_TOKENS_MIN = 1_000;
+const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
 /** Agents that steps may name without declaring them. */
 export const ADAPTERS = ["claude", "codex", "gemini", "opencode"] as const;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
@@ -81,12 +84,23 @@ const retry = z.union([
   }),
 ]);
 
+/** Settings of a step that also `defaults` may have. */
 const settings = {
   env: env.optional().describe("Variables of the step's environment; values may hold ${{ }}."),
   cwd: path.optional().describe("The directory to work in, relative to the workspace."),
   timeout: duration.optional().describe("The longest time that one try may take."),
   idle_timeout: duration.optional().describe("The longest time without any output."),
   retry: retry.optional().describe("Tries in all, or the whole retry rule."),
+  isolate: z
+    .boolean()
+    .optional()
+    .describe("True: its processes live in a PID namespace of their own (Linux)."),
+  recover: z
+    .enum(["continue", "restart"])
+    .optional()
+    .describe(
+      "What becomes of an agent that was cut off: its conversation goes on, or begins anew.",
+    ),
 };
 
 const check = z.union([
@@ -110,7 +124,19 @@ const agentSettings = {
     .optional()
     .describe("What it may do without asking: what it allows by itself, edit files, or all."),
   max_turns: z.int().min(1).max(TURNS_MAX).optional().describe("How often the model may answer."),
+  output_schema: jsonSchema.optional().describe("The JSON Schema that its answer must satisfy."),
+  relay: z
+    .strictObject({
+      at: z
+        .union([z.int().min(RELAY_TOKENS_MIN), z.string().regex(RELAY_SHARE, "bad-share")])
+        .describe("Tokens, or a share of the model's window such as 70%."),
+    })
+    .optional()
+    .describe("When a conversation has grown so far, a new one goes on from its notes."),
 };
+
+/** The keys of an agent's call, for messages. */
+export const AGENT_SETTINGS = Object.keys(agentSettings) as (keyof typeof agentSettings)[];
 
 const agent = z.union([
   command,
@@ -137,6 +163,12 @@ const stepSchema = z
       .optional()
       .describe("The agent: claude, codex, gemini, opencode, or a name under `agents`."),
     prompt: command.optional().describe("What the agent is asked to do."),
+    prompt_file: path
+      .optional()
+      .describe("A file with the prompt, relative to the pipeline's; read when a run begins."),
+    session: id
+      .optional()
+      .describe("Steps that name the same session share one conversation, one after the other."),
     ...agentSettings,
     needs: z
       .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
@@ -153,7 +185,9 @@ const stepSchema = z
     once: z.boolean().optional().describe("True for what must never happen twice."),
     ...settings,
   })
-  .meta({ oneOf: [{ required: ["run"] }, { required: ["agent", "prompt"] }] });
+  .meta({
+    oneOf: [{ required: ["run"] }, { required: ["prompt"] }, { required: ["prompt_file"] }],
+  });
 
 export const pipelineSchema = z.strictObject({
   name: z
@@ -183,7 +217,11 @@ export const pipelineSchema = z.strictObject({
     .optional()
     .describe("What a run may use; when it is used up the run stops, and can be resumed."),
   defaults: z
-    .strictObject(settings)
+    .strictObject({
+      agent: z.string().optional().describe("The agent of steps that have a prompt but name none."),
+      ...agentSettings,
+      ...settings,
+    })
     .optional()
     .describe("Settings of every step that does not say otherwise."),
   steps: z

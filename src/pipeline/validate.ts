@@ -2,19 +2,27 @@
  * Everything that the shape of a file cannot say: work that must be there, names that must exist,
  * and what the texts of the file refer to.
  *
- * Owns: the rules on steps, agents and the pipeline, and the order in which rules are asked.
- * Does not: know types and patterns (schema.ts), the graph (need-rules.ts) or expressions
- * (expression-rules.ts).
+ * Owns: the rules on steps and the pipeline, and the order in which rules are asked.
+ * Does not: know types and patterns (schema.ts), the graph (need-rules.ts), agents (agent-rules.ts)
+ * or expressions (expression-rules.ts).
  * Invariants:
  * - D1 Linear in the size of the file.
  * - D2 A mistake is told once: nothing is judged by a piece that is itself wrong.
  */
 import { isObject } from "../util/json.ts";
-import { ExpressionRules, type Site } from "./expression-rules.ts";
+import {
+  type AgentShape,
+  checkAgent,
+  checkDefaultAgent,
+  checkSessions,
+  checkWork,
+  inFile,
+} from "./agent-rules.ts";
+import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
 import type { Report } from "./report.ts";
-import { ADAPTERS, type PipelineShape, type StepShape } from "./schema.ts";
+import type { PipelineShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
 import { createPrecedence } from "./step-graph.ts";
 import type { Path } from "./yaml-source.ts";
@@ -23,24 +31,35 @@ const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** Adds every mistake beyond the shape to the report. */
-export function validate(read: ReadShape, report: Report): void {
+export function validate(
+  read: ReadShape,
+  prompts: ReadonlyMap<number, string>,
+  report: Report,
+): void {
   const { shape, cut } = read;
   const ids = indexSteps(read, report);
   const graph = resolveNeeds(read, ids, report);
   if (graph !== undefined) reportCycles(graph, shape.steps, report);
-  const rules = new ExpressionRules(report, {
+  const comesBefore = graph?.cycles.length === 0 ? createPrecedence(graph) : undefined;
+  const known: Referable = {
     steps: ids,
     outputsOf: (step) => Object.keys(shape.steps[step]?.outputs ?? {}),
     outputsKnown: (step) => !cut.has(`steps.${step}`) && !cut.has(`steps.${step}.outputs`),
-    comesBefore: graph?.cycles.length === 0 ? createPrecedence(graph) : undefined,
+    comesBefore,
     inputKeys: closedKeys(shape.input),
-  });
+  };
+  const rules = new ExpressionRules(report, known);
   checkPipeline(shape, rules, report);
   shape.steps.forEach((step, index) => {
     if (cut.has(`steps.${index}`)) return;
     checkWork(read, index, report);
     checkStepTexts(step, index, rules, report);
+    const prompt = prompts.get(index);
+    if (prompt === undefined) return;
+    const inside = new ExpressionRules(inFile(report, step.prompt_file ?? "", prompt), known);
+    inside.text(prompt, { path: ["steps", index, "prompt_file"], step: index });
   });
+  checkSessions(read, comesBefore, report);
   reportOutputClashes(shape.steps, report);
 }
 
@@ -50,31 +69,32 @@ function checkPipeline(shape: PipelineShape, rules: ExpressionRules, report: Rep
   for (const [name, agent] of Object.entries(shape.agents ?? {})) {
     const path = ["agents", name];
     if (typeof agent === "string") rules.shell(agent, { path });
-    else checkAgent(agent, path, rules, report);
+    else {
+      checkAgent(agent, path, report);
+      checkAgentTexts(agent, path, rules, report);
+    }
   }
   checkTexts(shape.defaults?.env, { path: ["defaults", "env"] }, rules);
-  const cwd = shape.defaults?.cwd;
+  const { cwd, system, output_schema } = shape.defaults ?? {};
   if (cwd !== undefined) rules.text(cwd, { path: ["defaults", "cwd"] });
+  if (system !== undefined) rules.text(system, { path: ["defaults", "system"] });
+  if (output_schema !== undefined)
+    checkSchema(output_schema, ["defaults", "output_schema"], report);
+  checkDefaultAgent(shape, report);
 }
 
-type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
-
-/** An agent is any command, or one that an adapter knows how to talk to. */
-function checkAgent(agent: AgentShape, path: Path, rules: ExpressionRules, report: Report): void {
-  const { adapter, command } = agent;
+function checkAgentTexts(
+  agent: AgentShape,
+  path: Path,
+  rules: ExpressionRules,
+  report: Report,
+): void {
+  const { adapter, command, system, output_schema } = agent;
   checkTexts(agent.env, { path: [...path, "env"] }, rules);
-  if (agent.system !== undefined) rules.text(agent.system, { path: [...path, "system"] });
-  if (adapter !== undefined) return;
-  if (command === undefined) {
-    const message = "the agent has neither `command` nor `adapter`";
-    const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTERS.join(", ")}`;
-    report.add({ rule: "agent-command", message, help, path, on: "key" });
-  } else rules.shell(command, { path: [...path, "command"] });
-  for (const key of ["args", "model", "system", "permissions", "max_turns"] as const) {
-    if (agent[key] === undefined) continue;
-    const message = `\`${key}\` means nothing to an agent that is only a command`;
-    const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
-    report.add({ rule: "agent-setting", message, help, path: [...path, key], on: "key" });
+  if (system !== undefined) rules.text(system, { path: [...path, "system"] });
+  if (output_schema !== undefined) checkSchema(output_schema, [...path, "output_schema"], report);
+  if (adapter === undefined && command !== undefined) {
+    rules.shell(command, { path: [...path, "command"] });
   }
 }
 
@@ -103,58 +123,6 @@ function closedKeys(input: PipelineShape["input"]): readonly string[] | undefine
   return Object.keys(isObject(input.properties) ? input.properties : {});
 }
 
-/** A step runs a command or asks an agent: one of them, and all that belongs to it. */
-function checkWork({ shape, cut }: ReadShape, index: number, report: Report): void {
-  const at = (key: string): Path => ["steps", index, key];
-  if (["run", "agent", "prompt"].some((key) => cut.has(`steps.${index}.${key}`))) return;
-  const { id, run, agent, prompt } = shape.steps[index] as StepShape;
-  const rule = "step-work";
-  if (run !== undefined && agent !== undefined) {
-    const help = "make two steps of it";
-    const message = `step \`${id}\` has both \`run\` and \`agent\``;
-    report.add({ rule, message, help, path: at("agent"), on: "key" });
-  } else if (run === undefined && agent === undefined) {
-    const help = "add `run:` with a command, or `agent:` and `prompt:`";
-    const message = `step \`${id}\` has neither \`run\` nor \`agent\``;
-    report.add({ rule, message, help, path: at("id") });
-  } else if (agent !== undefined && prompt === undefined) {
-    const help = "add `prompt:`";
-    const message = `step \`${id}\` asks an agent but has no \`prompt\``;
-    report.add({ rule, message, help, path: at("agent"), on: "key" });
-  } else if (run !== undefined && prompt !== undefined) {
-    const help = "name the `agent` that it is for, or leave it out";
-    const message = `step \`${id}\` has a \`prompt\` but no agent`;
-    report.add({ rule, message, help, path: at("prompt"), on: "key" });
-  }
-  checkAgentSettings(shape, index, report);
-  const agents = shape.agents ?? {};
-  if (agent === undefined || cut.has("agents") || Object.hasOwn(agents, agent)) return;
-  const known = [...Object.keys(agents), ...ADAPTERS];
-  if (known.includes(agent)) return;
-  const help = report.suggest(agent, known, "declare it under `agents`; there are");
-  const message = `there is no agent \`${agent}\``;
-  report.add({ rule: "unknown-agent", message, help, path: at("agent") });
-}
-
-/** Settings of an agent's call need an agent that understands them. */
-function checkAgentSettings(shape: PipelineShape, index: number, report: Report): void {
-  const step = shape.steps[index] as StepShape;
-  const declared = step.agent === undefined ? undefined : shape.agents?.[step.agent];
-  const plain =
-    step.agent === undefined ||
-    typeof declared === "string" ||
-    (declared !== undefined && declared.adapter === undefined);
-  if (!plain) return;
-  for (const key of ["model", "system", "permissions", "max_turns"] as const) {
-    if (step[key] === undefined) continue;
-    const whose =
-      step.agent === undefined ? "a step without an agent" : "an agent that is a command";
-    const message = `\`${key}\` means nothing to ${whose}`;
-    const path = ["steps", index, key];
-    report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
-  }
-}
-
 function checkStepTexts(
   step: StepShape,
   index: number,
@@ -165,6 +133,9 @@ function checkStepTexts(
   if (step.run !== undefined) rules.shell(step.run, at("run"));
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
   if (step.system !== undefined) rules.text(step.system, at("system"));
+  if (step.output_schema !== undefined) {
+    checkSchema(step.output_schema, at("output_schema").path, report);
+  }
   if (step.when !== undefined) rules.condition(String(step.when), at("when"));
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   checkTexts(step.env, at("env"), rules);

@@ -9,6 +9,7 @@ import { assert } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { parseTemplate } from "../util/template.ts";
 import {
+  type AgentSettings,
   type Arrow,
   type Graph,
   markBackArrows,
@@ -34,7 +35,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     maxParallel,
     ...(inputSchema === undefined ? {} : { inputSchema }),
     env,
-    agents: { ...knownAgents(pipeline), ...agents },
+    agents: withDefaults({ ...knownAgents(pipeline), ...agents }, pipeline.defaults.agent),
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     graph: {
       steps: steps.map((step) => buildStep(step, pipeline)),
@@ -53,10 +54,24 @@ function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
   );
 }
 
+/** What an agent says itself outweighs what is said for all; a plain command takes no settings. */
+function withDefaults(agents: Plan["agents"], defaults: AgentSettings): Plan["agents"] {
+  return Object.fromEntries(
+    Object.entries(agents).map(([name, agent]) => [
+      name,
+      agent.adapter === "command"
+        ? agent
+        : { ...agent, settings: { ...defaults, ...agent.settings } },
+    ]),
+  );
+}
+
 function buildStep(step: PipelineStep, { defaults }: Pipeline): Step {
   const cwd = step.cwd ?? defaults.cwd;
   const timeoutMs = step.timeoutMs ?? defaults.timeoutMs;
   const idleTimeoutMs = step.idleTimeoutMs ?? defaults.idleTimeoutMs;
+  const isolate = step.isolate ?? defaults.isolate ?? false;
+  const recover = step.recover ?? defaults.recover;
   return {
     id: step.id,
     join: "all",
@@ -71,6 +86,8 @@ function buildStep(step: PipelineStep, { defaults }: Pipeline): Step {
     ...(step.check === undefined ? {} : { check: step.check }),
     outputs: step.outputs,
     once: step.once,
+    ...(isolate ? { isolate } : {}),
+    ...(recover === undefined ? {} : { recover }),
     visitsMax: 1,
   };
 }
@@ -121,7 +138,9 @@ export function envNamesOf(plan: Plan): string[] {
     }
   };
   addTexts(Object.values(plan.env));
-  for (const { command, env } of Object.values(plan.agents)) addTexts([command, ...values(env)]);
+  for (const { command, env, settings } of Object.values(plan.agents)) {
+    addTexts([command, settings.system, ...values(env)]);
+  }
   visitGraph(plan.graph, addExpression, addTexts);
   return [...names].sort();
 }

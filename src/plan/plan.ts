@@ -61,8 +61,18 @@ export interface AgentSettings {
   readonly system?: string;
   /** What it may do without asking; `default` is what the agent itself allows. */
   readonly permissions?: "default" | "edit" | "all";
+  /** How often the model may answer in one conversation. */
   readonly maxTurns?: number;
+  /** JSON Schema of the answer. */
+  readonly outputSchema?: Json;
+  readonly relay?: Relay;
 }
+
+/**
+ * How full a conversation may become before it is handed over to a new one: tokens, or a share of
+ * the model's window.
+ */
+export type Relay = { readonly tokens: number } | { readonly share: number };
 
 export interface Graph {
   readonly steps: readonly Step[];
@@ -90,9 +100,16 @@ export interface Step {
   readonly outputs: Readonly<Record<string, string>>;
   /** Must not happen twice: a loss is never repeated without being asked. */
   readonly once: boolean;
+  /** Its processes live in a PID namespace of their own. */
+  readonly isolate?: true;
+  /** What becomes of work that was cut off, unless a person says otherwise. Default: it goes on. */
+  readonly recover?: Recover;
   /** How often a run may come to this step. */
   readonly visitsMax: number;
 }
+
+/** What to do with a conversation that was cut off: go on with it, or begin a new one. */
+export type Recover = "continue" | "restart";
 
 export type Work =
   | { readonly kind: "shell"; readonly run: string }
@@ -100,6 +117,8 @@ export type Work =
       readonly kind: "agent";
       readonly agent: string;
       readonly prompt: string;
+      /** The name of a conversation that it shares with other steps. */
+      readonly session?: string;
       readonly settings: AgentSettings;
     }
   | { readonly kind: "pipeline"; readonly graph: Graph }

@@ -5,7 +5,7 @@
  * Does not: hold a file in memory: one chunk and one line at a time.
  * Invariants:
  * - O1 every complete line is delivered once and in order; the incomplete last one at `close`.
- * - O2 a line longer than LINE_BYTES_MAX is cut, never grown.
+ * - O2 a line longer than its limit (LINE_BYTES_MAX by default) is cut, never grown.
  * - O3 a character is decoded whole, wherever a chunk or a cut falls.
  */
 import { closeSync, fstatSync, openSync, promises, readSync } from "node:fs";
@@ -35,9 +35,10 @@ export interface FollowedFile {
 export function followLines(
   file: string,
   onLine: (line: string, endOffset: number) => void,
-  fromOffset = 0,
+  { fromOffset = 0, bytesMax = LINE_BYTES_MAX }: { fromOffset?: number; bytesMax?: number } = {},
 ): FollowedFile {
-  const follower = new Follower(file, new LineCutter(fromOffset, onLine), fromOffset);
+  const cutter = new LineCutter(fromOffset, bytesMax, onLine);
+  const follower = new Follower(file, cutter, fromOffset);
   return { close: () => follower.close() };
 }
 
@@ -118,13 +119,19 @@ class Follower {
 /** Makes lines of bytes that come in any pieces. */
 class LineCutter {
   readonly #onLine: (line: string, endOffset: number) => void;
+  readonly #bytesMax: number;
   #kept: Buffer[] = [];
   #keptBytes = 0;
   #offset: number;
   #pending = false;
 
-  constructor(fromOffset: number, onLine: (line: string, endOffset: number) => void) {
+  constructor(
+    fromOffset: number,
+    bytesMax: number,
+    onLine: (line: string, endOffset: number) => void,
+  ) {
     this.#offset = fromOffset;
+    this.#bytesMax = bytesMax;
     this.#onLine = onLine;
   }
 
@@ -146,7 +153,7 @@ class LineCutter {
   #keep(piece: Buffer): void {
     this.#pending = true;
     this.#offset += piece.length;
-    const room = LINE_BYTES_MAX - this.#keptBytes;
+    const room = this.#bytesMax - this.#keptBytes;
     if (room <= 0 || piece.length === 0) return;
     // The chunk is read into again, so what stays is copied.
     this.#kept.push(Buffer.from(piece.subarray(0, room)));
@@ -155,7 +162,7 @@ class LineCutter {
 
   #deliver(): void {
     const bytes = Buffer.concat(this.#kept);
-    const whole = bytes.length === LINE_BYTES_MAX ? characterEnd(bytes) : bytes.length;
+    const whole = bytes.length === this.#bytesMax ? characterEnd(bytes) : bytes.length;
     this.#kept = [];
     this.#keptBytes = 0;
     this.#pending = false;

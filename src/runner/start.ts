@@ -15,6 +15,7 @@ import { failpoint } from "../util/failpoint.ts";
 import { ATTEMPT_FILE } from "./attempt-folder.ts";
 import { errorCode } from "./file-text.ts";
 import { identityOf } from "./identity.ts";
+import { ISOLATION } from "./isolation.ts";
 import { lastLine } from "./output.ts";
 import type { Launch, Limits, StepProcess } from "./step-process.ts";
 import { Supervision } from "./supervision.ts";
@@ -74,7 +75,8 @@ function spawnWrapper(launch: Launch): ChildProcess {
     const stdin = launch.stdin === undefined ? "ignore" : open(launch.stdin, "r");
     const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
     const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
-    const args = wrapperArguments(dir, check === undefined ? "no-check" : "check");
+    const keeper = launch.isolate === true ? ISOLATION : [];
+    const args = wrapperArguments(dir, { check: check !== undefined, keeper });
     failpoint("runner.spawn.before");
     const child = spawn("/bin/sh", args, {
       cwd,

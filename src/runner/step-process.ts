@@ -15,6 +15,8 @@ export interface Launch {
   readonly check?: string;
   /** A file for stdin; /dev/null otherwise. */
   readonly stdin?: string;
+  /** In a PID namespace of its own. */
+  readonly isolate?: true;
   /** Agents: stderr goes to a file of its own instead of into the output. */
   readonly separateStderr: boolean;
 }

@@ -34,7 +34,7 @@ ${READ_STAT} || exit ${UNCLAIMED_EXIT}
 printf '%s\\n' "$2 $perdure_stat" >"$1/pid" || exit ${UNCLAIMED_EXIT}
 set +C
 trap : TERM INT HUP
-/bin/sh -e "$1/script.sh"
+$4 /bin/sh -e "$1/script.sh"
 perdure_work=$?
 perdure_check=-
 if [ "$perdure_work$3" = 0check ]; then
@@ -51,7 +51,15 @@ echo >>"$1/pid"
 exit 0
 `;
 
+/** What the wrapper of a folder is told. */
+export interface WrapperOptions {
+  readonly check: boolean;
+  /** The words of a command in front of the work; none of them holds a space. */
+  readonly keeper: readonly string[];
+}
+
 /** The arguments of /bin/sh that run the work, and the check if there is one, of this folder. */
-export function wrapperArguments(dir: string, check: "check" | "no-check"): string[] {
-  return ["-c", WRAPPER, "perdure", dir, bootId(), check];
+export function wrapperArguments(dir: string, { check, keeper }: WrapperOptions): string[] {
+  const checking = check ? "check" : "no-check";
+  return ["-c", WRAPPER, "perdure", dir, bootId(), checking, keeper.join(" ")];
 }

@@ -7,14 +7,31 @@ import { attemptText, placeText } from "../core/place.ts";
 
 export type AttemptEnd = Extract<
   RunEvent,
-  { type: "step.completed" | "step.failed" | "step.lost" | "step.paused" | "step.interrupted" }
+  {
+    type:
+      | "step.completed"
+      | "step.failed"
+      | "step.lost"
+      | "step.paused"
+      | "step.interrupted"
+      | "step.continued"
+      | "step.relayed";
+  }
 >;
 
 export interface Attempt {
   readonly at: AttemptRef;
   readonly startedAt: number;
   readonly endedAt?: number;
-  readonly outcome: "running" | "completed" | "failed" | "lost" | "paused" | "interrupted";
+  readonly outcome:
+    | "running"
+    | "completed"
+    | "failed"
+    | "lost"
+    | "paused"
+    | "interrupted"
+    | "continued"
+    | "relayed";
   readonly exit?: number;
   readonly reason?: FailureReason;
   readonly message?: string;
@@ -28,6 +45,8 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
     case "step.lost":
     case "step.paused":
     case "step.interrupted":
+    case "step.continued":
+    case "step.relayed":
       return event;
     default:
       return undefined;
@@ -75,8 +94,14 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
     }
     case "step.lost":
       return { ...closed, outcome: "lost", message: end.message };
-    default:
+    case "step.paused":
+      return { ...closed, outcome: "paused", message: `${end.reason}: ${end.message}` };
+    case "step.interrupted":
       return { ...closed, outcome: "interrupted", message: end.message };
+    case "step.continued":
+      return { ...closed, outcome: "continued", message: end.ask.why };
+    case "step.relayed":
+      return { ...closed, outcome: "relayed", message: `handed over in ${end.checkpoint.path}` };
   }
 }
 

@@ -15,6 +15,18 @@ import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 /** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
 
+/** What a new owner found, in words. */
+const FOUND = {
+  alive: "is still running: taken over",
+  ended: "ended in the meantime: its result is taken",
+  result: "had answered before its process died: its answer is taken",
+} as const;
+
+const STOPS = {
+  "after-turn": "after the running turns",
+  "after-step": "after the running steps",
+} as const;
+
 /** Who asked by a key may ask again. */
 const AGAIN: Readonly<Record<string, string>> = {
   SIGINT: "; Ctrl-C again ends the running steps at once",
@@ -51,6 +63,12 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
+    case "step.adopted":
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND[event.found]}`;
+    case "step.continued":
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on: ${messageText(event.ask.why)}`;
+    case "step.relayed":
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":
       return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
     case "step.granted": {
@@ -70,7 +88,7 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     case "run.stopping":
       return event.mode === "now"
         ? `${RUN_GLYPH} stopping: ${event.by}${AGAIN[event.by] ?? ""}`
-        : `${RUN_GLYPH} stopping after the running steps: ${event.by}`;
+        : `${RUN_GLYPH} stopping ${STOPS[event.mode]}: ${event.by}`;
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${event.by}`;
     case "run.funded":

@@ -37,6 +37,8 @@ const STATUSES = {
   "step.lost": "lost",
   "step.paused": "interrupted",
   "step.interrupted": "interrupted",
+  "step.continued": "continued",
+  "step.relayed": "relayed",
 } as const;
 
 const NOT_MEASURED = { measured: false } as const;
@@ -55,9 +57,10 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     status: STATUSES[event.type],
     exit: ("exit" in event ? event.exit : undefined) ?? null,
     reason: failed?.reason ?? reasonOf(event),
-    message: "message" in event ? event.message : null,
+    message: messageOf(event),
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
+    last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
   };
@@ -74,6 +77,7 @@ export function handoffJson(
     finalized_at: isoText(time),
     outputs: outputsJson(event.outputs),
     context_keys: Object.keys(event.context),
+    answer: event.answer ?? null,
     next_steps: nextSteps(run, event),
   };
 }
@@ -128,6 +132,11 @@ function checkJson(check: CheckEvidence): Json {
     output_path: check.outputPath ?? null,
     output_sha256: check.outputSha256 ?? null,
   };
+}
+
+function messageOf(event: AttemptEnd): string | null {
+  if (event.type === "step.continued") return event.ask.why;
+  return "message" in event ? event.message : null;
 }
 
 function reasonOf(event: AttemptEnd): string | null {

@@ -778,6 +778,8 @@ it("help", async () => {
                              all behind it
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
                              +30m
+      --recover <how>        agents that were cut off: continue their conversations,
+                             restart them, or ask
       --dry-run              say what would happen to each step, and why; change
                              nothing
       -d, --detach           leave the run to a background process

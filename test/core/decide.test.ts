@@ -242,7 +242,8 @@ describe("stopping", () => {
   it("ends what runs, starts nothing, and can be resumed", () => {
     const play = new Play(planOf("a>b")).open();
     play.tell({ type: "stop-requested", mode: "now", by: "SIGINT" });
-    expect(play.turn?.cancels).toEqual([{ scope: "", step: "a", visit: 1, attempt: 1 }]);
+    const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+    expect(play.turn?.cancels).toEqual([{ type: "cancel", at, when: "now" }]);
     play.end("a", { how: "stopped", message: "stopped" });
     expect(play.status).toBe("stopped");
     play.open();

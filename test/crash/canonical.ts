@@ -86,7 +86,7 @@ function journalOf(
 ): readonly unknown[] {
   const kept: RunEvent[] = [];
   for (const { event } of events) {
-    if (event.type === "run.opened" || event.type === "step.lost") continue;
+    if (["run.opened", "step.lost", "step.adopted"].includes(event.type)) continue;
     if ("attempt" in event) {
       const number = numbers.get(attemptKey(event));
       if (number === undefined) continue;

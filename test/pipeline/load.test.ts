@@ -42,7 +42,7 @@ describe("loadPipeline", () => {
       maxParallel: 4,
       env: {},
       agents: {},
-      defaults: { env: {}, retry: {} },
+      defaults: { env: {}, retry: {}, agent: {} },
       steps: [
         {
           id: "hi",

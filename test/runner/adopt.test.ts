@@ -168,7 +168,7 @@ describe("evidence", () => {
     expect([lookAt(attempt.dir), readClaim(attempt.dir).by]).toEqual(["dead", "nobody"]);
     expect(await adopt(attempt).ended).toEqual(lost);
     writeFileSync(join(attempt.dir, "script.sh"), "touch ran\n");
-    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, "no-check"), {
+    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, { check: false, keeper: [] }), {
       cwd: attempt.cwd,
     });
     expect([late.status, attempt.has("ran")]).toEqual([97, false]);

@@ -12,7 +12,7 @@ function follow(fromOffset = 0) {
     lines.push(line);
     offsets.push(endOffset);
   };
-  return { file, lines, offsets, start: () => followLines(file, onLine, fromOffset) };
+  return { file, lines, offsets, start: () => followLines(file, onLine, { fromOffset }) };
 }
 
 test("lines come as the file grows, the incomplete one at close (O1)", async () => {

@@ -206,7 +206,7 @@ class Simulation {
     if (this.#bug === "spawn-before-append" && this.#random.chance(0.05)) {
       this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 });
     }
-    for (const at of turn.cancels) {
+    for (const { at } of turn.cancels) {
       const process = this.#world.processes.get(attemptText(at));
       if (process !== undefined) this.#stop(process);
     }

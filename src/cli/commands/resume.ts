@@ -25,6 +25,7 @@ import {
   resolveRunId,
   whyInputOf,
 } from "../project.ts";
+import { checkRecover, recoverOf } from "../recover.ts";
 import { RunFiles } from "../run-files.ts";
 
 export interface ResumeOptions extends OutputOptions {
@@ -35,6 +36,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly takeOver?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
+  /** What to do with agents that were cut off. */
+  readonly recover?: string;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
 }
@@ -72,6 +75,7 @@ async function goOn(
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
   if (options.budget !== undefined) parseBudget(options.budget);
+  checkRecover(options);
   const refusal = refusalOf(known, wish, options);
   if (refusal instanceof CliError) throw refusal;
   if (refusal !== undefined) {
@@ -85,12 +89,14 @@ async function goOn(
     const { detach } = await import("../detach.ts");
     return detach(project, runId, known.shortId, detachedOptions(wish, options));
   }
+  const recover = await recoverOf(known, options.recover);
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
     takeOver: options.takeOver === true,
     ...(wish === undefined ? {} : { wish }),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
+    ...(recover === undefined ? {} : { recover }),
     greet: greeting,
   });
   sayGoodbye(project, runId, screen);
@@ -147,6 +153,7 @@ function detachedOptions(wish: Wish | undefined, options: ResumeOptions): readon
     ...(wish === undefined ? [] : ["--from-step", wish.step]),
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
+    ...(options.recover === undefined ? [] : ["--recover", options.recover]),
   ];
 }
 

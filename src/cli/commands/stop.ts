@@ -10,7 +10,14 @@ import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "
 
 export interface StopOptions {
   readonly afterStep?: boolean;
+  readonly afterTurn?: boolean;
 }
+
+const WHEN: Readonly<Record<StopMode, string>> = {
+  now: "now",
+  "after-turn": "when its agents have finished their turns",
+  "after-step": "after the steps that are running",
+};
 
 /** Stops a run that is owned by another process. */
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
@@ -27,11 +34,11 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
     throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
   }
-  const mode: StopMode = options.afterStep === true ? "after-step" : "now";
+  const mode: StopMode =
+    options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
   journal.request(runId, { type: "stop", mode, by: `perdure stop (${userInfo().username})` });
   process.kill(lease.owner.pid, "SIGUSR2");
-  const when = mode === "now" ? "now" : "after the steps that are running";
-  print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${when}.`);
+  print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   print(`Go on with it later: perdure resume ${shortId}`);
   return EXIT.done;
 }

@@ -115,6 +115,15 @@ export interface AgentReader {
   end(exit: number | undefined, stderr?: string): readonly AgentEvent[];
 }
 
+/** What a whole conversation has used so far, according to its transcript. */
+export interface Ledger {
+  readonly usage: Usage;
+  readonly turns: number;
+  /** Tokens in the latest call of the model, in and out. */
+  readonly context: number;
+  readonly window?: number;
+}
+
 export interface AgentAdapter {
   readonly name: string;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
@@ -125,6 +134,8 @@ export interface AgentAdapter {
   /** Mends what a kill may have left in a transcript; does nothing to a good one. */
   repair?(transcript: string): void;
   reader(): AgentReader;
+  /** For agents whose stream tells only at its end what was used. */
+  ledger?(transcript: string): Ledger | undefined;
   /** Whether it can continue a conversation; `doctor` says so. */
   readonly continues: boolean;
   /** What of a call the agent itself sees to; the rest is up to who runs it. Absent: all. */

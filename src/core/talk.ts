@@ -1,0 +1,73 @@
+/**
+ * What a visit has to do with its agent: the conversation that it is in, what is to be said next, and
+ * what was handed over from one conversation to the next.
+ *
+ * Owns: the fold of events into a talk.
+ * Does not: choose the conversation of the next attempt (conversation.ts).
+ * Invariants:
+ * - K1 A conversation goes on after a loss, a stop or a pause. After a failure the next try begins a
+ *   new one, unless the author lets steps share it.
+ * - K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is there.
+ */
+import type { Ask, Conversation, Output, RunEvent } from "./event.ts";
+
+export interface Talk {
+  /** The conversation to take up again; absent after an end that calls for a new one. */
+  readonly session?: string;
+  /** What the current attempt is part of. */
+  readonly conversation?: Conversation;
+  /** What is to be asked next in it, and how often something was asked in it. */
+  readonly ask?: Ask;
+  readonly asks: number;
+  /** What the conversation before handed over, and how often that has happened. */
+  readonly checkpoint?: Output;
+  readonly relays: number;
+  /** Answers of the model since the last failure. */
+  readonly turns: number;
+}
+
+/** Nothing was said yet. */
+export const SILENCE: Talk = { asks: 0, relays: 0, turns: 0 };
+
+type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
+
+/** The talk after one more event of its visit; undefined for a visit that talks to nobody. */
+export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | undefined {
+  if (event.type === "step.started") {
+    if (event.conversation === undefined) return before;
+    return started(before ?? SILENCE, event.conversation);
+  }
+  if (event.type === "step.session") return { ...(before ?? SILENCE), session: event.session };
+  if (before === undefined) return undefined;
+  const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
+  const talk = { ...before, turns };
+  switch (event.type) {
+    case "step.continued":
+      return { ...talk, ask: event.ask, asks: talk.asks + 1 };
+    case "step.relayed":
+      return { ...SILENCE, checkpoint: event.checkpoint, relays: talk.relays + 1, turns };
+    case "step.failed":
+      return SILENCE;
+    case "step.paused":
+      // A conversation that is gone is not looked for again.
+      return event.reason === "session-gone" ? withoutSession(talk) : talk;
+    default:
+      return talk;
+  }
+}
+
+function started(talk: Talk, conversation: Conversation): Talk {
+  const { session } = conversation;
+  const { ask } = talk;
+  const asked = conversation.kind === "continue" && ask !== undefined ? { ask } : {};
+  return {
+    ...withoutSession(talk),
+    ...(session === undefined ? {} : { session }),
+    ...asked,
+    conversation,
+  };
+}
+
+function withoutSession({ asks, checkpoint, relays, turns }: Talk): Talk {
+  return { asks, ...(checkpoint === undefined ? {} : { checkpoint }), relays, turns };
+}
