@@ -26,7 +26,10 @@ const argvOf = (adapter: AgentAdapter, call: Partial<AgentCall>): readonly strin
   adapter.command({ ...PLAIN, ...call }).argv;
 
 describe("claude", () => {
-  const HEAD = ["claude", "-p", "--output-format", "stream-json", "--verbose"];
+  const HEAD = [
+    ...["claude", "-p", "--output-format", "stream-json", "--verbose"],
+    "--include-partial-messages",
+  ];
 
   it("starts and continues", () => {
     const session = ID;

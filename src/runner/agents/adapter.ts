@@ -91,8 +91,19 @@ export type AgentEvent =
       readonly input: string;
     }
   | { readonly type: "tool-ended"; readonly id: string; readonly ok: boolean }
-  /** `delta` is to be added up; `total` is of the whole conversation so far. */
-  | { readonly type: "usage"; readonly counting: "delta" | "total"; readonly usage: Usage }
+  /**
+   * `delta` is to be added up; `invocation` is of this process so far and takes the place of what
+   * was known of it; `total` is of the whole conversation so far.
+   */
+  | {
+      readonly type: "usage";
+      readonly counting: "delta" | "invocation" | "total";
+      readonly usage: Usage;
+      /** Tokens of the latest call of the model, as far as known: its whole input and its output. */
+      readonly context?: number;
+      /** How many tokens fit into a call. */
+      readonly window?: number;
+    }
   /** One more answer of the model has begun or ended. */
   | { readonly type: "turn" }
   | { readonly type: "retrying"; readonly trouble: Trouble }
@@ -115,12 +126,14 @@ export interface AgentReader {
   end(exit: number | undefined, stderr?: string): readonly AgentEvent[];
 }
 
-/** What a whole conversation has used so far, according to its transcript. */
+/** What a whole conversation has used so far, over all of its processes. */
 export interface Ledger {
   readonly usage: Usage;
+  /** Answers of the model. */
   readonly turns: number;
-  /** Tokens in the latest call of the model, in and out. */
+  /** Tokens of the latest call of the model: its whole input and its output. */
   readonly context: number;
+  /** How many tokens fit into a call. */
   readonly window?: number;
 }
 
@@ -133,9 +146,13 @@ export interface AgentAdapter {
   command(call: AgentCall): AgentCommand;
   /** Mends what a kill may have left in a transcript; does nothing to a good one. */
   repair?(transcript: string): void;
-  reader(): AgentReader;
-  /** For agents whose stream tells only at its end what was used. */
+  /**
+   * What a conversation has used according to its transcript, for agents whose stream tells it only
+   * at its end. The transcript may be in the middle of being written; undefined if no answer of the
+   * model is in it.
+   */
   ledger?(transcript: string): Ledger | undefined;
+  reader(): AgentReader;
   /** Whether it can continue a conversation; `doctor` says so. */
   readonly continues: boolean;
   /** What of a call the agent itself sees to; the rest is up to who runs it. Absent: all. */

@@ -2,19 +2,19 @@
  * Reads what Claude Code prints with `--output-format stream-json`.
  *
  * Owns: what its lines mean.
- * Does not: keep what they say, but for the ids of the last messages and denials.
+ * Does not: count what the calls use (claude-meter does), or keep what its lines say, but for the
+ * ids of denials.
  * Invariants:
  * - G2 Success is a `result` line that says so in all its fields. Its `subtype` alone says
  *   "success" after errors of the API too.
  * - G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble, TroubleKind, Usage } from "./adapter.ts";
+import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "./adapter.ts";
+import { ClaudeMeter, isOwn } from "./claude-meter.ts";
 import { at, inputText, listAt, numberAt, objectIn, textAt } from "./stream-json.ts";
 import { trouble, troubleOf, unfinished } from "./trouble.ts";
 
-/** Subagents speak in between, so a message's lines do not follow one another. */
-const RECENT_MESSAGES_MAX = 64;
 const DENIALS_MAX = 1_000;
 const SECOND_MS = 1_000;
 const SYNTHETIC_MODEL = "<synthetic>";
@@ -30,14 +30,12 @@ const ERROR_WORDS: Readonly<Record<string, TroubleKind>> = {
 /** The reader of one stream of Claude Code. */
 export class ClaudeReader implements AgentReader {
   #session: string | undefined;
-  #recent: readonly string[] = [];
+  readonly #meter = new ClaudeMeter();
   readonly #denied = new Set<string>();
   #errorWord: string | undefined;
   #resetAtMs: number | undefined;
   #ended = false;
   #spoke = false;
-  /** Of the messages so far: what the input was is final, what the output will be is not. */
-  #provisional: Usage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
 
   line(text: string): readonly AgentEvent[] {
     const line = objectIn(text);
@@ -49,9 +47,7 @@ export class ClaudeReader implements AgentReader {
   end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
     if (this.#ended) return [];
     const why = unfinished({ exit, stderr, spoke: this.#spoke, silence: "other" });
-    const counted = this.#provisional.inputTokens > 0;
-    const usage: AgentEvent = { type: "usage", counting: "delta", usage: this.#provisional };
-    return [...(counted ? [usage] : []), { type: "result", ok: false, trouble: why }];
+    return [{ type: "result", ok: false, trouble: why }];
   }
 
   #sessionOf(line: JsonObject): readonly AgentEvent[] {
@@ -65,6 +61,8 @@ export class ClaudeReader implements AgentReader {
     switch (line.type) {
       case "system":
         return this.#system(line);
+      case "stream_event":
+        return this.#streamed(line);
       case "assistant":
         return this.#assistant(line);
       case "user":
@@ -79,6 +77,7 @@ export class ClaudeReader implements AgentReader {
   }
 
   #system(line: JsonObject): readonly AgentEvent[] {
+    if (line.subtype === "init") this.#meter.opened(line);
     if (line.subtype === "permission_denied") {
       return this.#denials([line]);
     }
@@ -103,10 +102,9 @@ export class ClaudeReader implements AgentReader {
       this.#errorWord = textAt(line, "error");
       return [];
     }
-    const own = at(line, "parent_tool_use_id") === undefined;
-    const fresh = this.#count(line);
+    const own = isOwn(line);
     return [
-      ...(fresh && own ? [{ type: "turn" } as const] : []),
+      ...(this.#meter.whole(line) ? this.#begun(own) : []),
       ...content.flatMap((block): readonly AgentEvent[] => {
         if (textAt(block, "type") === "tool_use") return [toolStarted(block)];
         const text = textAt(block, "type") === "text" ? textAt(block, "text") : undefined;
@@ -115,21 +113,23 @@ export class ClaudeReader implements AgentReader {
     ];
   }
 
-  /** Counts a message once; true if it is a new one. */
-  #count(line: JsonObject): boolean {
-    const id = textAt(line, "message", "id");
-    if (id === undefined || this.#recent.includes(id)) return false;
-    this.#recent = [...this.#recent, id].slice(-RECENT_MESSAGES_MAX);
-    const usage = at(line, "message", "usage");
-    const cached = numberAt(usage, "cache_read_input_tokens") ?? 0;
-    const written = numberAt(usage, "cache_creation_input_tokens") ?? 0;
-    const { inputTokens, cachedTokens, outputTokens } = this.#provisional;
-    this.#provisional = {
-      inputTokens: inputTokens + (numberAt(usage, "input_tokens") ?? 0) + cached + written,
-      cachedTokens: cachedTokens + cached,
-      outputTokens: outputTokens + (numberAt(usage, "output_tokens") ?? 0),
-    };
-    return true;
+  /** Pieces of a message tell what it uses; what it says is said once, by the message itself. */
+  #streamed(line: JsonObject): readonly AgentEvent[] {
+    switch (textAt(line, "event", "type")) {
+      case "message_start":
+        return this.#meter.began(line) ? this.#begun(isOwn(line)) : [];
+      case "message_delta":
+        return this.#meter.told(line) ? [this.#meter.reading()] : [];
+      case "message_stop":
+        this.#meter.stopped(line);
+        return [];
+      default:
+        return [];
+    }
+  }
+
+  #begun(own: boolean): readonly AgentEvent[] {
+    return [...(own ? [{ type: "turn" } as const] : []), this.#meter.reading()];
   }
 
   /** The plan's limits: only a rejection matters, and when it ends. */
@@ -151,13 +151,14 @@ export class ClaudeReader implements AgentReader {
 
   #result(line: JsonObject): readonly AgentEvent[] {
     this.#ended = true;
+    this.#meter.settle(line);
     const denials = listAt(line, "permission_denials");
     const why = this.#troubleIn(line, denials);
     const text = textAt(line, "result");
     const structured = at(line, "structured_output");
     return [
       ...this.#denials(denials),
-      { type: "usage", counting: "delta", usage: usageIn(line) },
+      this.#meter.reading(),
       {
         type: "result",
         ok: why === undefined,
@@ -210,35 +211,4 @@ function toolEnded(block: Json): readonly AgentEvent[] {
   if (textAt(block, "type") !== "tool_result") return [];
   const id = textAt(block, "tool_use_id") ?? "";
   return [{ type: "tool-ended", id, ok: at(block, "is_error") !== true }];
-}
-
-/**
- * What was spent since the last result of this conversation. `total_cost_usd` is of the whole
- * session after a clean end and of this process after a kill, so it is only the last resort.
- */
-function usageIn(line: JsonObject): Usage {
-  const models = at(line, "model_usage_since_last_result");
-  if (models === undefined) return ownUsage(line);
-  const sum = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, costUsd: 0 };
-  for (const model of Object.values(models as JsonObject)) {
-    const cached = numberAt(model, "cacheReadInputTokens") ?? 0;
-    const written = numberAt(model, "cacheCreationInputTokens") ?? 0;
-    sum.inputTokens += (numberAt(model, "inputTokens") ?? 0) + cached + written;
-    sum.cachedTokens += cached;
-    sum.outputTokens += numberAt(model, "outputTokens") ?? 0;
-    sum.costUsd += numberAt(model, "costUSD") ?? 0;
-  }
-  return sum;
-}
-
-function ownUsage(line: JsonObject): Usage {
-  const cached = numberAt(line, "usage", "cache_read_input_tokens") ?? 0;
-  const written = numberAt(line, "usage", "cache_creation_input_tokens") ?? 0;
-  const costUsd = numberAt(line, "total_cost_usd");
-  return {
-    inputTokens: (numberAt(line, "usage", "input_tokens") ?? 0) + cached + written,
-    cachedTokens: cached,
-    outputTokens: numberAt(line, "usage", "output_tokens") ?? 0,
-    ...(costUsd === undefined ? {} : { costUsd }),
-  };
 }

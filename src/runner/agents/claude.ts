@@ -46,6 +46,8 @@ function command(call: AgentCall): AgentCommand {
   const argv = [
     "claude",
     ...["-p", "--output-format", "stream-json", "--verbose"],
+    // Else what a call used is told only when the agent ends by itself.
+    "--include-partial-messages",
     ...(session === undefined ? [] : [naming, session]),
     ...(model === undefined ? [] : ["--model", model]),
     ...(system === undefined ? [] : ["--append-system-prompt-file", join(call.dir, SYSTEM_FILE)]),

@@ -65,7 +65,7 @@ export class OpencodeReader implements AgentReader {
         return this.#tool(part);
       case "step_finish":
         this.#reason = textAt(part, "reason") ?? "unknown";
-        return [{ type: "usage", counting: "delta", usage: usageIn(part) }];
+        return [stepUsage(part)];
       case "error":
         this.#error = troubleIn(at(line, "error"));
         return [];
@@ -127,6 +127,13 @@ function retryAfterIn(headers: Json | undefined): number | undefined {
   const seconds = Number(textAt(headers, "retry-after") ?? Number.NaN);
   if (Number.isFinite(exact)) return exact;
   return Number.isFinite(seconds) ? seconds * SECOND_MS : undefined;
+}
+
+/** A step is one call of the model. */
+function stepUsage(part: Json | undefined): AgentEvent {
+  const usage = usageIn(part);
+  const context = usage.inputTokens + usage.outputTokens;
+  return { type: "usage", counting: "delta", usage, context };
 }
 
 /** Of one step. What was read from the cache and what was thought is counted apart. */

@@ -12,6 +12,7 @@ import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
 import type { AgentAdapter, AgentEvent, AgentReader, Trouble, Usage } from "./adapter.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
+import { addUsage, NOTHING_USED } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;
 const INPUT_CHARACTERS_MAX = 2_000;
@@ -46,7 +47,12 @@ export interface AgentReport {
   readonly session?: string;
   /** Absent while the agent runs. */
   readonly result?: AgentResult;
+  /** Right at any moment: `delta` is of this invocation so far, `total` of the conversation. */
   readonly usage: Usage & { readonly counting: "delta" | "total" };
+  /** Tokens of the latest call of the model, as far as known: its whole input and its output. */
+  readonly context?: number;
+  /** How many tokens fit into a call, where the agent or the name of its model says so. */
+  readonly window?: number;
   /** Answers of the model. */
   readonly turns: number;
   /** Tokens in the latest call of the model, in and out. */
@@ -72,7 +78,7 @@ export class AgentFollower {
   readonly #calls = new Map<string, ToolCall & { readonly signature: string }>();
   #failing: { readonly signature: string; readonly stall: Stall } | undefined;
   #report: AgentReport = {
-    usage: { counting: "delta", inputTokens: 0, cachedTokens: 0, outputTokens: 0 },
+    usage: { counting: "delta", ...NOTHING_USED },
     turns: 0,
     openTools: [],
     denied: [],
@@ -116,7 +122,7 @@ export class AgentFollower {
       case "tool-ended":
         return this.#toolEnded(report, event);
       case "usage":
-        return { ...report, usage: added(report.usage, event) };
+        return withUsage(report, event);
       case "turn": {
         const { result: _, ...ongoing } = report;
         return { ...ongoing, turns: report.turns + 1 };
@@ -184,22 +190,31 @@ export async function reportOf(
   return follower.end(exit, stderr);
 }
 
-function added(
-  so: AgentReport["usage"],
+function withUsage(
+  report: AgentReport,
+  event: Extract<AgentEvent, { type: "usage" }>,
+): AgentReport {
+  const { context, window } = event;
+  return {
+    ...report,
+    usage: counted(report.usage, event),
+    ...(context === undefined ? {} : { context }),
+    ...(window === undefined ? {} : { window }),
+  };
+}
+
+function counted(
+  { counting: before, ...so }: AgentReport["usage"],
   { counting, usage }: Extract<AgentEvent, { type: "usage" }>,
 ): AgentReport["usage"] {
-  if (counting === "total") return { counting, ...usage };
-  const cost =
-    so.costUsd === undefined && usage.costUsd === undefined
-      ? {}
-      : { costUsd: (so.costUsd ?? 0) + (usage.costUsd ?? 0) };
-  return {
-    counting: so.counting,
-    inputTokens: so.inputTokens + usage.inputTokens,
-    cachedTokens: so.cachedTokens + usage.cachedTokens,
-    outputTokens: so.outputTokens + usage.outputTokens,
-    ...cost,
-  };
+  switch (counting) {
+    case "total":
+      return { counting, ...usage };
+    case "invocation":
+      return { counting: "delta", ...usage };
+    case "delta":
+      return { counting: before, ...addUsage(so, usage) };
+  }
 }
 
 function withTool(denied: readonly string[], tool: string): readonly string[] {

@@ -16,10 +16,12 @@ interface Segments {
   readonly middle: readonly string[];
   readonly end: readonly string[];
   readonly rest: readonly string[];
+  readonly inputTold?: string;
+  readonly allTold: string;
 }
 
 /** The segments of a stream. */
-export function streamed({ head, body, tail }: Frames): Segments {
+export function streamed({ head, body, tail, ...told }: Frames): Segments {
   const half = Math.ceil(body.length / 2);
   return {
     type: "text/event-stream",
@@ -27,6 +29,7 @@ export function streamed({ head, body, tail }: Frames): Segments {
     middle: body.slice(0, half),
     end: body.slice(half),
     rest: tail,
+    ...told,
   };
 }
 
@@ -40,15 +43,24 @@ export function single(body: Json): Segments {
     middle: [text.slice(0, half)],
     end: [text.slice(half, -1)],
     rest: [text.slice(-1)],
+    allTold: text.slice(-1),
   };
 }
 
-/** Sends an answer; `hold` is asked to wait where the fault says so. True: all of it was sent. */
+/** What happens on the way. */
+export interface Course {
+  readonly fault: Fault | undefined;
+  /** Asked to wait where the fault says so. */
+  readonly hold: (place: Place) => Promise<void>;
+  /** Called for each piece of the answer that the kernel has taken. */
+  readonly wrote: (piece: string) => void;
+}
+
+/** Sends an answer. */
 export async function send(
   response: ServerResponse,
   segments: Segments,
-  fault: Fault | undefined,
-  hold: (place: Place) => Promise<void>,
+  { fault, hold, wrote }: Course,
 ): Promise<"complete" | "cut" | "gone"> {
   const reach = async (place: Place): Promise<boolean> => {
     if (fault?.type === "stall" && fault.at === place) await hold(place);
@@ -60,20 +72,27 @@ export async function send(
   response.writeHead(200, { "content-type": segments.type, "cache-control": "no-cache" });
   response.flushHeaders();
   for (const place of ["start", "middle", "end"] as const) {
-    await put(response, segments[place]);
+    await put(response, segments[place], wrote);
     if (!(await reach(place))) return ended();
   }
-  await put(response, segments.rest);
+  await put(response, segments.rest, wrote);
   if (response.destroyed) return "gone";
   response.end();
   return "complete";
 }
 
 /** Each frame is a write of its own, so that it is a chunk of its own. */
-async function put(response: ServerResponse, frames: readonly string[]): Promise<void> {
+async function put(
+  response: ServerResponse,
+  frames: readonly string[],
+  wrote: Course["wrote"],
+): Promise<void> {
   for (const text of frames) {
     if (response.destroyed || text === "") continue;
     // An error means that the agent has hung up: `destroyed` says so too.
-    await new Promise<void>((done) => response.write(text, () => done()));
+    const error = await new Promise<Error | null | undefined>((done) => {
+      response.write(text, done);
+    });
+    if (error === undefined || error === null) wrote(text);
   }
 }

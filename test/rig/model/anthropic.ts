@@ -121,17 +121,18 @@ function stopReason(said: readonly Said[]): string {
 function frames(ask: Ask, said: readonly Said[], usage: Usage): Frames {
   const event = (type: string, more: object): string => frame({ type, ...more }, type);
   const stop = { stop_reason: stopReason(said), stop_sequence: null };
+  const inputTold = event("message_start", { message: opening(ask, usage) });
+  const allTold = event("message_delta", { delta: stop, usage: usageOf(usage, usage.output) });
   return {
-    head: [event("message_start", { message: opening(ask, usage) }), event("ping", {})],
+    head: [inputTold, event("ping", {})],
     body: said.flatMap((part, index) => [
       event("content_block_start", { index, content_block: emptied(part) }),
       ...deltas(part).map((delta) => event("content_block_delta", { index, delta })),
       event("content_block_stop", { index }),
     ]),
-    tail: [
-      event("message_delta", { delta: stop, usage: usageOf(usage, usage.output) }),
-      event("message_stop", {}),
-    ],
+    tail: [allTold, event("message_stop", {})],
+    inputTold,
+    allTold,
   };
 }
 

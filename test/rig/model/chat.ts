@@ -112,6 +112,7 @@ function frames(ask: Ask, said: readonly Said[], usage: Usage): Frames {
   const base = opening(ask, "chat.completion.chunk");
   const chunk = (delta: Json, finish_reason: string | null = null): string =>
     frame({ ...base, choices: [{ index: 0, delta, finish_reason }] });
+  const allTold = frame({ ...base, choices: [], usage: usageOf(usage) });
   let index = 0;
   return {
     head: [chunk({ role: "assistant", content: "" })],
@@ -127,10 +128,7 @@ function frames(ask: Ask, said: readonly Said[], usage: Usage): Frames {
         ),
       ];
     }),
-    tail: [
-      chunk({}, finishReason(said)),
-      frame({ ...base, choices: [], usage: usageOf(usage) }),
-      "data: [DONE]\n\n",
-    ],
+    tail: [chunk({}, finishReason(said)), allTold, "data: [DONE]\n\n"],
+    allTold,
   };
 }

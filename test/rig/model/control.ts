@@ -8,13 +8,14 @@
 import { at, type Json, textAt } from "./json.ts";
 import type { Call, Refusal } from "./protocol.ts";
 import type { Script } from "./reply.ts";
-import type { ModelRequest, RequestKind, Tokens } from "./request-log.ts";
+import type { ModelRequest, RequestKind, Served, Tokens } from "./request-log.ts";
 import { readScripts, ScriptError } from "./script-file.ts";
 
 /** What control needs of a fake model. */
 interface Controlled {
   readonly requests: (kind?: RequestKind) => readonly ModelRequest[];
   readonly tokens: () => Readonly<Record<string, Tokens>>;
+  readonly served: (kind?: RequestKind) => readonly Served[];
   readonly stalls: () => readonly ModelRequest[];
   readonly stalled: () => Promise<ModelRequest>;
   readonly release: () => number;
@@ -56,6 +57,7 @@ function standing(model: Controlled, kind: string | null): Json {
     other: counted("other") + counted("count"),
     stalled: model.stalls().map(summary),
     tokens: model.tokens() as unknown as Json,
+    served: model.served() as unknown as Json,
     ...(told === undefined ? {} : { requests: told.map(full) }),
   };
 }

@@ -104,11 +104,13 @@ function frames(ask: Ask, said: readonly Said[], usage: Usage): Frames {
     part.type === "text" ? pieces(part.text).map((text) => ({ text })) : [partOf(part)],
   );
   const last = { ...chunk(ask, [{ text: "" }], "STOP"), usageMetadata: usageOf(usage) };
+  const allTold = frame(last);
   return {
     // Its client takes no comments: the stream is open when its headers are there.
     head: [],
     body: parts.map((part) => frame(chunk(ask, [part]))),
-    tail: [frame(last)],
+    tail: [allTold],
+    allTold,
   };
 }
 

@@ -23,6 +23,10 @@ export interface Frames {
   readonly head: readonly string[];
   readonly body: readonly string[];
   readonly tail: readonly string[];
+  /** The frame that tells the tokens of the input before the rest, where there is one. */
+  readonly inputTold?: string;
+  /** The frame that tells all tokens. */
+  readonly allTold: string;
 }
 
 export interface Refusal {

@@ -30,6 +30,8 @@ export interface ModelRequest {
   outcome: Outcome;
   status: number | undefined;
   usage: Usage | undefined;
+  /** What of its usage the agent was told. */
+  told: "nothing" | "input" | "all";
   stalledAt: Place | undefined;
 }
 
@@ -38,6 +40,15 @@ export interface Tokens {
   readonly requests: number;
   readonly received: Usage;
   readonly lost: Usage;
+}
+
+/** The usage that one request's agent was told: its input, or all of it. */
+export interface Served {
+  readonly sequence: number;
+  readonly conversation: string;
+  readonly usage: Usage;
+  /** Whether it was told completely: the output counts only then. */
+  readonly whole: boolean;
 }
 
 const NOTHING: Usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
@@ -59,6 +70,7 @@ export class RequestLog {
       outcome: "open",
       status: undefined,
       usage: undefined,
+      told: "nothing",
       stalledAt: undefined,
     };
     this.#requests.push({ request, bytes });
@@ -91,6 +103,16 @@ export class RequestLog {
   requests(kind?: RequestKind): readonly ModelRequest[] {
     const all = this.#requests.map(({ request }) => request);
     return kind === undefined ? all : all.filter((request) => request.kind === kind);
+  }
+
+  /** What agents were told that they used, request by request; those told nothing are not in it. */
+  served(kind?: RequestKind): readonly Served[] {
+    return this.requests(kind).flatMap(({ sequence, ask, usage, told }) => {
+      if (ask === undefined || usage === undefined || told === "nothing") return [];
+      const whole = told === "all";
+      const counted = whole ? usage : { ...usage, output: 0 };
+      return [{ sequence, conversation: ask.conversation, usage: counted, whole }];
+    });
   }
 
   /** By conversation; side calls count too, for they are paid for. */

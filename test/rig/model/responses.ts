@@ -145,5 +145,6 @@ function frames(ask: Ask, said: readonly Said[], usage: Usage): Frames {
     ];
   });
   const response = finished(ask, id, items, usage);
-  return { head, body, tail: [event("response.completed", { response })] };
+  const allTold = event("response.completed", { response });
+  return { head, body, tail: [allTold], allTold };
 }

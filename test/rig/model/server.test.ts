@@ -175,6 +175,40 @@ describe("tokens", () => {
   });
 });
 
+describe.each(PROTOCOLS)("what %s was told that it used", (protocol) => {
+  const USAGE = { input: 1000, output: 50, cacheRead: 300, cacheWrite: 20 };
+  const early = protocol === "anthropic";
+
+  it.each([false, true])("is all of it, once it is sent (stream: %s)", async (stream) => {
+    const model = await modelWith(queue(text("All of it.", { usage: USAGE })));
+    expect(model.served()).toEqual([]);
+    await (await post(model.url, protocol, { stream, prompt: "A" })).text();
+    expect(model.served("work")).toMatchObject([{ sequence: 1, usage: USAGE, whole: true }]);
+    expect(model.served("side")).toEqual([]);
+  });
+
+  it.each(PLACES)("is at most its input while the stream stalls at %s", async (place) => {
+    const said = text("A long enough text.", { usage: USAGE });
+    const model = await modelWith(queue(stall(place, said)));
+    const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
+    await model.stalled();
+    const input = { usage: { ...USAGE, output: 0 }, whole: false };
+    expect(model.served()).toMatchObject(early && place !== "accept" ? [input] : []);
+    model.release();
+    await answer;
+    expect(model.served()).toMatchObject([{ usage: USAGE, whole: true }]);
+  });
+
+  it("is nothing of an answer that was refused, and no output of one that was cut", async () => {
+    const model = await modelWith(queue(refuse(500), cut("end", text("Lost.", { usage: USAGE }))));
+    await (await post(model.url, protocol, { stream: true })).text();
+    const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
+    await expect(answer).rejects.toThrow();
+    const cutOff = { sequence: 2, usage: { ...USAGE, output: 0 }, whole: false };
+    expect(model.served()).toMatchObject(early ? [cutOff] : []);
+  });
+});
+
 describe("scripts", () => {
   it("speak only to the conversations that they are for, from where those begin", async () => {
     const model = await modelWith(

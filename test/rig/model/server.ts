@@ -23,7 +23,13 @@ import { type Json, parseJson } from "./json.ts";
 import { type Chosen, Playbook } from "./playbook.ts";
 import { type Call, type Protocol, type Refusal, sampleOf } from "./protocol.ts";
 import { type Place, type Script, text, USAGE_DEFAULT } from "./reply.ts";
-import { type ModelRequest, type RequestKind, RequestLog, type Tokens } from "./request-log.ts";
+import {
+  type ModelRequest,
+  type RequestKind,
+  RequestLog,
+  type Served,
+  type Tokens,
+} from "./request-log.ts";
 import { responses } from "./responses.ts";
 import { NoSuchTool, sayWith } from "./tool-call.ts";
 
@@ -95,6 +101,11 @@ export class FakeModel {
   /** The tokens that were served, by conversation. */
   tokens(): Readonly<Record<string, Tokens>> {
     return this.#log.tokens();
+  }
+
+  /** What agents were told that they used, request by request, oldest first. */
+  served(kind?: RequestKind): readonly Served[] {
+    return this.#log.served(kind);
   }
 
   /** The requests that wait for their release now. */
@@ -176,9 +187,14 @@ export class FakeModel {
       : single(protocol.whole(ask, said, chosen.usage));
     entry.usage = chosen.usage;
     entry.status = 200;
-    const outcome = await send(response, segments, chosen.fault, (place) =>
-      this.#hold(entry, place, response),
-    );
+    const outcome = await send(response, segments, {
+      fault: chosen.fault,
+      hold: (place) => this.#hold(entry, place, response),
+      wrote: (piece) => {
+        if (piece === segments.inputTold) entry.told = "input";
+        if (piece === segments.allTold) entry.told = "all";
+      },
+    });
     this.#log.close(entry, outcome);
   }
 

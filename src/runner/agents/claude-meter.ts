@@ -1,0 +1,224 @@
+/**
+ * What the calls of one stream of Claude Code use, at any moment of it.
+ *
+ * With partial messages a call is told when it begins (`message_start`: its whole input), when its
+ * output is known (`message_delta`) and when it ends (`message_stop`). Without them there is only
+ * the finished message, whose output is provisional. A `result` tells what the calls used that
+ * ended since the result before it, and more: those of the agent that are not in the stream. Calls
+ * that broke off (a kill, an interrupt, a connection) are in no result, though they are paid for.
+ *
+ * Owns: the sums, and which call a line belongs to.
+ * Does not: read anything else of a line.
+ * Invariants:
+ * - U1 a result takes the place of the calls that ended before it, and of no others; so nothing is
+ *   counted twice, and what was counted stays.
+ * - G3 as in adapter.ts.
+ */
+import type { Json, JsonObject } from "../../util/json.ts";
+import type { AgentEvent, Usage } from "./adapter.ts";
+import { costOf } from "./prices.ts";
+import { at, numberAt, textAt } from "./stream-json.ts";
+import { addUsage, NOTHING_USED } from "./usage.ts";
+import { windowOf } from "./windows.ts";
+
+/** Subagents speak in between, so a message's lines do not follow one another. */
+const RECENT_CALLS_MAX = 64;
+/** More than that are not under way at once: the oldest have broken off. */
+const OPEN_CALLS_MAX = 64;
+
+interface Call {
+  readonly usage: Usage;
+  /** What its beginning told, for an end that tells the output only. */
+  readonly begun: Json | undefined;
+  readonly model: string | undefined;
+  /** Not of a subagent. */
+  readonly own: boolean;
+}
+
+/** The meter of one stream. */
+export class ClaudeMeter {
+  /** What results told, and what nobody will tell more of. */
+  #settled = NOTHING_USED;
+  /** Of the calls that ended since the last result. */
+  #ended = NOTHING_USED;
+  /** Begun and not ended, by the id of the message. */
+  readonly #open = new Map<string, Call>();
+  /** The message that is being streamed, by whose it is. */
+  readonly #streaming = new Map<string, string>();
+  #recent: readonly string[] = [];
+  #context: number | undefined;
+  #window: number | undefined;
+  #model: string | undefined;
+
+  /** The line that opens the stream names the model. */
+  opened(line: JsonObject): void {
+    this.#model = textAt(line, "model");
+    this.#window = windowOf(this.#model);
+  }
+
+  /** A `message_start`: true if the call is a new one. */
+  began(line: JsonObject): boolean {
+    const message = at(line, "event", "message");
+    const id = textAt(message, "id");
+    if (id === undefined || this.#knows(id)) return false;
+    const begun = at(message, "usage");
+    const model = textAt(message, "model");
+    const own = isOwn(line);
+    // Its output is only a beginning, too.
+    const usage = usageOf(begun, undefined, model);
+    this.#forgetOldest();
+    this.#open.set(id, { usage, begun, model, own });
+    this.#streaming.set(speakerOf(line), id);
+    this.#see(usage, own);
+    return true;
+  }
+
+  /** A `message_delta`: what the call has used in all. */
+  told(line: JsonObject): boolean {
+    const id = this.#idIn(line);
+    const call = this.#open.get(id);
+    if (call === undefined) return false;
+    const usage = usageOf(call.begun, at(line, "event", "usage"), call.model);
+    this.#open.set(id, { ...call, usage });
+    this.#see(usage, call.own);
+    return true;
+  }
+
+  /** A `message_stop`. */
+  stopped(line: JsonObject): void {
+    const id = this.#idIn(line);
+    const call = this.#open.get(id);
+    if (call === undefined) return;
+    this.#open.delete(id);
+    this.#streaming.delete(speakerOf(line));
+    this.#end(id, call.usage);
+  }
+
+  /** A finished message: true if nothing was told of it before. */
+  whole(line: JsonObject): boolean {
+    const message = at(line, "message");
+    const id = textAt(message, "id");
+    if (id === undefined || this.#knows(id)) return false;
+    // One that was interrupted never ends, and no result has it.
+    const aborted = at(line, "aborted") === true;
+    const told = at(message, "usage");
+    const usage = aborted ? NOTHING_USED : usageOf(told, told, textAt(message, "model"));
+    this.#end(id, usage);
+    if (!aborted) this.#see(usage, isOwn(line));
+    return true;
+  }
+
+  /** A `result`. */
+  settle(line: JsonObject): void {
+    const told = resultUsage(line);
+    this.#settled = addUsage(this.#settled, told ?? this.#ended);
+    this.#ended = NOTHING_USED;
+    this.#window = windowIn(line, this.#model) ?? this.#window;
+  }
+
+  /** All that is known. */
+  reading(): AgentEvent {
+    let usage = addUsage(this.#settled, this.#ended);
+    for (const call of this.#open.values()) usage = addUsage(usage, call.usage);
+    return {
+      type: "usage",
+      counting: "invocation",
+      usage,
+      ...(this.#context === undefined ? {} : { context: this.#context }),
+      ...(this.#window === undefined ? {} : { window: this.#window }),
+    };
+  }
+
+  #knows(id: string): boolean {
+    return this.#open.has(id) || this.#recent.includes(id);
+  }
+
+  #end(id: string, usage: Usage): void {
+    this.#recent = [...this.#recent, id].slice(-RECENT_CALLS_MAX);
+    this.#ended = addUsage(this.#ended, usage);
+  }
+
+  /** The context of a subagent is another one. */
+  #see({ inputTokens, outputTokens }: Usage, own: boolean): void {
+    if (own) this.#context = inputTokens + outputTokens;
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#open;
+    if (this.#open.size < OPEN_CALLS_MAX || oldest === undefined) return;
+    const [id, { usage }] = oldest;
+    this.#open.delete(id);
+    this.#recent = [...this.#recent, id].slice(-RECENT_CALLS_MAX);
+    this.#settled = addUsage(this.#settled, usage);
+  }
+
+  /** Older versions name the message in its first line only. */
+  #idIn(line: JsonObject): string {
+    return textAt(line, "api_message_id") ?? this.#streaming.get(speakerOf(line)) ?? "";
+  }
+}
+
+/** Whether a line is of the conversation itself, and not of a subagent. */
+export function isOwn(line: JsonObject): boolean {
+  return at(line, "parent_tool_use_id") === undefined;
+}
+
+function speakerOf(line: JsonObject): string {
+  return textAt(line, "parent_tool_use_id") ?? "";
+}
+
+/** Of one call: what its end told goes before what its beginning did. */
+function usageOf(begun: Json | undefined, ended: Json | undefined, model?: string): Usage {
+  const tokens = (...path: string[]): number =>
+    numberAt(ended, ...path) ?? numberAt(begun, ...path) ?? 0;
+  const cachedTokens = tokens("cache_read_input_tokens");
+  const written = tokens("cache_creation_input_tokens");
+  const keptTokens = Math.min(written, tokens("cache_creation", "ephemeral_1h_input_tokens"));
+  const usage: Usage = {
+    inputTokens: tokens("input_tokens") + cachedTokens + written,
+    cachedTokens,
+    outputTokens: numberAt(ended, "output_tokens") ?? 0,
+  };
+  const writtenTokens = written - keptTokens;
+  const costUsd =
+    model === undefined ? undefined : costOf(model, { ...usage, writtenTokens, keptTokens });
+  return costUsd === undefined ? usage : { ...usage, costUsd };
+}
+
+/**
+ * What was spent since the last result of this conversation. `total_cost_usd` is of the whole
+ * session after a clean end and of this process after a kill, so it is only the last resort.
+ */
+function resultUsage(line: JsonObject): Usage | undefined {
+  const models = at(line, "model_usage_since_last_result");
+  if (models === undefined) return ownUsage(line);
+  const sum = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, costUsd: 0 };
+  for (const model of Object.values(models as JsonObject)) {
+    const cached = numberAt(model, "cacheReadInputTokens") ?? 0;
+    const written = numberAt(model, "cacheCreationInputTokens") ?? 0;
+    sum.inputTokens += (numberAt(model, "inputTokens") ?? 0) + cached + written;
+    sum.cachedTokens += cached;
+    sum.outputTokens += numberAt(model, "outputTokens") ?? 0;
+    sum.costUsd += numberAt(model, "costUSD") ?? 0;
+  }
+  return sum;
+}
+
+function ownUsage(line: JsonObject): Usage | undefined {
+  const told = at(line, "usage");
+  if (told === undefined) return undefined;
+  const cached = numberAt(told, "cache_read_input_tokens") ?? 0;
+  const written = numberAt(told, "cache_creation_input_tokens") ?? 0;
+  const costUsd = numberAt(line, "total_cost_usd");
+  return {
+    inputTokens: (numberAt(told, "input_tokens") ?? 0) + cached + written,
+    cachedTokens: cached,
+    outputTokens: numberAt(told, "output_tokens") ?? 0,
+    ...(costUsd === undefined ? {} : { costUsd }),
+  };
+}
+
+/** Subagents may have other models: the window that counts is that of the conversation's. */
+function windowIn(line: JsonObject, model: string | undefined): number | undefined {
+  return model === undefined ? undefined : numberAt(line, "modelUsage", model, "contextWindow");
+}
