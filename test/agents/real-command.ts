@@ -1,7 +1,8 @@
 /**
  * The adapters against the real agents: `node test/agents/real-command.ts [agent...]` starts each
  * with the adapter's own command line against a fake model, kills it with -9, looks for its
- * transcript, continues it, and checks what the model was told. Not part of the ordinary tests: it
+ * transcript, continues it, and checks what the model was told, and that what is known of the usage
+ * is what the model served. Not part of the ordinary tests: it
  * needs 1.1 GB of agents (`test/agents/install.ts`).
  */
 import assert from "node:assert/strict";
@@ -9,12 +10,14 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AgentAdapter, AgentCall } from "../../src/runner/agents/adapter.ts";
+import type { AgentAdapter, AgentCall, Usage } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { type AgentReport, reportOf } from "../../src/runner/agents/report.ts";
+import { addUsage, NOTHING_USED } from "../../src/runner/agents/usage.ts";
 import { type Json, textAt } from "../rig/model/json.ts";
 import { type Script, shell, stall, stateless, text } from "../rig/model/reply.ts";
+import type { Served } from "../rig/model/request-log.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { AGENT_NAMES, type AgentName, installAgent } from "./install.ts";
 
@@ -27,30 +30,48 @@ const LOOK_MS = 20;
 interface Scenario {
   readonly name: string;
   readonly script: Script;
-  /** The kill comes when this file is there, else when the model stalls. */
-  readonly killAtFile?: string;
+  /** The kill comes when this file is there, when the model stalls, or not at all. */
+  readonly killAt: { readonly file: string } | "stall" | "never";
   /** How often the tool ran in the end. */
   readonly ran: number;
 }
 
+/** No two sums of these are the same. */
+const FIRST = { usage: { input: 1_000, output: 25, cacheRead: 300, cacheWrite: 20 } };
+const SECOND = { usage: { input: 2_000, output: 35, cacheRead: 900, cacheWrite: 7 } };
+
 const SCENARIOS: readonly Scenario[] = [
   {
+    name: "ended by itself",
+    script: stateless(shell("echo x >> ran.txt", FIRST), text("All done.", SECOND)),
+    killAt: "never",
+    ran: 1,
+  },
+  {
     name: "killed in the second reply",
-    script: stateless(shell("echo x >> ran.txt"), stall("middle", text("All done."))),
+    script: stateless(
+      shell("echo x >> ran.txt", FIRST),
+      stall("middle", text("All done.", SECOND)),
+    ),
+    killAt: "stall",
     ran: 1,
   },
   {
     name: "killed in a tool",
     script: stateless(
-      shell("echo x >> ran.txt; test -e begun || { touch begun; exec sleep 20; }"),
-      text("All done."),
+      shell("echo x >> ran.txt; test -e begun || { touch begun; exec sleep 20; }", FIRST),
+      text("All done.", SECOND),
     ),
-    killAtFile: "begun",
+    killAt: { file: "begun" },
     ran: 2,
   },
   {
     name: "killed before the first reply",
-    script: stateless(stall("accept", shell("echo x >> ran.txt")), text("All done.")),
+    script: stateless(
+      stall("accept", shell("echo x >> ran.txt", FIRST)),
+      text("All done.", SECOND),
+    ),
+    killAt: "stall",
     ran: 1,
   },
 ];
@@ -146,22 +167,25 @@ class Bench {
     const preset = adapter.newSession();
     const at = { cwd: this.cwd, env: this.env };
     const first = this.start(this.call("start", preset, TASK));
-    if (scenario.killAtFile === undefined) await this.#model.stalled();
-    else while (!fs.existsSync(join(this.cwd, scenario.killAtFile))) await sleep(LOOK_MS);
-    await sleep(PRINT_MS);
-    first.child.kill("SIGKILL");
+    if (scenario.killAt !== "never") {
+      await this.#moment(scenario.killAt);
+      first.child.kill("SIGKILL");
+    }
     const cut = await first.report();
-    assert.equal(cut.result?.trouble?.kind, "interrupted", JSON.stringify(cut));
+    const why = scenario.killAt === "never" ? undefined : "interrupted";
+    assert.equal(cut.result?.trouble?.kind, why, JSON.stringify(cut));
     const session = preset ?? cut.session;
     assert.ok(session !== undefined, "no session");
     const transcript = adapter.transcript(session, at);
     assert.ok(transcript !== undefined, "no transcript");
+    this.#checkUsage(transcript, [cut]);
     adapter.repair?.(transcript);
     const before = this.#model.requests("work").length;
     const prompt = continuePrompt(TASK, cut);
     const again = await this.start(this.call("continue", session, prompt)).report();
     assert.equal(again.result?.ok, true, JSON.stringify(again));
     assert.equal(again.result?.text, "All done.");
+    this.#checkUsage(transcript, [cut, again]);
     assert.equal(again.session, session);
     const ran = fs.readFileSync(join(this.cwd, "ran.txt"), "utf8").trim().split("\n").length;
     assert.equal(ran, scenario.ran, "how often the tool ran");
@@ -175,6 +199,50 @@ class Bench {
     fs.rmSync(this.#root, { recursive: true, force: true });
     console.log(JSON.stringify({ agent: adapter.name, scenario: scenario.name, cut, again }));
   }
+
+  async #moment(killAt: Exclude<Scenario["killAt"], "never">): Promise<void> {
+    if (killAt === "stall") await this.#model.stalled();
+    else while (!fs.existsSync(join(this.cwd, killAt.file))) await sleep(LOOK_MS);
+    await sleep(PRINT_MS);
+  }
+
+  /**
+   * The transcript knows every answer that ended. Claude's stream knows that too, and the input of
+   * those that began. That of opencode prints an answer only when its tools have ended.
+   */
+  #checkUsage(transcript: string, reports: readonly AgentReport[]): void {
+    const { name, ledger } = this.#adapter;
+    const served = this.#model.served("work");
+    const whole = served.filter((one) => one.whole);
+    const summed = tokensIn(
+      reports.map(({ usage }) => usage).reduce((sum, one) => addUsage(sum, one), NOTHING_USED),
+    );
+    if (name === "claude") assert.deepEqual(summed, sumOf(served), "what the streams told");
+    if (name === "opencode") assert.ok(summed.inputTokens <= sumOf(whole).inputTokens);
+    if (ledger === undefined) return;
+    const known = ledger(transcript);
+    assert.deepEqual(known?.usage ?? NOTHING_USED, sumOf(whole), "what the transcript tells");
+    assert.equal(known?.turns ?? 0, whole.length, "turns in the transcript");
+    const { inputTokens, outputTokens } = sumOf(whole.slice(-1));
+    assert.equal(known?.context ?? 0, inputTokens + outputTokens, "context in the transcript");
+  }
+}
+
+/** What was served, in the words of the adapters. */
+function sumOf(served: readonly Served[]): Usage {
+  let sum = NOTHING_USED;
+  for (const { usage } of served) {
+    sum = addUsage(sum, {
+      inputTokens: usage.input + usage.cacheRead + usage.cacheWrite,
+      cachedTokens: usage.cacheRead,
+      outputTokens: usage.output,
+    });
+  }
+  return sum;
+}
+
+function tokensIn({ inputTokens, cachedTokens, outputTokens }: Usage): Usage {
+  return { inputTokens, cachedTokens, outputTokens };
 }
 
 const MODELS: Readonly<Record<string, string>> = {

@@ -144,7 +144,10 @@ function calledBy(item: Json | undefined): { name: string; input: string } | und
   }
 }
 
-/** Of the whole thread, over all of its processes. */
+/**
+ * Of the whole thread, over all of its processes, but for an answer whose process was killed in its
+ * tools: the rollout knows more (codex-ledger).
+ */
 function usageIn(line: JsonObject): Usage {
   return {
     inputTokens: numberAt(line, "usage", "input_tokens") ?? 0,

@@ -2,13 +2,15 @@
  * Codex: how a conversation with it is started and continued, and where it is kept.
  *
  * Owns: its flags, its settings by `-c`, its transcript `sessions/Y/M/D/rollout-<time>-<id>.jsonl`.
- * Does not: read its stream (codex-reader does), or touch its config.toml.
+ * Does not: read its stream (codex-reader does) or its rollout (codex-ledger does), or touch its
+ * config.toml.
  * Invariants: G4. Without a flag its shell is in a read-only sandbox.
  */
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { codexLedger } from "./codex-ledger.ts";
 import { CodexReader } from "./codex-reader.ts";
 
 const SCHEMA_FILE = "output-schema.json";
@@ -28,6 +30,7 @@ export const codex: AgentAdapter = {
   newSession: () => undefined,
   transcript,
   command,
+  ledger: codexLedger,
   reader: () => new CodexReader(),
 };
 

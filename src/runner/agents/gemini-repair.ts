@@ -29,7 +29,7 @@ export function repairGemini(transcript: string): void {
 }
 
 /** The messages of a record: itself, or the list that it sets. */
-function messagesIn(record: JsonObject | undefined): readonly Json[] {
+export function messagesIn(record: JsonObject | undefined): readonly Json[] {
   if (record === undefined) return [];
   return [record, ...listAt(record, "$set", "messages"), ...listAt(record, "messages")];
 }

@@ -2,8 +2,8 @@
  * Gemini CLI: how a conversation with it is started and continued, and where it is kept.
  *
  * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`.
- * Does not: read its stream (gemini-reader does), mend its transcript (gemini-repair does), or
- * write settings: those that it takes from a variable must belong to root.
+ * Does not: read its stream (gemini-reader does), count by its transcript or mend it
+ * (gemini-ledger and gemini-repair do), or write settings: those that it takes from a variable must belong to root.
  * Invariants: G4. It refuses a directory that nobody has trusted (exit 55); a flag that trusts it
  * goes with permissions that the author wrote, and without it they would be taken back.
  */
@@ -14,6 +14,7 @@ import { dirname, join } from "node:path";
 import { errorCode, textOf } from "../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { geminiLedger } from "./gemini-ledger.ts";
 import { GeminiReader } from "./gemini-reader.ts";
 import { repairGemini } from "./gemini-repair.ts";
 import { objectIn } from "./stream-json.ts";
@@ -41,6 +42,7 @@ export const gemini: AgentAdapter = {
   transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
   command,
   repair: repairGemini,
+  ledger: geminiLedger,
   reader: () => new GeminiReader(),
 };
 
