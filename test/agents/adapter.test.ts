@@ -18,6 +18,7 @@ import {
   STALL_FAILURES,
 } from "../../src/runner/agents/report.ts";
 import { troubleOf } from "../../src/runner/agents/trouble.ts";
+import { windowOf } from "../../src/runner/agents/windows.ts";
 
 const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";
@@ -94,6 +95,12 @@ const CASES: Readonly<Record<string, Expected & { per?: Partial<Record<Agent, Ex
   terminated: { trouble: "interrupted" },
   "max-turns": { trouble: "max-turns" },
   "unknown-session": { trouble: "session-gone" },
+  streamed: {},
+  "streamed-twice": {},
+  "streamed-killed": { trouble: "interrupted" },
+  "streamed-resumed": {},
+  "streamed-interrupted": { trouble: "interrupted" },
+  "streamed-subagent": {},
 };
 
 const outcomes = JSON.parse(readFileSync(join(STREAMS, "outcomes.json"), "utf8")) as Record<
@@ -166,7 +173,7 @@ function recorded(agent: Agent, name: string): Recording {
 
 describe("recorded streams", () => {
   it("are all there, of every agent", () => {
-    expect(recordings).toHaveLength(76);
+    expect(recordings).toHaveLength(82);
     expect(AGENT_NAMES).toEqual(["claude", "codex", "gemini", "opencode"]);
   });
 
@@ -215,10 +222,25 @@ describe("recorded streams", () => {
     expect(Math.abs(wakeMs - said)).toBeLessThan(60_000);
   });
 
-  it("count what a killed Claude had used, without a cost", () => {
+  it("count what a killed Claude had used, at list prices", () => {
     const { report } = read(adapterOf("claude"), recorded("claude", "killed").text, undefined);
-    expect(report.usage).toMatchObject({ inputTokens: 100, counting: "delta" });
-    expect(report.usage.costUsd).toBeUndefined();
+    expect(report.usage).toMatchObject({ inputTokens: 100, outputTokens: 1, counting: "delta" });
+    expect(report.usage.costUsd).toBeCloseTo((100 * 3 + 1 * 15) / 1e6, 9);
+  });
+
+  it.each(recordings)("$agent $name never takes back what was used", ({ adapter, text }) => {
+    const follower = new AgentFollower(adapter);
+    let before = follower.report.usage;
+    for (const line of text.split("\n")) {
+      follower.line(line);
+      const { usage } = follower.report;
+      expect(usage.inputTokens).toBeGreaterThanOrEqual(before.inputTokens);
+      expect(usage.cachedTokens).toBeGreaterThanOrEqual(before.cachedTokens);
+      expect(usage.outputTokens).toBeGreaterThanOrEqual(before.outputTokens);
+      expect(usage.costUsd ?? 0).toBeGreaterThanOrEqual((before.costUsd ?? 0) - 1e-9);
+      before = usage;
+    }
+    expect(follower.end(undefined).usage).toEqual(before);
   });
 
   it("are the same report, whole or followed", async () => {
@@ -397,6 +419,17 @@ describe("a report", () => {
     say({ type: "usage", counting: "total", usage });
     expect(follow.report.usage).toEqual({ counting: "total", ...usage });
   });
+
+  it("takes what an invocation used so far in place of what was known of it", () => {
+    const { follow, say } = follower();
+    const usage = { inputTokens: 10, cachedTokens: 4, outputTokens: 2 };
+    say({ type: "usage", counting: "delta", usage });
+    say({ type: "usage", counting: "invocation", usage, context: 12, window: 100 });
+    expect(follow.report).toMatchObject({ usage: { counting: "delta", ...usage }, context: 12 });
+    say({ type: "usage", counting: "invocation", usage: { ...usage, outputTokens: 3 } });
+    expect(follow.report).toMatchObject({ context: 12, window: 100 });
+    expect(follow.report.usage).toEqual({ counting: "delta", ...usage, outputTokens: 3 });
+  });
 });
 
 describe("an agent that said nothing", () => {
@@ -532,9 +565,43 @@ describe("prices", () => {
     expect(costOf("gemini-2.5-flash", usage)).toBeCloseTo(0.6 * 0.3 + 0.4 * 0.03 + 0.1 * 2.5);
   });
 
+  it("count what was written to the cache, for minutes or for an hour", () => {
+    const plain = costOf("claude-sonnet-4-5", usage) ?? 0;
+    expect(plain).toBeCloseTo(0.6 * 3 + 0.4 * 0.3 + 0.1 * 15);
+    const written = { ...usage, writtenTokens: 100_000, keptTokens: 200_000 };
+    expect(costOf("claude-sonnet-4-5", written)).toBeCloseTo(plain + 0.1 * 0.75 + 0.2 * 3);
+  });
+
+  it("are of the model, whatever its date and variant", () => {
+    for (const name of ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5[1m]"]) {
+      expect(costOf(name, usage)).toBe(costOf("claude-sonnet-4-5", usage));
+    }
+  });
+
   it("are not guessed", () => {
     expect(costOf("gpt-99", usage)).toBeUndefined();
     expect(costOf("toString", usage)).toBeUndefined();
+  });
+});
+
+describe("windows", () => {
+  it.each([
+    ["claude-sonnet-4-5", 200_000],
+    ["claude-sonnet-4-5-20250929", 200_000],
+    ["claude-sonnet-4-5[1m]", 1_000_000],
+    ["claude-opus-4-6", 200_000],
+    ["claude-opus-4-8", 1_000_000],
+    ["claude-sonnet-5-5", 1_000_000],
+    ["claude-something-new", 200_000],
+    ["gpt-5.5", 400_000],
+    ["gemini-2.5-pro", 1_048_576],
+    ["gemini-3-flash-preview", 1_048_576],
+    ["o3", 200_000],
+    ["o4-mini", 200_000],
+    ["mistral-9", undefined],
+    [undefined, undefined],
+  ] as const)("%s: %s", (model, tokens) => {
+    expect(windowOf(model)).toBe(tokens);
   });
 });
 

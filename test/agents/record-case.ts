@@ -4,6 +4,7 @@
  */
 import {
   cut,
+  queue,
   quota,
   refuse,
   type Script,
@@ -12,6 +13,7 @@ import {
   stateless,
   text,
   times,
+  together,
   tool,
 } from "../rig/model/reply.ts";
 import type { Errand } from "./command-line.ts";
@@ -41,6 +43,15 @@ const SHORT_RETRIES: NonNullable<RecordCase["per"]> = {
   codex: { retries: 1 },
 };
 const RESET_AT_S = 1_893_456_000;
+
+/** Claude Code with the flag that the product gives it: pieces of messages are printed too. */
+const STREAMED = {
+  errand: { flags: ["--include-partial-messages"] },
+  per: { codex: null, gemini: null, opencode: null },
+} as const;
+const CALL_USAGE = { usage: { input: 50, output: 25, cacheRead: 30, cacheWrite: 20 } };
+const STREAMED_CALL = together(text("Let me see."), shell("echo hello | tee made.txt", CALL_USAGE));
+const STREAMED_END = text("All done.", { usage: { input: 60, output: 35, cacheRead: 100 } });
 
 export const CASES: readonly RecordCase[] = [
   { name: "success", how: "a shell call, then text", script: stateless(...TWO_STEPS) },
@@ -149,5 +160,46 @@ export const CASES: readonly RecordCase[] = [
     script: stateless(...TWO_STEPS),
     errand: { resume: true, session: "99999999-9999-4999-8999-999999999999" },
     per: { opencode: { session: "ses_99999999999999999999999999" } },
+  },
+  {
+    ...STREAMED,
+    name: "streamed",
+    how: "pieces of messages are printed: text and a shell call, then text",
+    script: stateless(STREAMED_CALL, STREAMED_END),
+  },
+  {
+    ...STREAMED,
+    name: "streamed-twice",
+    how: "pieces of messages are printed: two shell calls, one after the other, then text",
+    script: stateless(STREAMED_CALL, shell("echo again", CALL_USAGE), STREAMED_END),
+  },
+  {
+    ...STREAMED,
+    name: "streamed-killed",
+    how: "pieces of messages are printed: kill -9 in the middle of the second reply",
+    script: stateless(STREAMED_CALL, stall("middle", STREAMED_END)),
+    signal: "SIGKILL",
+    resumeAs: "streamed-resumed",
+  },
+  {
+    ...STREAMED,
+    name: "streamed-interrupted",
+    how: "pieces of messages are printed: SIGINT in the middle of the second reply",
+    script: stateless(STREAMED_CALL, stall("middle", STREAMED_END)),
+    signal: "SIGINT",
+  },
+  {
+    ...STREAMED,
+    name: "streamed-subagent",
+    how: "pieces of messages are printed: a subagent makes a shell call and answers",
+    script: queue(
+      tool("Task", {
+        ...{ description: "look", prompt: "Look around.", subagent_type: "general-purpose" },
+        run_in_background: false,
+      }),
+      STREAMED_CALL,
+      text("I looked.", CALL_USAGE),
+      STREAMED_END,
+    ),
   },
 ];

@@ -6,6 +6,9 @@
  * the finished message, whose output is provisional. A `result` tells what the calls used that
  * ended since the result before it, and more: those of the agent that are not in the stream. Calls
  * that broke off (a kill, an interrupt, a connection) are in no result, though they are paid for.
+ * Of an interrupted one the end is printed all the same, after a message that says `aborted`.
+ * Of subagents there are no pieces: their messages with tool calls are printed whole, and their last
+ * call is told with what they hand back (2.1.325).
  *
  * Owns: the sums, and which call a line belongs to.
  * Does not: read anything else of a line.
@@ -31,9 +34,11 @@ interface Call {
   /** What its beginning told, for an end that tells the output only. */
   readonly begun: Json | undefined;
   readonly model: string | undefined;
-  /** Not of a subagent. */
-  readonly own: boolean;
+  readonly speaker: string;
 }
+
+/** Who speaks in the lines that are of no subagent. */
+const OWN = "";
 
 /** The meter of one stream. */
 export class ClaudeMeter {
@@ -43,8 +48,6 @@ export class ClaudeMeter {
   #ended = NOTHING_USED;
   /** Begun and not ended, by the id of the message. */
   readonly #open = new Map<string, Call>();
-  /** The message that is being streamed, by whose it is. */
-  readonly #streaming = new Map<string, string>();
   #recent: readonly string[] = [];
   #context: number | undefined;
   #window: number | undefined;
@@ -63,13 +66,12 @@ export class ClaudeMeter {
     if (id === undefined || this.#knows(id)) return false;
     const begun = at(message, "usage");
     const model = textAt(message, "model");
-    const own = isOwn(line);
-    // Its output is only a beginning, too.
+    const speaker = speakerOf(line);
+    // What it says of its output is no more than a beginning.
     const usage = usageOf(begun, undefined, model);
     this.#forgetOldest();
-    this.#open.set(id, { usage, begun, model, own });
-    this.#streaming.set(speakerOf(line), id);
-    this.#see(usage, own);
+    this.#open.set(id, { usage, begun, model, speaker });
+    this.#see(usage, speaker);
     return true;
   }
 
@@ -80,7 +82,7 @@ export class ClaudeMeter {
     if (call === undefined) return false;
     const usage = usageOf(call.begun, at(line, "event", "usage"), call.model);
     this.#open.set(id, { ...call, usage });
-    this.#see(usage, call.own);
+    this.#see(usage, call.speaker);
     return true;
   }
 
@@ -90,7 +92,6 @@ export class ClaudeMeter {
     const call = this.#open.get(id);
     if (call === undefined) return;
     this.#open.delete(id);
-    this.#streaming.delete(speakerOf(line));
     this.#end(id, call.usage);
   }
 
@@ -98,13 +99,25 @@ export class ClaudeMeter {
   whole(line: JsonObject): boolean {
     const message = at(line, "message");
     const id = textAt(message, "id");
-    if (id === undefined || this.#knows(id)) return false;
-    // One that was interrupted never ends, and no result has it.
+    if (id === undefined) return false;
     const aborted = at(line, "aborted") === true;
-    const told = at(message, "usage");
-    const usage = aborted ? NOTHING_USED : usageOf(told, told, textAt(message, "model"));
+    if (aborted) this.#breakOff(id);
+    if (this.#knows(id)) return false;
+    // The result does not have it, and without pieces only the result is to be counted on.
+    const told = aborted ? undefined : at(message, "usage");
+    const usage = usageOf(told, told, textAt(message, "model"));
     this.#end(id, usage);
-    if (!aborted) this.#see(usage, isOwn(line));
+    if (!aborted) this.#see(usage, speakerOf(line));
+    return true;
+  }
+
+  /** The result of a tool: true if it is what a subagent hands back. */
+  handedBack(line: JsonObject): boolean {
+    const result = at(line, "tool_use_result");
+    const told = at(result, "usage");
+    const agent = textAt(result, "agentId");
+    if (told === undefined || agent === undefined) return false;
+    this.#end(agent, usageOf(told, told, textAt(result, "resolvedModel")));
     return true;
   }
 
@@ -139,32 +152,39 @@ export class ClaudeMeter {
   }
 
   /** The context of a subagent is another one. */
-  #see({ inputTokens, outputTokens }: Usage, own: boolean): void {
-    if (own) this.#context = inputTokens + outputTokens;
+  #see({ inputTokens, outputTokens }: Usage, speaker: string): void {
+    if (speaker === OWN) this.#context = inputTokens + outputTokens;
   }
 
   #forgetOldest(): void {
-    const [oldest] = this.#open;
-    if (this.#open.size < OPEN_CALLS_MAX || oldest === undefined) return;
-    const [id, { usage }] = oldest;
-    this.#open.delete(id);
-    this.#recent = [...this.#recent, id].slice(-RECENT_CALLS_MAX);
-    this.#settled = addUsage(this.#settled, usage);
+    const [oldest] = this.#open.keys();
+    if (this.#open.size >= OPEN_CALLS_MAX && oldest !== undefined) this.#breakOff(oldest);
   }
 
-  /** Older versions name the message in its first line only. */
+  /** Nobody will tell more of a call: what was told stays, whatever a result says. */
+  #breakOff(id: string): void {
+    const call = this.#open.get(id);
+    if (call === undefined) return;
+    this.#open.delete(id);
+    this.#recent = [...this.#recent, id].slice(-RECENT_CALLS_MAX);
+    this.#settled = addUsage(this.#settled, call.usage);
+  }
+
+  /** Older versions name the message in its first line only: it is the speaker's latest. */
   #idIn(line: JsonObject): string {
-    return textAt(line, "api_message_id") ?? this.#streaming.get(speakerOf(line)) ?? "";
+    const speaker = speakerOf(line);
+    const latest = [...this.#open].findLast(([, call]) => call.speaker === speaker)?.[0];
+    return textAt(line, "api_message_id") ?? latest ?? "";
   }
 }
 
 /** Whether a line is of the conversation itself, and not of a subagent. */
 export function isOwn(line: JsonObject): boolean {
-  return at(line, "parent_tool_use_id") === undefined;
+  return speakerOf(line) === OWN;
 }
 
 function speakerOf(line: JsonObject): string {
-  return textAt(line, "parent_tool_use_id") ?? "";
+  return textAt(line, "parent_tool_use_id") ?? OWN;
 }
 
 /** Of one call: what its end told goes before what its beginning did. */

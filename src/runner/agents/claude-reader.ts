@@ -66,7 +66,7 @@ export class ClaudeReader implements AgentReader {
       case "assistant":
         return this.#assistant(line);
       case "user":
-        return listAt(line, "message", "content").flatMap(toolEnded);
+        return this.#user(line);
       case "rate_limit_event":
         return this.#rateLimit(line);
       case "result":
@@ -111,6 +111,11 @@ export class ClaudeReader implements AgentReader {
         return text === undefined || !own ? [] : [{ type: "text", text }];
       }),
     ];
+  }
+
+  #user(line: JsonObject): readonly AgentEvent[] {
+    const used = this.#meter.handedBack(line) ? [this.#meter.reading()] : [];
+    return [...listAt(line, "message", "content").flatMap(toolEnded), ...used];
   }
 
   /** Pieces of a message tell what it uses; what it says is said once, by the message itself. */

@@ -15,7 +15,7 @@ import { plainModel } from "./windows.ts";
 type Price = readonly [input: number, cached: number, output: number];
 
 /** Tokens to be paid for, with what was written to a cache where that costs more. */
-export interface Priced extends Usage {
+interface Priced extends Usage {
   /** The part of the input that was written to a cache for minutes. */
   readonly writtenTokens?: number;
   /** The part of the input that was written to a cache for an hour. */

@@ -48,7 +48,7 @@ export function single(body: Json): Segments {
 }
 
 /** What happens on the way. */
-export interface Course {
+interface Course {
   readonly fault: Fault | undefined;
   /** Asked to wait where the fault says so. */
   readonly hold: (place: Place) => Promise<void>;

@@ -1,0 +1,119 @@
+/**
+ * What transcripts on disk tell of the usage. Both were left by a kill -9 in a tool and a resume:
+ * the model had served the first call twice, and then the second.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, describe, expect, it } from "vitest";
+import type { AgentAdapter, Ledger } from "../../src/runner/agents/adapter.ts";
+import { codex } from "../../src/runner/agents/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini.ts";
+import { linesFromEnd } from "../../src/runner/agents/lines-from-end.ts";
+
+const TRANSCRIPTS = join(import.meta.dirname, "transcripts");
+const SERVED = {
+  usage: { inputTokens: 1320 + 1320 + 2900, cachedTokens: 1500, outputTokens: 25 + 25 + 35 },
+  turns: 3,
+  context: 2935,
+};
+
+const scratch = mkdtempSync(join(tmpdir(), "perdure-ledger-"));
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+function put(content: string): string {
+  const file = join(scratch, "transcript.jsonl");
+  writeFileSync(file, content);
+  return file;
+}
+
+function ledgerOf(adapter: AgentAdapter, content: string): Ledger | undefined {
+  return adapter.ledger?.(put(content));
+}
+
+describe.each([
+  { adapter: codex, file: "codex.jsonl", window: 258_400 },
+  { adapter: gemini, file: "gemini-resumed.jsonl", window: 1_048_576 },
+])("the ledger of $adapter.name", ({ adapter, file, window }) => {
+  const text = readFileSync(join(TRANSCRIPTS, file), "utf8");
+
+  it("is what was served", () => {
+    expect(ledgerOf(adapter, text)).toEqual({ ...SERVED, window });
+  });
+
+  it("never goes back while the transcript grows, and bears a torn line", () => {
+    let before = 0;
+    let turns = 0;
+    const seen = new Set<number>();
+    for (let cut = 0; cut <= text.length; cut += 97) {
+      const known = ledgerOf(adapter, text.slice(0, cut));
+      const tokens = known?.usage.inputTokens ?? 0;
+      expect(tokens).toBeGreaterThanOrEqual(before);
+      expect(known?.turns ?? 0).toBeGreaterThanOrEqual(turns);
+      before = tokens;
+      turns = known?.turns ?? 0;
+      seen.add(tokens);
+    }
+    expect([...seen]).toEqual([0, 1320, 2640, 5540]);
+  });
+
+  it("is the same behind a long line and a torn one", () => {
+    const long = JSON.stringify({ type: "other", text: "tokens ".repeat(200_000) });
+    expect(ledgerOf(adapter, `${text}${long}\n{"type":"to`)).toEqual({ ...SERVED, window });
+  });
+
+  it("is the same without the last newline", () => {
+    expect(ledgerOf(adapter, text.trimEnd())).toEqual({ ...SERVED, window });
+  });
+
+  it("is none before the first answer, and none of no file", () => {
+    const [first = ""] = text.split("\n", 1);
+    expect(ledgerOf(adapter, `${first}\n`)).toBeUndefined();
+    expect(ledgerOf(adapter, "")).toBeUndefined();
+    expect(adapter.ledger?.(join(scratch, "no such file"))).toBeUndefined();
+  });
+});
+
+it("of an older Codex lacks the answer whose tool was killed", () => {
+  const text = readFileSync(join(TRANSCRIPTS, "codex.jsonl"), "utf8");
+  const lines = text.split("\n").filter((line) => !line.includes('"token_usage_record"'));
+  const counts = lines.flatMap((line) => (line.includes('"token_count"') ? [line, line] : [line]));
+  const usage = { inputTokens: 4220, cachedTokens: 1200, outputTokens: 60 };
+  const known = { usage, turns: 2, context: 2935, window: 258_400 };
+  expect(ledgerOf(codex, counts.join("\n"))).toEqual(known);
+});
+
+it("of Gemini is the same after the repair", () => {
+  const file = put(readFileSync(join(TRANSCRIPTS, "gemini-resumed.jsonl"), "utf8"));
+  gemini.repair?.(file);
+  expect(gemini.ledger?.(file)).toMatchObject(SERVED);
+});
+
+describe("lines from the end", () => {
+  const WHOLE = Number.MAX_SAFE_INTEGER;
+  const BLOCK_BYTES = 256 * 1024;
+
+  it("are the lines", () => {
+    const texts = fc.array(fc.string({ unit: "grapheme" }), { maxLength: 20 });
+    fc.assert(
+      fc.property(texts, (lines) => {
+        const text = lines.join("\n");
+        expect([...linesFromEnd(put(text), WHOLE)]).toEqual(text.split("\n").toReversed());
+      }),
+    );
+  });
+
+  it.each([-2, -1, 0, 1, 2])("are whole where a block ends, %i bytes off", (off) => {
+    const lines = ["first", "ü".repeat(BLOCK_BYTES), "x".repeat(BLOCK_BYTES + off), "", "last"];
+    expect([...linesFromEnd(put(lines.join("\n")), WHOLE)]).toEqual(lines.toReversed());
+  });
+
+  it("stop where they are told to, without half a line", () => {
+    const file = put("one\ntwo\nthree");
+    expect([...linesFromEnd(file, 5)]).toEqual([]);
+    expect([...linesFromEnd(file, 6)]).toEqual(["three"]);
+    expect([...linesFromEnd(file, 9)]).toEqual(["three"]);
+    expect([...linesFromEnd(file, 13)]).toEqual(["three", "two", "one"]);
+  });
+});
