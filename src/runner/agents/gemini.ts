@@ -2,8 +2,8 @@
  * Gemini CLI: how a conversation with it is started and continued, and where it is kept.
  *
  * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`.
- * Does not: read its stream (gemini-reader does), count by its transcript or mend it
- * (gemini-ledger and gemini-repair do), or write settings: those that it takes from a variable must belong to root.
+ * Does not: read its stream (gemini-reader does), count by its transcript or mend it (gemini-ledger
+ * and gemini-repair do), or write settings: those that it takes from a variable must belong to root.
  * Invariants: G4. It refuses a directory that nobody has trusted (exit 55); a flag that trusts it
  * goes with permissions that the author wrote, and without it they would be taken back.
  */
