@@ -55,10 +55,6 @@ export interface AgentReport {
   readonly window?: number;
   /** Answers of the model. */
   readonly turns: number;
-  /** Tokens in the latest call of the model, in and out. */
-  readonly context?: number;
-  /** How many of them fit, if the agent says so. */
-  readonly window?: number;
   /** Begun and not ended, as far as the agent said; their effects are unknown. */
   readonly openTools: readonly ToolCall[];
   /** The last call that began; `ok` once it has ended. */
