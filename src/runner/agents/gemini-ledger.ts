@@ -5,8 +5,8 @@
  * when its answer has ended, before its tools run, with its own tokens; it is written again, under
  * the same id, with the results of its tools. A resumed process appends to the same file. So the
  * sum over the ids is what was served completely; after a kill -9 it may lack the one answer that
- * had just ended and was not written yet. An answer that broke off is not in it. Calls that the
- * agent makes on the side (a summary of a long history) are in the `result` of the stream only.
+ * had just ended and was not written yet. An answer that broke off is not in it. What the agent
+ * asks on the side (a summary of a long history) and its subagents were not measured.
  *
  * Owns: what the tokens in a chat file mean.
  * Does not: write to it (gemini-repair does).
