@@ -128,12 +128,14 @@ export class AgentSteps {
     return new AgentWatch({ adapter, dir, limits: this.#limits(visit), complete, ...listener });
   }
 
-  /** A report with what only the transcript tells until there is a result. */
+  /**
+   * A report with what the transcript tells, for agents whose streams tell it late. Both sides of a
+   * subtraction must come from there: after a kill in a tool, Codex's own totals miss an answer.
+   */
   #completed(visit: Visit, at: AttemptRef, report: AgentReport): AgentReport {
     const { adapter } = this.#served(visit);
     const session = report.session ?? visit.talk?.session;
-    const told = report.result?.ok === true;
-    if (adapter.ledger === undefined || session === undefined || told) return report;
+    if (adapter.ledger === undefined || session === undefined) return report;
     const transcript = transcriptOf(this.#site(), visit, at, session);
     const ledger = transcript === undefined ? undefined : adapter.ledger(transcript);
     if (ledger === undefined) return report;

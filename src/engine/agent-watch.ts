@@ -2,12 +2,12 @@
  * Follows the stream of a running agent: tells its conversation's id as soon as it is known, and has
  * it ended when a limit is reached.
  *
- * Owns: the moment of a stop: limits other than a stall wait until the running tools have ended, so
- * that what they did is in the conversation.
+ * Owns: the moment of a stop: limits other than a stall wait until the running tools have ended and
+ * the model has not begun to answer them, so that what they did is in the conversation.
  * Does not: judge how the attempt ended (agent-verdict.ts).
  */
 import { join } from "node:path";
-import type { AgentAdapter, AgentEvent } from "../runner/agents/adapter.ts";
+import type { AgentAdapter } from "../runner/agents/adapter.ts";
 import { AgentFollower, type AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
@@ -34,6 +34,8 @@ export class AgentWatch {
   readonly #options: WatchOptions;
   readonly #follower: AgentFollower;
   readonly #file: FollowedFile;
+  /** The tools have ended, and nothing of the next answer has been seen. */
+  #between = false;
   #afterTurn = false;
   #limited = false;
 
@@ -52,6 +54,7 @@ export class AgentWatch {
   /** Has it ended as soon as its running tools have. */
   stopAfterTurn(): void {
     this.#afterTurn = true;
+    this.#look();
   }
 
   /** What the whole stream says, once the process has ended. */
@@ -66,18 +69,18 @@ export class AgentWatch {
     for (const event of events) {
       if (event.type === "session") this.#options.onSession(event.id);
     }
-    const { openTools, stall } = this.#follower.report;
-    const boundary = openTools.length === 0 && events.some(endsTools);
-    if (boundary || events.some(({ type }) => type === "usage")) this.#options.onUse();
-    if (this.#limited || !(boundary || stall !== undefined)) return;
+    if (events.length === 0) return;
+    const ended = events.at(-1)?.type === "tool-ended";
+    this.#between = ended && this.#follower.report.openTools.length === 0;
+    if (this.#between || events.some(({ type }) => type === "usage")) this.#options.onUse();
+    this.#look();
+  }
+
+  #look(): void {
+    if (this.#limited || !(this.#between || this.#follower.report.stall !== undefined)) return;
     if (this.#afterTurn || limitReached(this.report, this.#options.limits) !== undefined) {
       this.#limited = true;
       this.#options.onLimit();
     }
   }
-}
-
-/** Nothing of a tool is under way behind this event, unless others still run. */
-function endsTools({ type }: AgentEvent): boolean {
-  return type === "tool-ended";
 }

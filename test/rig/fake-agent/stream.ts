@@ -30,6 +30,7 @@ export class Stream {
   readonly #begun = performance.now();
   readonly #denials: Denial[] = [];
   #spent = NOTHING_SPENT;
+  #last = NOTHING_SPENT;
   #turns = 0;
 
   constructor(session: string, before: Spent) {
@@ -59,7 +60,7 @@ export class Stream {
   assistant(id: string, content: readonly Json[]): void {
     this.#turns++;
     for (const block of content) {
-      const usage = { input_tokens: 0, output_tokens: 1 };
+      const usage = { input_tokens: this.#last.input, output_tokens: this.#last.output };
       const message = { id, type: "message", role: "assistant", model: MODEL, content: [block] };
       this.#print({ type: "assistant", message: { ...message, usage }, parent_tool_use_id: null });
     }
@@ -93,7 +94,8 @@ export class Stream {
   /** A reply was paid for. */
   spend(input: number, output: number): void {
     const costUsd = input * USD_PER_INPUT + output * USD_PER_OUTPUT;
-    this.#spent = add(this.#spent, { input, output, costUsd });
+    this.#last = { input, output, costUsd };
+    this.#spent = add(this.#spent, this.#last);
   }
 
   /** The last event. Its kind comes last too: whoever reads it must not look at the first key. */

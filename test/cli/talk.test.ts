@@ -1,0 +1,427 @@
+/** Conversations with agents: handed over, corrected, shared, stopped, and cut short by limits. */
+import * as fs from "node:fs";
+import { afterEach, describe, expect, it } from "vitest";
+import { FakeClaude } from "../rig/fake-claude.ts";
+import {
+  type Reply,
+  type Script,
+  shell,
+  stall,
+  stateless,
+  text,
+  write,
+} from "../rig/model/reply.ts";
+import { eventually, type Result } from "../rig/project.ts";
+
+let project: FakeClaude;
+afterEach(() => project.close());
+
+function pipeline(yaml: string): void {
+  project.write("p.yaml", yaml);
+}
+
+function good(result: Result): void {
+  expect(result.exit, result.stdout + result.stderr).toBe(0);
+}
+
+const when = (words: string, ...replies: readonly Reply[]): Script => ({
+  ...stateless(...replies),
+  when: words,
+});
+
+describe("a relay", () => {
+  const NOTES = `## Done
+The first half.
+## Remaining
+The second half.
+## Decisions
+none
+## Files touched
+effects
+`;
+  const FULL = { usage: { input: 5_000 } };
+
+  /** A model takes its time: what it was asked right before a stop is never answered. */
+  const task = stateless(shell("echo first >> effects", FULL), stall("accept", text("?")));
+  const second = when("handed it over", shell("echo second >> effects"), text("All done."));
+  const writing = when("Stop working", write(".perdure-relay/work@1.md", NOTES), text("Written."));
+
+  async function open(...scripts: readonly Script[]): Promise<void> {
+    project = await FakeClaude.open(...scripts, task);
+    pipeline(`
+steps:
+  - { id: work, agent: claude, prompt: Do both halves., relay: { at: 4000 } }
+  - { id: next, run: echo next >> effects }
+`);
+  }
+
+  it("goes on in a new conversation from the notes of the old one", async () => {
+    await open(second, writing);
+    good(await project.finish(["run", "p.yaml"]));
+
+    expect(project.effects()).toEqual({ first: 1, second: 1, next: 1 });
+    expect(await project.said()).toEqual([
+      "work: task in 1",
+      "work: relay in 1",
+      "work: relayed in 2",
+    ]);
+    const [relayed] = await project.events("step.relayed");
+    expect(fs.readFileSync(relayed?.checkpoint.path ?? "", "utf8")).toBe(NOTES);
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("Do both halves.");
+    expect(asked).toContain("The second half.");
+    const [completed] = await project.events("step.completed");
+    expect(completed).toMatchObject({ step: "work", answer: "All done." });
+  });
+
+  it("takes the notes from the answer of an agent that may not write", async () => {
+    await open(second, when("Stop working", text(NOTES)));
+    good(await project.finish(["run", "p.yaml"]));
+    expect(project.effects()).toEqual({ first: 1, second: 1, next: 1 });
+  });
+
+  it("asks again for notes that are not good, and gives up after a while", async () => {
+    await open(when("Stop working", text("## Done\nall of it, I promise, nothing is left to do")));
+    const result = await project.finish(["run", "p.yaml"]);
+
+    expect(result.exit).toBe(3);
+    expect(result.stdout).toContain(
+      'the notes for the next conversation are not good: the part "Remaining" is missing or empty',
+    );
+    expect(await project.said()).toEqual([
+      "work: task in 1",
+      ...Array.from({ length: 3 }, () => "work: relay in 1"),
+    ]);
+    expect(project.effects()).toEqual({ first: 1 });
+  });
+
+  const moments = [
+    ["while the notes are asked for", "Stop working", ["work: relay in 1", "work: relayed in 2"]],
+    ["in the new conversation", "handed it over", ["work: relayed in 2", "work: interrupted in 2"]],
+  ] as const;
+  it.each(moments)("survives a kill %s", async (_moment, words, said) => {
+    await open(when(words, stall("accept", text("?"))), second, writing);
+    const runner = project.begin(["run", "p.yaml"]);
+    await eventually("the model is asked", () =>
+      project.model.stalls().some((request) => JSON.stringify(request).includes(words)),
+    );
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.play(second, writing, task);
+    project.model.release();
+    good(await project.finish(["resume"]));
+
+    expect(project.effects()).toEqual({ first: 1, second: 1, next: 1 });
+    expect((await project.said()).slice(-2)).toEqual(said);
+  });
+});
+
+describe("an answer with a schema", () => {
+  const yaml = `
+steps:
+  - id: count
+    agent: claude
+    prompt: How many?
+    output_schema: { type: object, required: [n], properties: { n: { type: integer } } }
+  - { id: next, run: 'echo "n\${{ results.count.answer.n }}" >> effects' }
+`;
+
+  it("is asked for again until it fits, in the same conversation", async () => {
+    project = await FakeClaude.open(
+      when("cannot be used", text('```json\n{ "n": 3 }\n```')),
+      stateless(text("There are three.")),
+    );
+    pipeline(yaml);
+    good(await project.finish(["run", "p.yaml"]));
+
+    expect(project.effects()).toEqual({ n3: 1 });
+    expect(await project.said()).toEqual(["count: task in 1", "count: correct in 1"]);
+    const [continued] = await project.events("step.continued");
+    expect(continued?.ask).toEqual({ kind: "correct", why: "it is not JSON" });
+  });
+
+  it("fails the step when it never fits", async () => {
+    project = await FakeClaude.open(stateless(text('{ "n": "three" }')));
+    pipeline(yaml);
+    const result = await project.finish(["run", "p.yaml"]);
+
+    expect(result.exit).toBe(3);
+    expect(result.stdout).toContain("its agent's answer does not fit: it does not fit its schema");
+    expect(project.model.requests("work")).toHaveLength(4);
+  });
+});
+
+describe("a session", () => {
+  const yaml = `
+defaults: { agent: claude }
+steps:
+  - { id: plan, prompt: Make a plan., session: main }
+  - { id: review, prompt: Look at something else. }
+  - { id: build, prompt: Follow the plan., session: main }
+`;
+
+  it("is shared by the steps that name it, and by no other", async () => {
+    project = await FakeClaude.open(stateless(text("The plan is to win.")));
+    pipeline(yaml);
+    good(await project.finish(["run", "p.yaml"]));
+
+    expect(await project.said()).toEqual([
+      "plan: task in 1",
+      "review: task in 2",
+      "build: task in 1",
+    ]);
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("The plan is to win.");
+    expect(asked).not.toContain("something else");
+    expect(asked).not.toContain("You were interrupted");
+  });
+
+  it("goes on after a kill in its second step", async () => {
+    project = await FakeClaude.open(
+      when("Follow the plan", stall("accept", shell("echo built >> effects")), text("Built.")),
+      stateless(text("The plan is to win.")),
+    );
+    pipeline(yaml);
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.release();
+    good(await project.finish(["resume"]));
+
+    expect(project.effects()).toEqual({ built: 1 });
+    expect((await project.said()).slice(2)).toEqual([
+      "build: task in 1",
+      "build: interrupted in 1",
+    ]);
+  });
+});
+
+describe("limits", () => {
+  it("end an agent that repeats a failing call, with the evidence", async () => {
+    project = await FakeClaude.open(
+      stateless(...Array.from({ length: 20 }, () => shell("cat missing.txt"))),
+    );
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const result = await project.finish(["run", "p.yaml"]);
+
+    expect(result.exit).toBe(3);
+    expect(result.stdout).toMatch(
+      /its agent makes no progress: the same call failed \d+ times: Bash cat missing.txt/,
+    );
+    expect(project.model.requests("work").length).toBeLessThan(20);
+  });
+
+  it("end an agent that prints nothing", async () => {
+    project = await FakeClaude.open(stateless(stall("accept", text("Too late."))));
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., idle_timeout: 1s }]");
+    const result = await project.finish(["run", "p.yaml"]);
+
+    expect(result.exit).toBe(5);
+    expect(result.stdout).toContain("it wrote nothing for too long");
+    expect(project.stepProcesses()).toEqual([]);
+  });
+
+  it("count turns over a kill", async () => {
+    project = await FakeClaude.open(
+      stateless(
+        shell("echo one >> effects"),
+        stall("accept", shell("echo two >> effects")),
+        shell("echo three >> effects"),
+        text("Done."),
+      ),
+    );
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., max_turns: 2 }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.release();
+    const result = await project.finish(["resume"]);
+
+    expect(result.exit, result.stdout).toBe(3);
+    expect(result.stdout).toContain("maximum number of turns");
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+  });
+});
+
+describe("a budget", () => {
+  const tool = (name: string): Reply => shell(`echo ${name} >> effects`);
+  const last = stall("accept", text("Done."));
+
+  it("of which half was spent before a kill stops at the right place after it", async () => {
+    project = await FakeClaude.open(
+      stateless(tool("one"), tool("two"), stall("accept", tool("three")), tool("four"), last),
+    );
+    pipeline(`
+budget: { tokens: 480 }
+steps: [{ id: work, agent: claude, prompt: Do it. }]
+`);
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.release();
+    const stopped = await project.finish(["resume"]);
+
+    // Each answer uses 120 tokens: two before the kill, two after it.
+    expect(stopped.exit, stopped.stdout).toBe(3);
+    expect(stopped.stdout).toContain("the budget: 480 of 480 tokens are used");
+    expect(project.effects()).toEqual({ one: 1, two: 1, three: 1, four: 1 });
+    expect((await project.finish(["resume"])).exit).toBe(3);
+    project.model.release();
+    good(await project.finish(["resume", "--budget", "+1000tokens"]));
+    expect(await project.said()).toEqual([
+      "work: task in 1",
+      "work: interrupted in 1",
+      "work: interrupted in 1",
+    ]);
+  });
+
+  it("of time ends a step that runs too long", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("forever");
+    pipeline(`
+budget: { time: 1s }
+steps: [{ id: work, run: "${hold.command}" }]
+`);
+    const stopped = await project.finish(["run", "p.yaml"]);
+    expect(stopped.exit, stopped.stdout).toBe(3);
+    expect(stopped.stdout).toMatch(/the budget: \S+ of 1.0s have run/);
+  });
+});
+
+describe("stopping", () => {
+  it("after a turn lets the model and its tools finish", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("tool");
+    project.model.play(
+      stateless(
+        shell(`echo one >> effects; ${hold.command}`),
+        stall("accept", shell("echo two >> effects")),
+        text("."),
+      ),
+    );
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await hold.arrived();
+    expect(await project.must(["stop", "--after-turn"])).toContain("finished their turns");
+    await runner.printed("stopping after the running turns");
+    await hold.release();
+    const stopped = await runner.ended;
+
+    expect(stopped.exit, stopped.stdout).toBe(143);
+    expect(project.effects()).toEqual({ one: 1 });
+    const [interrupted] = await project.events("step.interrupted");
+    expect(interrupted?.tool).toMatchObject({ name: "Bash", ok: true });
+    project.model.release();
+    good(await project.finish(["resume"]));
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+  });
+
+  it("by SIGINT leaves a receipt with the last tool, the turns and the cost", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("tool");
+    project.model.play(stateless(shell(hold.command), text("Done.")));
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await hold.arrived();
+    const stopped = await runner.kill("SIGINT");
+
+    expect(stopped.exit).toBe(130);
+    expect(project.stepProcesses()).toEqual([]);
+    expect(await project.receipt("work@1.1")).toMatchObject({
+      status: "interrupted",
+      last_tool: { name: "Bash", input: hold.command },
+      cost: { measured: true, turns: 1, input_tokens: 100, output_tokens: 20 },
+    });
+  });
+});
+
+describe("recovery", () => {
+  async function cutOff(): Promise<void> {
+    project = await FakeClaude.open(
+      stateless(shell("echo tool >> effects"), stall("accept", text("Done."))),
+    );
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.release();
+  }
+
+  it("starts anew when a person says so", async () => {
+    await cutOff();
+    good(await project.finish(["resume", "--recover", "restart"]));
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+    expect(project.effects()).toEqual({ tool: 2 });
+  });
+
+  it("refuses to ask without a terminal, and words that it does not know", async () => {
+    await cutOff();
+    const asked = await project.finish(["resume", "--recover", "ask"]);
+    expect([asked.exit, asked.stderr]).toEqual([2, expect.stringContaining("needs a terminal")]);
+    expect((await project.finish(["resume", "--recover", "maybe"])).exit).toBe(2);
+    good(await project.finish(["resume", "--recover", "continue"]));
+    expect(project.effects()).toEqual({ tool: 1 });
+  });
+
+  it("records that it took over a living process, and a result that was there", async () => {
+    project = await FakeClaude.open(
+      stateless(stall("accept", shell("echo tool >> effects")), text("Done.")),
+    );
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    const resumed = project.begin(["resume"]);
+    await resumed.printed("work is still running: taken over");
+    project.model.release();
+    good(await resumed.ended);
+    expect(await project.events("step.adopted")).toMatchObject([{ found: "alive" }]);
+    expect(project.effects()).toEqual({ tool: 1 });
+  });
+});
+
+describe("secrets", () => {
+  it("reach the agent, but not its check, the journal or what is shown", async () => {
+    project = await FakeClaude.open(
+      stateless(shell('echo "key=$FAKE_API_KEY" | tee seen'), text("The key is s3cr3t-value-123.")),
+    );
+    pipeline(`
+agents: { worker: { adapter: claude, env: { FAKE_API_KEY: "\${{ env.OUTER_API_KEY }}" } } }
+steps:
+  - { id: work, agent: worker, prompt: Do it., check: 'test -z "$FAKE_API_KEY"' }
+`);
+    const result = await project.begin(["run", "p.yaml"], { OUTER_API_KEY: "s3cr3t-value-123" })
+      .ended;
+    good(result);
+    expect(project.read("seen")).toBe("key=s3cr3t-value-123\n");
+    expect(result.stdout).not.toContain("s3cr3t");
+    const [id = ""] = await project.runIds();
+    expect(project.read(".perdure", "runs", id, "events.jsonl")).not.toContain("s3cr3t");
+    for (const name of ["prompt.md", "output.log", "stderr.log", "response.md", "script.sh"]) {
+      const path = project.path(".perdure", "runs", id, "attempts", "work@1.1", name);
+      expect([name, (fs.statSync(path).mode & 0o077).toString(8)]).toEqual([name, "0"]);
+    }
+  });
+});
+
+describe("isolation", () => {
+  it("ends with its first process whatever it left behind", async () => {
+    project = await FakeClaude.open();
+    pipeline(`
+steps:
+  - id: work
+    isolate: true
+    run: |
+      echo "$$" > pid
+      env -i setsid sh -c 'echo left >> effects; exec sleep 600' &
+      until test -s effects; do :; done
+`);
+    good(await project.finish(["run", "p.yaml"]));
+    expect(project.read("pid")).toBe("1\n");
+    expect(project.effects()).toEqual({ left: 1 });
+  });
+});

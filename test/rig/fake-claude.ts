@@ -1,0 +1,105 @@
+/**
+ * A project whose agent is the fake one behind Claude's flags, with the fake model behind it.
+ *
+ * Owns: the program that stands for `claude`, its home, and the events of the run.
+ */
+import * as fs from "node:fs";
+import { join, resolve } from "node:path";
+import type { RunEvent } from "../../src/core/event.ts";
+import type { Script } from "./model/reply.ts";
+import { type FakeModel, startModel } from "./model/server.ts";
+import { type Program, Project, type Result } from "./project.ts";
+
+const FAKE = resolve(import.meta.dirname, "fake-agent.ts");
+
+/** Takes Claude's flags and hands those that matter to the fake agent. */
+const SHIM = `#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --session-id|--resume) flag=$1; id=$2; shift 2;;
+    --max-turns) turns="--max-turns $2"; shift 2;;
+    *) shift;;
+  esac
+done
+exec "${process.execPath}" "${FAKE}" "$flag" "$id" $turns
+`;
+
+export class FakeClaude extends Project {
+  readonly model: FakeModel;
+  readonly #env: Record<string, string>;
+
+  private constructor(model: FakeModel) {
+    super();
+    this.model = model;
+    const folder = this.path("config", "projects", "here");
+    fs.mkdirSync(folder, { recursive: true });
+    fs.mkdirSync(this.path("bin"));
+    fs.writeFileSync(this.path("bin", "claude"), SHIM, { mode: 0o755 });
+    this.#env = {
+      PATH: `${this.path("bin")}:${process.env.PATH ?? ""}`,
+      CLAUDE_CONFIG_DIR: this.path("config"),
+      CLAUDE_CODE_MAX_RETRIES: "0",
+      FAKE_AGENT_HOME: folder,
+      ANTHROPIC_BASE_URL: model.url,
+    };
+  }
+
+  static async open(...scripts: readonly Script[]): Promise<FakeClaude> {
+    return new FakeClaude(await startModel({ scripts }));
+  }
+
+  begin(args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
+    return this.start(args, { env: { ...this.#env, ...env } });
+  }
+
+  async finish(args: readonly string[]): Promise<Result> {
+    return this.begin(args).ended;
+  }
+
+  /** Kills the processes of the running steps, agent and tools alike. */
+  killSteps(): void {
+    for (const pid of this.stepProcesses()) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
+  }
+
+  /** The events of the newest run of one type. */
+  async events<T extends RunEvent["type"]>(
+    type: T,
+  ): Promise<readonly Extract<RunEvent, { type: T }>[]> {
+    const [id = ""] = await this.runIds();
+    return this.read(".perdure", "runs", id, "events.jsonl")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { type: string; data: object })
+      .filter((event) => event.type === type)
+      .map((event) => ({ type, ...event.data }) as Extract<RunEvent, { type: T }>);
+  }
+
+  /** What each attempt of agents said first and in which conversation, numbered by appearance. */
+  async said(): Promise<readonly string[]> {
+    const sessions: string[] = [];
+    return (await this.events("step.started")).flatMap(({ step, conversation }) => {
+      if (conversation === undefined) return [];
+      const { session = "", says } = conversation;
+      if (!sessions.includes(session)) sessions.push(session);
+      return [`${step}: ${says} in ${sessions.indexOf(session) + 1}`];
+    });
+  }
+
+  /** The receipt of an attempt such as `work@1.1`. */
+  async receipt(attempt: string): Promise<Record<string, unknown>> {
+    const [id = ""] = await this.runIds();
+    const path = join(".perdure", "runs", id, "attempts", attempt, "receipt.json");
+    return JSON.parse(this.read(path)) as Record<string, unknown>;
+  }
+
+  async close(): Promise<void> {
+    await this.remove();
+    await this.model.close();
+  }
+}
