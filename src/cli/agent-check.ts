@@ -7,9 +7,11 @@ const PATIENCE_MS = 15_000;
 
 /** A line for each agent on PATH, with its version, and one for those that are not there. */
 export async function agentLines(): Promise<readonly string[]> {
-  const found = await Promise.all(AGENT_NAMES.map(versionOf));
-  const missing = AGENT_NAMES.filter((_, index) => found[index] === undefined);
-  const lines = AGENT_NAMES.flatMap((name, index) => {
+  // What has no program of its own cannot be looked for.
+  const names = AGENT_NAMES.filter((name) => agentAdapter(name)?.needsCommand !== true);
+  const found = await Promise.all(names.map(versionOf));
+  const missing = names.filter((_, index) => found[index] === undefined);
+  const lines = names.flatMap((name, index) => {
     const version = found[index];
     const continues = agentAdapter(name)?.continues === true;
     const talk = continues ? "its conversations can be continued" : "it starts anew each time";

@@ -101,7 +101,8 @@ export function prepareAgent(
     writeFileSync(join(dir, name), content, { mode: 0o600 });
   }
   const [program = adapter.name, ...args] = command.argv;
-  const argv = [definition.command ?? program, ...args].map(quote).join(" ");
+  const chosen = adapter.needsCommand ? program : (definition.command ?? program);
+  const argv = [chosen, ...args].map(quote).join(" ");
   const first = command.before === undefined ? "" : `${command.before.map(quote).join(" ")} >&2\n`;
   const keeping = isolated(visit);
   // The first process of a namespace gets no signal that it does not handle, so that is a shell.
@@ -161,6 +162,7 @@ function callOf(
     permissions,
     ...(maxTurns === undefined ? {} : { maxTurns }),
     ...(outputSchema === undefined || conversation?.says === "relay" ? {} : { outputSchema }),
+    ...(definition.command === undefined ? {} : { command: definition.command }),
     args: definition.args,
   };
 }

@@ -77,13 +77,17 @@ export function spentOf(
   before: Spent | undefined,
   model: string | undefined,
 ): Spent {
-  const { usage, turns } = report;
+  const { usage, turns, conversationUsd } = report;
   const base = usage.counting === "total" ? (before ?? NOTHING_SPENT) : NOTHING_SPENT;
   const delta = {
     inputTokens: Math.max(0, usage.inputTokens - base.inputTokens),
     cachedTokens: Math.max(0, usage.cachedTokens - base.cachedTokens),
     outputTokens: Math.max(0, usage.outputTokens - base.outputTokens),
   };
-  const costUsd = usage.costUsd ?? (model === undefined ? undefined : costOf(model, delta));
+  const paid =
+    conversationUsd === undefined
+      ? usage.costUsd
+      : Math.max(0, conversationUsd - (before?.costUsd ?? 0));
+  const costUsd = paid ?? (model === undefined ? undefined : costOf(model, delta));
   return costUsd === undefined ? { ...delta, turns } : { ...delta, turns, costUsd };
 }

@@ -6,7 +6,14 @@
  * Does not: judge what stands in a prompt (expression-rules.ts).
  */
 import type { MistakeReport, Report } from "./report.ts";
-import { ADAPTERS, AGENT_SETTINGS, type PipelineShape, type StepShape } from "./schema.ts";
+import {
+  ADAPTERS,
+  AGENT_SETTINGS,
+  KNOWN_AGENTS,
+  type PipelineShape,
+  PROTOCOL_ADAPTER,
+  type StepShape,
+} from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
 import type { Path } from "./yaml-source.ts";
 
@@ -53,6 +60,11 @@ export function inFile(report: Report, name: string, text: string): MistakeRepor
 
 /** An agent is any command, or one that an adapter knows how to talk to. */
 export function checkAgent(agent: AgentShape, path: Path, report: Report): void {
+  if (agent.adapter === PROTOCOL_ADAPTER && agent.command === undefined) {
+    const message = `\`adapter: ${PROTOCOL_ADAPTER}\` needs the \`command\` that starts the agent`;
+    const help = 'add `command:`, for example "opencode acp" or "gemini --acp"';
+    report.add({ rule: "agent-command", message, help, path: [...path, "adapter"] });
+  }
   if (agent.adapter !== undefined) return;
   if (agent.command === undefined) {
     const message = "the agent has neither `command` nor `adapter`";
@@ -74,7 +86,7 @@ export function checkDefaultAgent(shape: PipelineShape, report: Report): void {
 }
 
 function checkName(agent: string, path: Path, shape: PipelineShape, report: Report): void {
-  const known = [...Object.keys(shape.agents ?? {}), ...ADAPTERS];
+  const known = [...Object.keys(shape.agents ?? {}), ...KNOWN_AGENTS];
   if (known.includes(agent)) return;
   const help = report.suggest(agent, known, "declare it under `agents`; there are");
   report.add({ rule: "unknown-agent", message: `there is no agent \`${agent}\``, help, path });

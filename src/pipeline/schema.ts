@@ -18,7 +18,10 @@ const TURNS_MAX = 10_000;
 const RELAY_TOKENS_MIN = 1_000;
 const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
 /** Agents that steps may name without declaring them. */
-export const ADAPTERS = ["claude", "codex", "gemini", "opencode"] as const;
+export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
+/** The way to talk to every agent of the Agent Client Protocol; which one, `command` says. */
+export const PROTOCOL_ADAPTER = "acp";
+export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
@@ -147,7 +150,10 @@ const agent = z.union([
       .describe("How to talk to it. Default: any program, given as `command`."),
     command: command
       .optional()
-      .describe("A shell command that reads the prompt on stdin; with `adapter`: its program."),
+      .describe(
+        "A shell command that reads the prompt on stdin, or that speaks ACP (`adapter: acp`); " +
+          "with another `adapter`: its program.",
+      ),
     args: z.array(z.string()).max(ENTRIES_MAX).optional().describe("Further arguments."),
     env: env.optional().describe("Variables of the agent's environment."),
     ...agentSettings,

@@ -32,6 +32,8 @@ export interface AgentCall {
   readonly maxTurns?: number;
   /** JSON Schema of the final answer. */
   readonly outputSchema?: Json;
+  /** The author's command, where he gave one; only who `needsCommand` has to do with it. */
+  readonly command?: string;
   /** Further arguments, as the author wrote them. */
   readonly args: readonly string[];
 }
@@ -104,6 +106,8 @@ export type AgentEvent =
       /** How many tokens fit into a call. */
       readonly window?: number;
     }
+  /** What the whole conversation has cost so far, where the agent tells only that. */
+  | { readonly type: "cost"; readonly totalUsd: number }
   /** One more answer of the model has begun or ended. */
   | { readonly type: "turn" }
   | { readonly type: "retrying"; readonly trouble: Trouble }
@@ -155,6 +159,8 @@ export interface AgentAdapter {
   reader(): AgentReader;
   /** Whether it can continue a conversation; `doctor` says so. */
   readonly continues: boolean;
+  /** It has no program of its own: it starts the author's `command`, which is shell text. */
+  readonly needsCommand?: true;
   /** What of a call the agent itself sees to; the rest is up to who runs it. Absent: all. */
   readonly takes?: { readonly maxTurns: boolean; readonly outputSchema: boolean };
 }

@@ -1,11 +1,12 @@
 /** The agents that there are, by name. Another one is one file and one line here. */
+import { acp } from "./acp.ts";
 import type { AgentAdapter } from "./adapter.ts";
 import { claude } from "./claude.ts";
 import { codex } from "./codex.ts";
 import { gemini } from "./gemini.ts";
 import { opencode } from "./opencode.ts";
 
-const ADAPTERS: readonly AgentAdapter[] = [claude, codex, gemini, opencode];
+const ADAPTERS: readonly AgentAdapter[] = [claude, codex, gemini, opencode, acp];
 
 /** The names of all agents, for messages and completion. */
 export const AGENT_NAMES: readonly string[] = ADAPTERS.map(({ name }) => name);

@@ -49,6 +49,8 @@ export interface AgentReport {
   readonly result?: AgentResult;
   /** Right at any moment: `delta` is of this invocation so far, `total` of the conversation. */
   readonly usage: Usage & { readonly counting: "delta" | "total" };
+  /** What the conversation has cost up to now, all its invocations together. */
+  readonly conversationUsd?: number;
   /** Tokens of the latest call of the model, as far as known: its whole input and its output. */
   readonly context?: number;
   /** How many tokens fit into a call, where the agent or the name of its model says so. */
@@ -119,6 +121,8 @@ export class AgentFollower {
         return this.#toolEnded(report, event);
       case "usage":
         return withUsage(report, event);
+      case "cost":
+        return { ...report, conversationUsd: event.totalUsd };
       case "turn": {
         const { result: _, ...ongoing } = report;
         return { ...ongoing, turns: report.turns + 1 };

@@ -1,0 +1,122 @@
+/**
+ * One prompt over the Agent Client Protocol: greet the agent, open the conversation, choose the
+ * model, ask, and wait for the end.
+ *
+ * Owns: the order of these requests, and which of them an agent's capabilities allow.
+ * Does not: hold the process (acp-main.ts) or print what comes in between (acp-notes.ts).
+ * Invariants: the conversation's id is told before the model is asked anything (B3).
+ */
+import { readFileSync } from "node:fs";
+import { type ClientContext, methods, PROTOCOL_VERSION } from "@agentclientprotocol/sdk";
+import type { Json } from "../../util/json.ts";
+import type { AcpCall } from "./acp-line.ts";
+import { AcpTrouble, troubleBehind } from "./acp-trouble.ts";
+import { at, listAt, numberAt, textAt } from "./stream-json.ts";
+
+/** Not in the protocol any more; Gemini CLI has it still. */
+const SET_MODEL = "session/set_model";
+
+/** Sends a request; what comes back is not trusted to be of any shape. */
+type Ask = (method: string, params: object) => Promise<Json>;
+
+/** A conversation that is open. */
+export interface OpenSession {
+  readonly id: string;
+  /** Whether its history is told again, perhaps still after it was opened. */
+  readonly replays: boolean;
+  /** Asks what the call's file of the prompt says; gives the whole answer. */
+  prompt(): Promise<Json>;
+}
+
+/** Opens the conversation of a call with an agent that has just started. */
+export async function openSession(
+  agent: ClientContext,
+  call: AcpCall,
+  told: (session: string) => void,
+): Promise<OpenSession> {
+  const ask: Ask = (method, params) => agent.request<Json>(method, params);
+  const greeting = await ask(methods.agent.initialize, {
+    protocolVersion: PROTOCOL_VERSION,
+    clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+  });
+  const version = numberAt(greeting, "protocolVersion");
+  if (version !== PROTOCOL_VERSION) {
+    const message = `the agent speaks version ${version} of the protocol, not ${PROTOCOL_VERSION}`;
+    throw new AcpTrouble("other", message);
+  }
+  const { id, offer, replays } =
+    call.session === undefined
+      ? await newSession(ask, call)
+      : await oldSession(
+          ask,
+          { ...call, session: call.session },
+          at(greeting, "agentCapabilities"),
+        );
+  told(id);
+  if (call.model !== undefined) await chooseModel(ask, id, offer, call.model);
+  return { id, replays, prompt: () => ask(methods.agent.session.prompt, promptOf(call, id)) };
+}
+
+/** A conversation and what the agent offers in it. */
+interface Opened {
+  readonly id: string;
+  readonly offer: Json;
+  readonly replays: boolean;
+}
+
+async function newSession(ask: Ask, { cwd }: AcpCall): Promise<Opened> {
+  const offer = await ask(methods.agent.session.new, { cwd, mcpServers: [] });
+  const id = textAt(offer, "sessionId");
+  if (id === undefined) throw new AcpTrouble("other", "the agent opened a session without an id");
+  return { id, offer, replays: false };
+}
+
+/** Without a replay where the agent can do that; else with one, which nobody listens to. */
+async function oldSession(
+  ask: Ask,
+  { session: id, cwd }: AcpCall & { readonly session: string },
+  capabilities: Json | undefined,
+): Promise<Opened> {
+  const { resume, load } = methods.agent.session;
+  const resumes = at(capabilities, "sessionCapabilities", "resume") !== undefined;
+  const loads = at(capabilities, "loadSession") === true;
+  if (!resumes && !loads) {
+    throw new AcpTrouble("session-gone", "the agent cannot continue a conversation");
+  }
+  try {
+    const params = { sessionId: id, cwd, mcpServers: [] };
+    return { id, offer: await ask(resumes ? resume : load, params), replays: !resumes };
+  } catch (error) {
+    const why = troubleBehind(error);
+    // Agents have many words for a conversation that they do not have.
+    if (why?.kind === "other") throw new AcpTrouble("session-gone", why.message);
+    throw error;
+  }
+}
+
+/** By an option of the session or, in older agents, by a request of its own. */
+async function chooseModel(ask: Ask, id: string, offer: Json, model: string): Promise<void> {
+  const option = listAt(offer, "configOptions").find(
+    (one) => textAt(one, "category") === "model" || textAt(one, "id") === "model",
+  );
+  const configId = textAt(option, "id");
+  const values = listAt(option, "options").flatMap((one) => [one, ...listAt(one, "options")]);
+  const choices = values.flatMap((one) => textAt(one, "value") ?? []);
+  const older = listAt(offer, "models", "availableModels").flatMap(
+    (one) => textAt(one, "modelId") ?? [],
+  );
+  if (configId !== undefined && choices.includes(model)) {
+    await ask(methods.agent.session.setConfigOption, { sessionId: id, configId, value: model });
+  } else if (older.includes(model)) {
+    await ask(SET_MODEL, { sessionId: id, modelId: model });
+  } else {
+    const all = [...choices, ...older];
+    const has = all.length === 0 ? "it offers no choice of models" : `it has ${all.join(", ")}`;
+    throw new AcpTrouble("other", `the agent does not offer the model "${model}": ${has}`);
+  }
+}
+
+function promptOf({ system, promptFile }: AcpCall, sessionId: string): object {
+  const texts = [...(system === undefined ? [] : [system]), readFileSync(promptFile, "utf8")];
+  return { sessionId, prompt: texts.map((text) => ({ type: "text", text })) };
+}
