@@ -41,7 +41,7 @@ interface Expected {
   readonly retries?: readonly TroubleKind[];
 }
 
-type Agent = "claude" | "codex" | "gemini" | "opencode";
+type Agent = "claude" | "codex" | "gemini" | "opencode" | "acp";
 
 /** What each case means; where an agent differs, and why, is in the recordings' README. */
 const CASES: Readonly<Record<string, Expected & { per?: Partial<Record<Agent, Expected>> }>> = {
@@ -89,6 +89,7 @@ const CASES: Readonly<Record<string, Expected & { per?: Partial<Record<Agent, Ex
       claude: { trouble: "denied", denied: ["Bash"] },
       gemini: { trouble: "denied", denied: ["run_shell_command"] },
       opencode: { trouble: "denied", denied: ["bash"] },
+      acp: { trouble: "denied", denied: ["touch forbidden.txt"] },
     },
   },
   interrupted: { trouble: "interrupted" },
@@ -173,8 +174,8 @@ function recorded(agent: Agent, name: string): Recording {
 
 describe("recorded streams", () => {
   it("are all there, of every agent", () => {
-    expect(recordings).toHaveLength(82);
-    expect(AGENT_NAMES).toEqual(["claude", "codex", "gemini", "opencode"]);
+    expect(recordings).toHaveLength(93);
+    expect(AGENT_NAMES).toEqual(["claude", "codex", "gemini", "opencode", "acp"]);
   });
 
   it.each(recordings)("$agent $name means what it is called", (recording) => {
@@ -188,7 +189,9 @@ describe("recorded streams", () => {
     expect(retries).toEqual(expected.retries ?? []);
     expect(report.retries).toBe(retries.length);
     const id = recording.agent === "opencode" ? `ses_${"0".repeat(23)}1` : UUID;
-    expect(report.session).toBe(recording.text === "" ? undefined : id);
+    // Our own client tells a conversation only once it is open.
+    const none = recording.agent === "acp" && recording.name === "unknown-session";
+    expect(report.session).toBe(recording.text === "" || none ? undefined : id);
     expect(report.stall).toBeUndefined();
   });
 
@@ -206,10 +209,12 @@ describe("recorded streams", () => {
     } else expect(report.usage.costUsd).toBeUndefined();
   });
 
-  it("tell a tool that failed, but for Gemini, which calls it a success", () => {
+  it("tell a tool that failed, but for Gemini (acp: too), which calls it a success", () => {
     for (const agent of AGENT_NAMES) {
       const { adapter, text } = recorded(agent as Agent, "tool-failed");
-      expect(read(adapter, text, 0).report.lastTool?.ok, agent).toBe(agent === "gemini");
+      expect(read(adapter, text, 0).report.lastTool?.ok, agent).toBe(
+        agent === "gemini" || agent === "acp",
+      );
     }
   });
 
@@ -298,7 +303,7 @@ describe("torn streams", () => {
   });
 
   it("of the others are a success by their last event, however they end", () => {
-    for (const agent of ["claude", "codex", "gemini"] as const) {
+    for (const agent of ["claude", "codex", "gemini", "acp"] as const) {
       const { adapter, text } = recorded(agent, "success");
       for (const exit of EXITS) expect(read(adapter, text, exit).report.result?.ok).toBe(true);
     }

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
+import { acp } from "../../src/runner/agents/acp.ts";
 import type { AgentAdapter, AgentCall, Permissions } from "../../src/runner/agents/adapter.ts";
 import { claude } from "../../src/runner/agents/claude.ts";
 import { codex } from "../../src/runner/agents/codex.ts";
@@ -173,10 +174,46 @@ describe("opencode", () => {
   });
 });
 
+describe("acp", () => {
+  const callIn = (call: Partial<AgentCall>): unknown => {
+    const { files } = acp.command({ ...PLAIN, command: "gemini --acp", ...call });
+    return JSON.parse(files["acp-call.json"] ?? "");
+  };
+  const PLACES = { cwd: "/w", promptFile: "/a/prompt" };
+
+  it("starts our client, which the rest is told in a file", () => {
+    const main = join(import.meta.dirname, "../../src/runner/agents/acp-main.ts");
+    expect(argvOf(acp, {})).toEqual([process.execPath, main, "/a/acp-call.json"]);
+    const plain = { ...PLACES, command: "gemini --acp", permissions: "default" };
+    expect(callIn({})).toEqual(plain);
+    expect(callIn({ session: ID })).toEqual(plain);
+    expect(callIn({ session: ID, kind: "continue" })).toEqual({ ...plain, session: ID });
+  });
+
+  it("takes all that an author can say; arguments stay words", () => {
+    const { model, system } = FULL;
+    expect(callIn({ ...FULL, args: ["--a b", "$c"], permissions: "edit" })).toEqual({
+      ...{ ...PLACES, model, system, permissions: "edit" },
+      command: "gemini --acp '--a b' '$c'",
+    });
+  });
+
+  it("leaves it to the agent whether it has a conversation", () => {
+    expect(acp.newSession()).toBeUndefined();
+    expect(acp.transcript(ID, { cwd: "/w", env: {} })).toBe(ID);
+  });
+});
+
+/** The adapters that have a program of their own. */
+function programs(): readonly AgentAdapter[] {
+  const all = AGENT_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
+  return all.filter(({ needsCommand }) => needsCommand !== true);
+}
+
 describe("permissions (G4)", () => {
   const DANGEROUS =
     /dangerous|bypass|skip-(permissions|trust)|yolo|--auto\b|auto_edit|acceptEdits|sandbox|allow/i;
-  const adapters = AGENT_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
+  const adapters = programs();
   const wordsOf = (adapter: AgentAdapter, call: AgentCall): readonly string[] => {
     const { argv, env, before = [] } = adapter.command(call);
     return [...argv, ...before, ...Object.keys(env), ...Object.values(env)];
@@ -247,10 +284,9 @@ describe("transcripts", () => {
 
   it("of nobody are nowhere", () => {
     const env = { HOME: home() };
-    for (const name of AGENT_NAMES) {
-      const adapter = agentAdapter(name);
+    for (const adapter of programs()) {
       for (const session of [ID, SES, "../../../etc/passwd", "*", ""]) {
-        expect(adapter?.transcript(session, { cwd: "/w", env })).toBeUndefined();
+        expect(adapter.transcript(session, { cwd: "/w", env })).toBeUndefined();
       }
     }
   });

@@ -62,8 +62,7 @@ export class AcpReader implements AgentReader {
       case "tool-ended":
         return this.#tool(line);
       case "denied":
-        this.#denied ??= textAt(line, "tool") ?? "a tool";
-        return [{ type: "denied", tool: textAt(line, "tool") ?? "a tool" }];
+        return this.#refused(textAt(line, "tool") ?? "a tool");
       case "usage":
       case "cost":
         return spending(line);
@@ -96,6 +95,14 @@ export class AcpReader implements AgentReader {
     const name = textAt(line, "name") ?? "tool";
     const input = textAt(line, "input") ?? "";
     return [...this.#turn(), { type: "tool-started", id, name, input }];
+  }
+
+  /** The agent hears of it as of a tool that has ended. */
+  #refused(tool: string): readonly AgentEvent[] {
+    const begun = this.#turn();
+    this.#answering = false;
+    this.#denied ??= tool;
+    return [...begun, { type: "denied", tool }];
   }
 
   #turn(): readonly AgentEvent[] {
