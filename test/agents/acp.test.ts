@@ -31,18 +31,20 @@ ${more}steps:
 
 interface Behaviour {
   readonly continues?: "resume" | "load" | "never";
+  readonly sigterm?: "waits" | "dies";
 }
 
 function start(
   args: readonly string[],
   actions: readonly AcpAction[],
-  { continues = "resume" }: Behaviour = {},
+  { continues = "resume", sigterm = "waits" }: Behaviour = {},
 ): Program {
   const env = {
     FAKE_NODE: process.execPath,
     FAKE_ACP_HOME: project.path("sessions"),
     FAKE_ACP_SCRIPT: JSON.stringify(actions),
     FAKE_ACP_CONTINUES: continues,
+    FAKE_ACP_SIGTERM: sigterm,
   };
   return project.start(args, { env });
 }
@@ -195,9 +197,29 @@ it("is asked to cancel by Ctrl-C, and is gone; resume continues the conversation
 
   expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(130);
   expect(project.stepProcesses()).toEqual([]);
-  expect(outputs()).toContain('{"type":"result","stop":"cancelled"}');
+  expect(attemptFiles("output.log")).toContain('{"type":"result","stop":"cancelled"}');
   project.write("go", "");
   const resumed = await start(["resume"], actions).ended;
+  expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+  expect(project.effects()).toEqual({ tool: 1, next: 1 });
+  expect(await conversations()).toEqual(["start", "continue"]);
+});
+
+it.each<readonly [string, Behaviour, AcpAction | undefined]>([
+  ["dies of the signal", { sigterm: "dies" }, undefined],
+  ["hears nothing", {}, { do: "hang" }],
+])("is gone after Ctrl-C although it %s; resume continues", async (_how, behaviour, action) => {
+  pipeline();
+  const actions = [tool(), action ?? wait(), DONE];
+  const runner = await waiting(actions, behaviour);
+  const stopped = await runner.kill("SIGINT");
+
+  expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(130);
+  expect(project.stepProcesses()).toEqual([]);
+  // By itself: 137 would be the runner's last resort.
+  expect(attemptFiles("exit")).toBe("143 -\n");
+  expect(attemptFiles("output.log")).not.toContain('"result"');
+  const resumed = await start(["resume"], [tool(), DONE]).ended;
   expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
   expect(project.effects()).toEqual({ tool: 1, next: 1 });
   expect(await conversations()).toEqual(["start", "continue"]);
@@ -208,7 +230,7 @@ it("pays once for what the whole conversation has cost", async () => {
   const cost = (usd: number): AcpAction => ({ do: "cost", usd });
   const actions = [tool(), cost(0.25), wait(), DONE, cost(0.75)];
   const runner = await waiting(actions);
-  await eventually("the cost is told", () => outputs().includes("totalUsd"));
+  await eventually("the cost is told", () => attemptFiles("output.log").includes("totalUsd"));
   await runner.kill("SIGKILL");
   killSteps();
   project.write("go", "");
@@ -338,11 +360,11 @@ steps:
   expect(said).toContain("there is no agent `acp`");
 });
 
-/** All that attempts have printed. */
-function outputs(): string {
+/** What all attempts have in a file of their folders. */
+function attemptFiles(name: string): string {
   const runs = project.path(".perdure", "runs");
   return fs
-    .globSync("**/output.log", { cwd: runs })
-    .map((name) => project.read(".perdure", "runs", name))
+    .globSync(`**/${name}`, { cwd: runs })
+    .map((file) => project.read(".perdure", "runs", file))
     .join("");
 }

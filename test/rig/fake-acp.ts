@@ -5,7 +5,7 @@
  *
  * Owns: the agent's side of the protocol, its transcripts in $FAKE_ACP_HOME. $FAKE_ACP_CONTINUES
  * says how it continues: `resume`, `load` (which replays, and goes on with it after its answer, as
- * Gemini CLI does), or `never`.
+ * Gemini CLI does), or `never`. With $FAKE_ACP_SIGTERM=dies it dies of the signal.
  * Does not: ask a model.
  */
 import { spawnSync } from "node:child_process";
@@ -41,6 +41,8 @@ export type AcpAction =
   | { readonly do: "error"; readonly code: number; readonly message: string }
   | { readonly do: "exit"; readonly status: number; readonly stderr: string }
   | { readonly do: "close-output" }
+  /** Hears and does nothing any more, whatever it is told. */
+  | { readonly do: "hang" }
   | { readonly do: "stop"; readonly reason: StopReason };
 
 const LOOK_MS = 5;
@@ -112,6 +114,9 @@ async function act(
     case "close-output":
       fs.closeSync(1);
       await sleep(3_600_000);
+      return undefined;
+    case "hang":
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
       return undefined;
     case "stop":
       return action.reason;
@@ -222,6 +227,6 @@ agent()
       Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>,
     ),
   );
-// A terminal's or a runner's signal comes to the whole group; the client says what it means.
-process.on("SIGTERM", () => undefined);
+// A runner's signal comes to the whole group; some agents leave it to the client what it means.
+if (process.env.FAKE_ACP_SIGTERM !== "dies") process.on("SIGTERM", () => undefined);
 process.stdin.on("close", () => process.exit(0));
