@@ -76,7 +76,14 @@ function turnsOf(message: Json): readonly Turn[] {
       case "text":
         return [{ type, text: textAt(part, "text") }];
       case "tool_use":
-        return [{ type: "call", id: textAt(part, "id"), name: textAt(part, "name") }];
+        return [
+          {
+            type: "call",
+            id: textAt(part, "id"),
+            name: textAt(part, "name"),
+            input: JSON.stringify(at(part, "input") ?? null),
+          },
+        ];
       case "tool_result": {
         const text = plainText(at(part, "content"));
         return [{ type: "result", id: textAt(part, "tool_use_id"), text }];

@@ -16,9 +16,17 @@ export interface OfferedTool {
   readonly listParameters: readonly string[];
 }
 
+interface CallTurn {
+  readonly type: "call";
+  readonly id: string;
+  readonly name: string;
+  /** As the request spells it: JSON, or the text of a tool that takes free text. */
+  readonly input: string;
+}
+
 export type Turn =
   | { readonly type: "user" | "assistant"; readonly text: string }
-  | { readonly type: "call"; readonly id: string; readonly name: string }
+  | CallTurn
   | { readonly type: "result"; readonly id: string; readonly text: string };
 
 export interface Ask {

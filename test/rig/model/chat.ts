@@ -51,6 +51,7 @@ function turnsOf(message: Json): readonly Turn[] {
             type: "call",
             id: textAt(call, "id"),
             name: textAt(call, "function", "name"),
+            input: textAt(call, "function", "arguments"),
           }),
         ),
       ];

@@ -67,7 +67,10 @@ function turnsOf(content: Json, index: number): readonly Turn[] {
     const result = at(part, "functionResponse");
     // Without an id of the agent's own, the place tells two results apart.
     const id = textAt(call ?? result, "id") || `${index}.${place}`;
-    if (call !== undefined) return [{ type: "call", id, name: textAt(call, "name") }];
+    if (call !== undefined) {
+      const input = JSON.stringify(at(call, "args") ?? null);
+      return [{ type: "call", id, name: textAt(call, "name"), input }];
+    }
     if (result === undefined) return [{ type, text: textAt(part, "text") }];
     const text = textAt(result, "response", "output") || textAt(result, "response", "error");
     return [{ type: "result", id, text }];

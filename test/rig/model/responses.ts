@@ -50,12 +50,22 @@ function turnsOf(item: Json): readonly Turn[] {
   switch (textAt(item, "type")) {
     case "":
     case "message": {
-      const type = textAt(item, "role") === "assistant" ? "assistant" : "user";
+      const role = textAt(item, "role");
+      // The agent's own instructions are nobody's turn.
+      if (role === "developer" || role === "system") return [];
+      const type = role === "assistant" ? "assistant" : "user";
       return [{ type, text: plainText(at(item, "content")) }];
     }
     case "function_call":
     case "custom_tool_call":
-      return [{ type: "call", id, name: textAt(item, "name") }];
+      return [
+        {
+          type: "call",
+          id,
+          name: textAt(item, "name"),
+          input: textAt(item, "arguments") || textAt(item, "input"),
+        },
+      ];
     case "function_call_output":
     case "custom_tool_call_output":
       return [{ type: "result", id, text: plainText(at(item, "output")) }];
