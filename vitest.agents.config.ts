@@ -5,9 +5,11 @@ import { CountReporter } from "./test/rig/count-reporter.ts";
 export default defineConfig({
   test: {
     include: ["test/agents/*.suite.ts"],
-    testTimeout: 60_000,
+    testTimeout: 120_000,
     hookTimeout: 300_000,
     fileParallelism: false,
+    // Those that run together mostly wait.
+    maxConcurrency: 8,
     reporters: ["default", new CountReporter()],
   },
 });

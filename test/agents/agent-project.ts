@@ -1,16 +1,20 @@
 /**
  * A project whose steps talk to real agents, which talk to the fake model.
  *
- * Owns: the agents' homes, the environment that sends them to the fake model, and who is killed.
- * Does not: install agents (install.ts).
+ * Owns: the agents' homes, who is killed, and the look into transcripts and journals.
+ * Does not: install agents (install.ts) or know how one is sent to a model (command-line.ts).
  */
-import { mkdirSync, readdirSync } from "node:fs";
+import { globSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { RunEvent } from "../../src/core/event.ts";
+import { readEventsFile } from "../../src/journal/events-file.ts";
+import { type Identity, identityOf, isAlive, statOf } from "../../src/runner/identity.ts";
 import type { Script } from "../rig/model/reply.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
-import { type Program, Project, type Result } from "../rig/project.ts";
-import type { AgentName } from "./install.ts";
-import { installAgent } from "./install.ts";
+import { eventually, type Program, Project, type Result } from "../rig/project.ts";
+import { codexProvider, modelEnvironment } from "./command-line.ts";
+import { type AgentName, agentNamesIn, installAgent } from "./install.ts";
 
 /** The models that the fake endpoint is asked for. */
 const MODELS: Readonly<Record<AgentName, string>> = {
@@ -20,10 +24,22 @@ const MODELS: Readonly<Record<AgentName, string>> = {
   opencode: "fake/m1",
 };
 
+/** The agents that the suites are run with. */
+export const CHOSEN: readonly AgentName[] = agentNamesIn(
+  (process.env.PERDURE_TEST_AGENTS ?? "claude,codex").split(","),
+);
+
+/** How often agents try again by themselves before they give up, where they can be told. */
+export const RETRIES: Readonly<Partial<Record<AgentName, number>>> = { claude: 1, codex: 0 };
+
+const BUSY_MS_MAX = 5_000;
+
+type Event<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
+
 export class AgentProject extends Project {
   readonly agent: AgentName;
   readonly model: FakeModel;
-  readonly #env: Record<string, string>;
+  readonly #env: Readonly<Record<string, string>>;
 
   private constructor(agent: AgentName, model: FakeModel, program: string) {
     super();
@@ -31,21 +47,14 @@ export class AgentProject extends Project {
     this.model = model;
     const home = this.path("home");
     mkdirSync(join(home, "tmp"), { recursive: true });
-    mkdirSync(join(home, ".codex"), { recursive: true });
     this.#env = {
       PATH: `${dirname(program)}:${process.env.PATH ?? ""}`,
       HOME: home,
       TMPDIR: join(home, "tmp"),
+      LANG: "C.UTF-8",
       SHELL: "/bin/bash",
-      CLAUDE_CONFIG_DIR: join(home, ".claude"),
-      CLAUDE_CODE_TMPDIR: join(home, "tmp"),
-      ANTHROPIC_BASE_URL: model.url,
-      ANTHROPIC_API_KEY: "sk-ant-dummy-key",
-      CLAUDE_CODE_MAX_RETRIES: "1",
-      CODEX_HOME: join(home, ".codex"),
-      FAKE_API_KEY: "dummy-key",
-      RUST_LOG: "error",
-      IS_SANDBOX: "1",
+      CLAUDE_CODE_MAX_RETRIES: String(RETRIES.claude),
+      ...modelEnvironment(agent, { modelUrl: model.url, home }),
     };
   }
 
@@ -74,31 +83,66 @@ ${more}  - id: next
     );
   }
 
+  /** Starts the program in an environment of its own: ours may speak to agents, too. */
   begin(args: readonly string[]): Program {
-    return this.start(args, { env: this.#env });
+    const variables = Object.entries(this.#env).map(([name, value]) => `${name}=${value}`);
+    return this.start(args, { through: ["env", "-i", ...variables] });
   }
 
   async finish(args: readonly string[]): Promise<Result> {
     return this.begin(args).ended;
   }
 
-  /** Kills the processes of the running step, agent and tools alike. */
-  killSteps(): void {
-    for (const pid of this.stepProcesses()) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
+  /** Waits until the model holds a reply back. */
+  async stalled(program: Program): Promise<void> {
+    await Promise.race([this.model.stalled(), this.failed(program)]);
   }
 
-  /** All that the agents have written down so far. */
+  /** Fails when the program ends, which it must not while a test waits for something else. */
+  async failed(program: Program): Promise<never> {
+    const { stdout, stderr } = await program.ended;
+    throw new Error(`it ended too early:\n${stdout}${stderr}`);
+  }
+
+  /** The events of one type in the second copy of the journal; the project has one run. */
+  events<T extends RunEvent["type"]>(type: T): readonly Event<T>[] {
+    const [file] = globSync(this.path(".perdure", "runs", "*", "events.jsonl"));
+    const recorded = file === undefined ? [] : readEventsFile(file).events;
+    return recorded
+      .map(({ event }) => event)
+      .filter((event): event is Event<T> => event.type === type);
+  }
+
+  /**
+   * Kills the agent with all of its process group, to which its tools do not belong, as one: a
+   * wrapper that outlived it would record its end. Gives the processes of the step that are left.
+   */
+  async killAgent(): Promise<readonly Identity[]> {
+    const all = this.stepProcesses().flatMap((pid) => statOf(pid) ?? []);
+    const wrapper = all.find(({ parent }) => !all.some(({ pid }) => pid === parent));
+    if (wrapper === undefined) throw new Error("there is no agent to kill");
+    const doomed = all.filter(({ group }) => group === wrapper.pid).flatMap(living);
+    process.kill(-wrapper.pid, "SIGKILL");
+    await eventually("the agent is dead", () => !doomed.some(isAlive));
+    return this.stepProcesses().flatMap((pid) => living({ pid }));
+  }
+
+  /** All that the agent has written down so far. */
   transcripts(): string {
-    return readdirSync(this.path("home"), { recursive: true, encoding: "utf8" })
-      .filter((name) => name.endsWith(".jsonl"))
-      .map((name) => this.read("home", name))
-      .join("");
+    const names = readdirSync(this.path("home"), { recursive: true, encoding: "utf8" });
+    const lines = names.filter((name) => name.endsWith(".jsonl"));
+    const databases = names.filter((name) => name.endsWith("opencode.db"));
+    return [
+      ...lines.map((name) => this.read("home", name)),
+      ...databases.map((name) => partsIn(this.path("home", name))),
+    ].join("\n");
+  }
+
+  /** All that the agent has printed so far. */
+  streams(): string {
+    return globSync(this.path(".perdure", "runs", "*", "attempts", "*", "output.log"))
+      .map((file) => readFileSync(file, "utf8"))
+      .join("\n");
   }
 
   async close(): Promise<void> {
@@ -108,11 +152,22 @@ ${more}  - id: next
 
   #args(): readonly string[] {
     if (this.agent !== "codex") return [];
-    const wire = `base_url="${this.model.url}/v1",wire_api="responses"`;
-    const provider = `{name="fake",env_key="FAKE_API_KEY",${wire}}`;
-    return [
-      ...["-c", "analytics.enabled=false", "-c", 'model_provider="fake"'],
-      ...["-c", `model_providers.fake=${provider}`, "--disable", "plugins"],
-    ];
+    return [...codexProvider(this.model.url, RETRIES.codex), "--disable", "plugins"];
   }
+}
+
+/** What opencode has of its conversations. */
+function partsIn(file: string): string {
+  const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_MS_MAX });
+  try {
+    const rows = database.prepare("select data from part order by id").all();
+    return rows.map(({ data }) => String(data)).join("\n");
+  } finally {
+    database.close();
+  }
+}
+
+function living({ pid }: { readonly pid: number }): readonly Identity[] {
+  const identity = identityOf(pid);
+  return identity === undefined ? [] : [identity];
 }

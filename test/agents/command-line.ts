@@ -2,7 +2,8 @@
  * The command lines of the four agents, written out by hand as a person would type them, against a
  * fake model. They are what the tests measure agents with; the product has its own.
  *
- * Owns: the flags, the environment (an empty one to begin with) and the scratch homes.
+ * Owns: the flags, the environment (an empty one to begin with), the scratch homes, and what it
+ * takes to send an agent to a fake model, whoever writes its command line.
  * Does not: start anything.
  */
 import * as fs from "node:fs";
@@ -51,12 +52,56 @@ export function commandLine(name: AgentName, bench: Bench, errand: Errand): Comm
   return { argv, env: { ...base, ...env, ...errand.env } };
 }
 
+/** The environment that sends an agent to the fake model and keeps its things in its home. */
+export function modelEnvironment(
+  name: AgentName,
+  bench: Omit<Bench, "program">,
+): Readonly<Record<string, string>> {
+  return MODEL_ENVIRONMENTS[name](bench);
+}
+
+/** The flags of Codex that name the fake model; it has no variable for that. */
+export function codexProvider(modelUrl: string, retries?: number): readonly string[] {
+  const tries =
+    retries === undefined ? "" : `,request_max_retries=${retries},stream_max_retries=${retries}`;
+  const wire = `base_url="${modelUrl}/v1",wire_api="responses"${tries}`;
+  const provider = `{name="fake",env_key="FAKE_API_KEY",${wire}}`;
+  return ["-c", 'model_provider="fake"', "-c", `model_providers.fake=${provider}`];
+}
+
 const LINES: Readonly<Record<AgentName, (bench: Bench, errand: Errand) => CommandLine>> = {
   claude,
   codex,
   opencode,
   gemini,
 };
+
+const MODEL_ENVIRONMENTS = {
+  claude: ({ modelUrl, home }) => ({
+    CLAUDE_CONFIG_DIR: join(home, ".claude"),
+    CLAUDE_CODE_TMPDIR: join(home, "tmp"),
+    ANTHROPIC_BASE_URL: modelUrl,
+    ANTHROPIC_API_KEY: "sk-ant-dummy",
+  }),
+  codex: ({ home }) => {
+    fs.mkdirSync(join(home, ".codex"), { recursive: true });
+    return { CODEX_HOME: join(home, ".codex"), FAKE_API_KEY: "dummy", RUST_LOG: "error" };
+  },
+  opencode: ({ modelUrl, home }) => ({
+    XDG_DATA_HOME: join(home, "data"),
+    XDG_CONFIG_HOME: join(home, "config"),
+    XDG_STATE_HOME: join(home, "state"),
+    XDG_CACHE_HOME: join(home, "cache"),
+    OPENCODE_DISABLE_MODELS_FETCH: "1",
+    OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
+    OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
+    OPENCODE_CONFIG_CONTENT: JSON.stringify(opencodeConfig(modelUrl)),
+  }),
+  gemini: ({ modelUrl, home }) => {
+    writeGeminiSettings(home);
+    return { GEMINI_API_KEY: "dummy", GOOGLE_GEMINI_BASE_URL: modelUrl };
+  },
+} satisfies Record<AgentName, (bench: Omit<Bench, "program">) => Record<string, string>>;
 
 function claude(bench: Bench, errand: Errand): CommandLine {
   const { session, resume = false, careful = false, flags = [] } = errand;
@@ -70,10 +115,7 @@ function claude(bench: Bench, errand: Errand): CommandLine {
     ...flags,
   ];
   const env = {
-    CLAUDE_CONFIG_DIR: join(bench.home, ".claude"),
-    CLAUDE_CODE_TMPDIR: join(bench.home, "tmp"),
-    ANTHROPIC_BASE_URL: bench.modelUrl,
-    ANTHROPIC_API_KEY: "sk-ant-dummy",
+    ...modelEnvironment("claude", bench),
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_TELEMETRY: "1",
     DISABLE_AUTOUPDATER: "1",
@@ -86,15 +128,11 @@ function claude(bench: Bench, errand: Errand): CommandLine {
 
 function codex(bench: Bench, errand: Errand): CommandLine {
   const { session, resume = false, careful = false, retries, flags = [] } = errand;
-  const tries =
-    retries === undefined ? "" : `,request_max_retries=${retries},stream_max_retries=${retries}`;
-  const wire = `base_url="${bench.modelUrl}/v1",wire_api="responses"${tries}`;
-  const provider = `{name="fake",env_key="FAKE_API_KEY",${wire}}`;
   const argv = [
     bench.program,
     ...["exec", ...(resume ? ["resume"] : []), "--json", "--disable", "plugins"],
-    ...["-c", "analytics.enabled=false", "-c", 'model_provider="fake"'],
-    ...["-c", `model_providers.fake=${provider}`, "-m", "gpt-5.5", "--skip-git-repo-check"],
+    ...["-c", "analytics.enabled=false", ...codexProvider(bench.modelUrl, retries)],
+    ...["-m", "gpt-5.5", "--skip-git-repo-check"],
     ...(careful
       ? ["-c", 'sandbox_mode="read-only"']
       : ["--dangerously-bypass-approvals-and-sandbox"]),
@@ -102,48 +140,39 @@ function codex(bench: Bench, errand: Errand): CommandLine {
     ...(resume && session !== undefined ? [session] : []),
     errand.prompt,
   ];
-  fs.mkdirSync(join(bench.home, ".codex"), { recursive: true });
-  const env = {
-    CODEX_HOME: join(bench.home, ".codex"),
-    FAKE_API_KEY: "dummy",
-    RUST_LOG: "error",
-  };
-  return { argv, env };
+  return { argv, env: modelEnvironment("codex", bench) };
 }
 
 function opencode(bench: Bench, errand: Errand): CommandLine {
   const { session, careful = false, flags = [] } = errand;
   const named = session === undefined ? ["--title", "perdure test"] : ["--session", session];
   const argv = [bench.program, "run", "--format", "json", ...named, ...flags, errand.prompt];
+  const permission = careful ? { bash: "ask" } : { "*": "allow" };
+  const env = {
+    ...modelEnvironment("opencode", bench),
+    OPENCODE_DISABLE_AUTOUPDATE: "1",
+    OPENCODE_CONFIG_CONTENT: JSON.stringify({ ...opencodeConfig(bench.modelUrl), permission }),
+  };
+  return { argv, env };
+}
+
+function opencodeConfig(modelUrl: string): object {
   const model = {
     name: "m1",
     tool_call: true,
     limit: { context: 200_000, output: 32_000 },
     cost: { input: 3, output: 15 },
   };
-  const options = { baseURL: `${bench.modelUrl}/v1`, apiKey: "dummy" };
-  const config = {
+  const options = { baseURL: `${modelUrl}/v1`, apiKey: "dummy" };
+  return {
     autoupdate: false,
     share: "disabled",
     model: "fake/m1",
     small_model: "fake/m1",
-    permission: careful ? { bash: "ask" } : { "*": "allow" },
     provider: {
       fake: { npm: "@ai-sdk/openai-compatible", name: "fake", options, models: { m1: model } },
     },
   };
-  const env = {
-    XDG_DATA_HOME: join(bench.home, "data"),
-    XDG_CONFIG_HOME: join(bench.home, "config"),
-    XDG_STATE_HOME: join(bench.home, "state"),
-    XDG_CACHE_HOME: join(bench.home, "cache"),
-    OPENCODE_DISABLE_AUTOUPDATE: "1",
-    OPENCODE_DISABLE_MODELS_FETCH: "1",
-    OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
-    OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
-    OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
-  };
-  return { argv, env };
 }
 
 function gemini(bench: Bench, errand: Errand): CommandLine {
@@ -157,6 +186,17 @@ function gemini(bench: Bench, errand: Errand): CommandLine {
     ...(careful ? [] : ["--yolo"]),
     ...flags,
   ];
+  const env = {
+    ...modelEnvironment("gemini", bench),
+    GEMINI_TELEMETRY_ENABLED: "false",
+    // Else it executes itself again, and there are two processes to kill.
+    GEMINI_CLI_NO_RELAUNCH: "true",
+  };
+  return { argv, env };
+}
+
+/** It is told only here that it is to use a key, and where there is no terminal it must be. */
+function writeGeminiSettings(home: string): void {
   const settings = {
     general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
     telemetry: { enabled: false },
@@ -164,16 +204,8 @@ function gemini(bench: Bench, errand: Errand): CommandLine {
     security: { auth: { selectedType: "gemini-api-key" } },
     tools: { shell: { enableInteractiveShell: false } },
   };
-  const folder = join(bench.home, ".gemini");
+  const folder = join(home, ".gemini");
   fs.mkdirSync(folder, { recursive: true });
   const file = join(folder, "settings.json");
   if (!fs.existsSync(file)) fs.writeFileSync(file, JSON.stringify(settings));
-  const env = {
-    GEMINI_API_KEY: "dummy",
-    GOOGLE_GEMINI_BASE_URL: bench.modelUrl,
-    GEMINI_TELEMETRY_ENABLED: "false",
-    // Else it executes itself again, and there are two processes to kill.
-    GEMINI_CLI_NO_RELAUNCH: "true",
-  };
-  return { argv, env };
 }

@@ -81,6 +81,15 @@ export async function installAgent(name: AgentName, version = versionOf(name)): 
   return program;
 }
 
+/** Words as names of agents; a word that is none is a mistake. */
+export function agentNamesIn(words: readonly string[]): readonly AgentName[] {
+  return words.map((word) => {
+    const found = AGENT_NAMES.find((name) => name === word);
+    if (found !== undefined) return found;
+    throw new Error(`unknown agent ${word}; the agents are ${AGENT_NAMES.join(", ")}`);
+  });
+}
+
 /** The version that our tests were written against. */
 export function versionOf(name: AgentName): string {
   return PACKAGES[name].version;
@@ -146,21 +155,12 @@ function publish(draft: string, home: string): void {
   }
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const names = args.length === 0 ? AGENT_NAMES : args;
+async function main(args: readonly string[]): Promise<void> {
+  const names = args.length === 0 ? AGENT_NAMES : agentNamesIn(args);
   for (const name of names) {
-    if (!isAgentName(name)) {
-      console.error(`unknown agent ${name}; the agents are ${AGENT_NAMES.join(", ")}`);
-      return 2;
-    }
     const program = await installAgent(name);
     console.log(JSON.stringify({ name, program, says: await startedVersion(program) }));
   }
-  return 0;
 }
 
-function isAgentName(name: string): name is AgentName {
-  return (AGENT_NAMES as readonly string[]).includes(name);
-}
-
-if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+if (import.meta.main) await main(process.argv.slice(2));

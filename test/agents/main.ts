@@ -1,0 +1,30 @@
+/**
+ * `node test/agents/main.ts [--all | agent...]`: the tests with real agents. Installs the agents,
+ * Claude Code and Codex unless others are named, and runs the suites with them.
+ *
+ * Does not: build the program; `npm run test:agents` does.
+ */
+import { spawn } from "node:child_process";
+import { RETRIES } from "./agent-project.ts";
+import { AGENT_NAMES, type AgentName, agentNamesIn, installAgent } from "./install.ts";
+
+/** Those that every change is tested with; the others are slower by far. */
+const USUAL: readonly AgentName[] = ["claude", "codex"];
+
+async function main(words: readonly string[]): Promise<number> {
+  const named = words.includes("--all") ? AGENT_NAMES : agentNamesIn(words);
+  const names = named.length === 0 ? USUAL : named;
+  for (const name of names) await installAgent(name);
+  // A suite for which none of the agents will do would fail for want of tests.
+  const filter = names.some((name) => RETRIES[name] !== undefined) ? [] : ["real.suite"];
+  const suites = spawn("vitest", ["run", "-c", "vitest.agents.config.ts", ...filter], {
+    env: { ...process.env, PERDURE_TEST_AGENTS: names.join(",") },
+    stdio: "inherit",
+  });
+  return new Promise((done, fail) => {
+    suites.on("error", fail);
+    suites.on("exit", (code) => done(code ?? 1));
+  });
+}
+
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,52 @@
+/**
+ * Real agents whose model is in trouble: what it was is told apart, in the journal and to the
+ * person who looks, and no try of the step is used up by it.
+ */
+import { describe, expect, it } from "vitest";
+import type { PauseReason } from "../../src/core/event.ts";
+import { cut, type Reply, refuse, shell, stateless, text, times } from "../rig/model/reply.ts";
+import { eventually } from "../rig/project.ts";
+import { AgentProject, CHOSEN, RETRIES } from "./agent-project.ts";
+
+/** The others try again for minutes before they tell anybody. */
+const agents = CHOSEN.filter((name) => RETRIES[name] !== undefined);
+
+const WORK = shell("echo tool >> effects");
+const DONE = text("All done.");
+
+interface Trouble {
+  readonly reason: PauseReason;
+  readonly reply: Reply;
+  /** The agents' own words for it, which say nothing else. */
+  readonly words: RegExp;
+}
+
+const TROUBLES: readonly Trouble[] = [
+  { reason: "rate-limit", reply: refuse(429, WORK, 1), words: /\(429\)|status: 429/ },
+  { reason: "cut", reply: cut("middle", DONE), words: /ECONNRESET|stream disconnected/ },
+  // Codex does not pass the status on.
+  { reason: "server", reply: refuse(500), words: /API Error: 500|experiencing high demand/ },
+];
+
+// The tests wait for seconds while nothing happens, so they wait together.
+describe.concurrent.each(agents)("%s waits and uses up no try", (agent) => {
+  it.for(TROUBLES)("$reason", async ({ reply, reason }, { onTestFinished }) => {
+    const project = await AgentProject.open(agent, stateless(times("always", reply)));
+    onTestFinished(() => project.close());
+    project.pipeline("Do it.", "    retry: 1\n");
+    const program = project.begin(["run", "p.yaml"]);
+    const paused = eventually("the step pauses", () => project.events("step.paused").length > 0);
+    await Promise.race([paused, project.failed(program)]);
+    const [runId = ""] = await project.runIds();
+    const shown = await project.must(["show", runId]);
+    project.model.play(stateless(WORK, DONE));
+    const { exit, stdout, stderr } = await program.ended;
+    expect(exit, stdout + stderr).toBe(0);
+    expect(project.effects()).toEqual({ tool: 1, next: 1 });
+    expect(project.events("step.failed")).toEqual([]);
+    for (const event of project.events("step.paused")) expect(event.reason).toBe(reason);
+    expect(stdout).toContain(`work paused (${reason}): `);
+    const named = TROUBLES.filter(({ words }) => words.test(shown));
+    expect(named.map((trouble) => trouble.reason)).toEqual([reason]);
+  });
+});
