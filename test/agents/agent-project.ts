@@ -12,7 +12,7 @@ import { readEventsFile } from "../../src/journal/events-file.ts";
 import { type Identity, identityOf, isAlive, statOf } from "../../src/runner/identity.ts";
 import type { Script } from "../rig/model/reply.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
-import { eventually, type Program, Project, type Result } from "../rig/project.ts";
+import { eventually, type Program, Project } from "../rig/project.ts";
 import { codexProvider, modelEnvironment } from "./command-line.ts";
 import { type AgentName, agentNamesIn, installAgent } from "./install.ts";
 
@@ -87,10 +87,6 @@ ${more}  - id: next
   begin(args: readonly string[]): Program {
     const variables = Object.entries(this.#env).map(([name, value]) => `${name}=${value}`);
     return this.start(args, { through: ["env", "-i", ...variables] });
-  }
-
-  async finish(args: readonly string[]): Promise<Result> {
-    return this.begin(args).ended;
   }
 
   /** Waits until the model holds a reply back. */

@@ -40,8 +40,9 @@ interface Habits {
 const noResponse = assistant("No response requested.");
 const claude: Habits = {
   written: {
-    "before the first byte": /Do it\./,
-    "in mid-stream": /Do it\./,
+    // Its transcript names the prompt before it holds the turn.
+    "before the first byte": /"type":"user"/,
+    "in mid-stream": /"type":"user"/,
     "during a tool": /"tool_use"/,
     "after a tool": /"tool_result"/,
   },
