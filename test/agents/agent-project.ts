@@ -9,6 +9,7 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { RunEvent } from "../../src/core/event.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
+import { readClaim } from "../../src/runner/attempt-folder.ts";
 import { type Identity, identityOf, isAlive, statOf } from "../../src/runner/identity.ts";
 import type { Script } from "../rig/model/reply.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
@@ -110,15 +111,17 @@ ${more}  - id: next
   }
 
   /**
-   * Kills the agent with all of its process group, to which its tools do not belong, as one: a
-   * wrapper that outlived it would record its end. Gives the processes of the step that are left.
+   * Kills the first attempt's agent with all of its process group, to which its tools do not
+   * belong, as one: a wrapper that outlived it would record its end. Gives the processes that are
+   * left.
    */
   async killAgent(): Promise<readonly Identity[]> {
     const all = this.stepProcesses().flatMap((pid) => statOf(pid) ?? []);
-    const wrapper = all.find(({ parent }) => !all.some(({ pid }) => pid === parent));
-    if (wrapper === undefined) throw new Error("there is no agent to kill");
-    const doomed = all.filter(({ group }) => group === wrapper.pid).flatMap(living);
-    process.kill(-wrapper.pid, "SIGKILL");
+    const [folder = ""] = globSync(this.path(".perdure", "runs", "*", "attempts", "work@1.1"));
+    const claim = readClaim(folder);
+    if (claim.by !== "process") throw new Error("there is no agent to kill");
+    const doomed = all.filter(({ group }) => group === claim.identity.pid).flatMap(living);
+    process.kill(-claim.identity.pid, "SIGKILL");
     await eventually("the agent is dead", () => !doomed.some(isAlive));
     return this.stepProcesses().flatMap((pid) => living({ pid }));
   }
