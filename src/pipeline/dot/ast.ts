@@ -1,0 +1,94 @@
+/**
+ * What stands in a DOT file, statement by statement, with the place of everything.
+ *
+ * Owns: the shape of the tree between the parser and everybody else.
+ * Does not: know what the attributes mean (model.ts).
+ */
+import type { DotSpan } from "./source.ts";
+
+/** A name: of a graph, a node, a port, an attribute. `"a"` and `a` are the same name. */
+export interface DotName {
+  readonly form: "word" | "string";
+  readonly text: string;
+  readonly span: DotSpan;
+}
+
+/** The value of an attribute; `text` is without quotes and escapes. */
+export interface DotValue {
+  readonly form: "word" | "string" | "html";
+  readonly text: string;
+  readonly span: DotSpan;
+}
+
+export interface DotAttribute {
+  readonly key: DotName;
+  readonly value: DotValue;
+  readonly span: DotSpan;
+}
+
+/** A node as it is mentioned, with the ports that Graphviz would draw to. */
+export interface DotNodeRef {
+  readonly kind: "ref";
+  readonly name: DotName;
+  readonly ports: readonly DotName[];
+  readonly span: DotSpan;
+}
+
+export interface DotSubgraph {
+  readonly kind: "subgraph";
+  readonly name?: DotName;
+  readonly statements: readonly DotStatement[];
+  readonly span: DotSpan;
+}
+
+/** `node [...]`: what holds for all nodes, edges or the graph itself from here on. */
+export interface DotDefaults {
+  readonly kind: "defaults";
+  readonly of: "graph" | "node" | "edge";
+  readonly attributes: readonly DotAttribute[];
+  readonly span: DotSpan;
+}
+
+/** `goal="..."`: an attribute of the graph or subgraph around it. */
+export interface DotAssignment {
+  readonly kind: "assignment";
+  readonly attribute: DotAttribute;
+  readonly span: DotSpan;
+}
+
+export interface DotNodeStatement {
+  readonly kind: "node";
+  readonly node: DotNodeRef;
+  readonly attributes: readonly DotAttribute[];
+  readonly span: DotSpan;
+}
+
+/** `a -> b -> {c d}`: its attributes belong to every pair. */
+export interface DotEdgeStatement {
+  readonly kind: "edge";
+  readonly ends: readonly (DotNodeRef | DotSubgraph)[];
+  readonly attributes: readonly DotAttribute[];
+  readonly span: DotSpan;
+}
+
+export type DotStatement =
+  | DotDefaults
+  | DotAssignment
+  | DotNodeStatement
+  | DotEdgeStatement
+  | DotSubgraph;
+
+export interface DotGraph {
+  readonly strict: boolean;
+  readonly directed: boolean;
+  readonly name?: DotName;
+  readonly statements: readonly DotStatement[];
+  /** The words before the brace, for what is to be said about the whole graph. */
+  readonly head: DotSpan;
+  readonly span: DotSpan;
+}
+
+/** A whole file: one graph, as a rule. */
+export interface DotDocument {
+  readonly graphs: readonly DotGraph[];
+}

@@ -1,0 +1,223 @@
+/**
+ * Cuts the text of a DOT file into tokens.
+ *
+ * Owns: names, strings and their escapes, HTML-like texts, comments, and all that real files write
+ * where the grammar has something narrower.
+ * Does not: know statements (parser.ts).
+ * Invariants:
+ * - D2 Linear time: every character is looked at a bounded number of times; nothing is scanned again
+ *   after an opening quote, bracket or comment was found to have no end.
+ * - D3 Never throws: what is no token becomes a `bad` one, and the last token is always `end`.
+ */
+import type { Diagnostic } from "../diagnostic.ts";
+import { type DotFinding, type DotSource, dotDiagnostic, dotSpan, type DotSpan } from "./source.ts";
+
+type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";
+
+export interface Token {
+  readonly kind: Sign | "word" | "string" | "html" | "bad" | "end";
+  /** Names and values without quotes and escapes; other tokens as they are written. */
+  readonly text: string;
+  readonly span: DotSpan;
+  /** Stands on a later line than the token before it. */
+  readonly startsLine: boolean;
+}
+
+export interface LexedDot {
+  readonly tokens: readonly Token[];
+  readonly diagnostics: readonly Diagnostic[];
+  /** True when something is never closed: whatever is missing at the end follows from that. */
+  readonly cut: boolean;
+}
+
+const BLANKS = /[\s\uFEFF]+/y;
+const SIGN = /->|--|[{}[\]=;,:+]/y;
+/**
+ * The pieces of names: letters, digits, `_`, dots (`human.default_choice`), hyphens (`fix-tests`).
+ * A name is matched piece by piece, since one pattern for all of it would need a stack as deep as
+ * the name is long.
+ */
+const NAME_START = /-?[^\s\p{Cc}!-\-/:-@[-^`{-~]/uy;
+const NAME_PIECE = /[^\s\p{Cc}!-\-/:-@[-^`{-~]+|-(?=[\w.])/uy;
+/** The pieces of unquoted values: `900s`, `summary:high`, `gpt-5.2`, `outcome=success`. */
+const VALUE_START = /[^\s"'[\]{},;<>/=-]|\/(?![/*])|-(?!>)/y;
+const VALUE_PIECE = /[^\s"[\]{},;<>/-]+|\/(?![/*])|-(?!>)/y;
+const APOSTROPHES = /'[^'\n]*'/y;
+/** What Graphviz joins or reads as another character; any other backslash stays as it is. */
+const ESCAPE = /\\\r?\n|\\["nt\\]|\r\n/g;
+const MEANING: Readonly<Record<string, string>> = {
+  '\\"': '"',
+  "\\n": "\n",
+  "\\t": "\t",
+  "\\\\": "\\",
+  "\r\n": "\n",
+};
+
+/** The tokens of a file. */
+export function lexDot(source: DotSource): LexedDot {
+  const lexer = new DotLexer(source);
+  lexer.run();
+  return lexer;
+}
+
+class DotLexer implements LexedDot {
+  readonly tokens: Token[] = [];
+  readonly diagnostics: Diagnostic[] = [];
+  cut = false;
+  readonly #source: DotSource;
+  readonly #text: string;
+  #at = 0;
+  /** The number of the line that `#at` is in, kept up to date as tokens are made. */
+  #line = 0;
+  #lineOfLast = -1;
+
+  constructor(source: DotSource) {
+    this.#source = source;
+    this.#text = source.text;
+  }
+
+  run(): void {
+    while (this.#skip()) this.#token();
+    this.#at = this.#text.length;
+    this.#push("end", this.#at, "");
+  }
+
+  /** Goes over blanks and comments; false at the end of the text. */
+  #skip(): boolean {
+    while (this.#at < this.#text.length) {
+      if (this.#match(BLANKS) !== undefined) continue;
+      if (this.#text.startsWith("//", this.#at)) this.#skipLine();
+      else if (this.#text.startsWith("/*", this.#at)) this.#skipComment();
+      else if (this.#text[this.#at] === "#" && this.#firstOnLine()) this.#skipLine();
+      else return true;
+    }
+    return false;
+  }
+
+  #skipLine(): void {
+    const end = this.#text.indexOf("\n", this.#at);
+    this.#at = end === -1 ? this.#text.length : end;
+  }
+
+  #skipComment(): void {
+    const end = this.#text.indexOf("*/", this.#at + 2);
+    if (end === -1) this.#unclosed("this comment is never closed", "close it with `*/`", 2);
+    else this.#at = end + 2;
+  }
+
+  /** `#` begins a comment only where nothing stands before it: `color=#ff0000`. */
+  #firstOnLine(): boolean {
+    this.#moveTo(this.#at);
+    const start = this.#source.lineStarts[this.#line] ?? 0;
+    const last = this.tokens.at(-1);
+    return last === undefined || last.span.end <= start;
+  }
+
+  #token(): void {
+    const start = this.#at;
+    const asValue = this.tokens.at(-1)?.kind === "=";
+    if (this.#text[start] === '"') return this.#string();
+    if (asValue && this.#text[start] === "<") return this.#html();
+    if (asValue && this.#text[start] === "'") return this.#apostrophes();
+    if (asValue && this.#matchAll(VALUE_START, VALUE_PIECE)) return this.#word(start);
+    const sign = this.#match(SIGN);
+    if (sign !== undefined) return this.#push(sign as Sign, start, sign);
+    if (this.#matchAll(NAME_START, NAME_PIECE)) return this.#word(start);
+    // A pair of surrogates is one character.
+    const strange = String.fromCodePoint(this.#text.codePointAt(start) ?? 0);
+    this.#at += strange.length;
+    this.#push("bad", start, strange);
+  }
+
+  #string(): void {
+    const start = this.#at;
+    let end = start + 1;
+    while (end < this.#text.length && this.#text[end] !== '"') {
+      end += this.#text[end] === "\\" ? 2 : 1;
+    }
+    if (end >= this.#text.length) {
+      const help = 'close it with `"`; a quote inside of a text is written `\\"`';
+      this.#unclosed("this text is never closed", help, 1);
+      return;
+    }
+    this.#at = end + 1;
+    const written = this.#text.slice(start + 1, end);
+    this.#push("string", start, written.replace(ESCAPE, (found) => MEANING[found] ?? ""));
+  }
+
+  #html(): void {
+    const start = this.#at;
+    let depth = 0;
+    let end = start;
+    do {
+      if (this.#text[end] === "<") depth++;
+      else if (this.#text[end] === ">") depth--;
+      end++;
+    } while (depth > 0 && end < this.#text.length);
+    if (depth > 0) {
+      this.#unclosed("this HTML-like text is never closed", "close it with `>`", 1);
+      return;
+    }
+    this.#at = end;
+    this.#push("html", start, this.#text.slice(start + 1, end - 1));
+    const message = "the language has no HTML-like texts; this one is taken as it is written";
+    const help = "write it in quotes";
+    this.#report(start, end, { severity: "warning", rule: "dot-dialect", message, help });
+  }
+
+  /** A text in apostrophes is a mistake, but it is clear where it ends. */
+  #apostrophes(): void {
+    const start = this.#at;
+    const found = this.#match(APOSTROPHES) ?? "'";
+    this.#at = start + found.length;
+    this.#push("string", start, found.slice(1, -1));
+    const message = "a text stands in double quotes";
+    const help = "write `\"` instead of `'`";
+    this.#report(start, this.#at, { severity: "error", rule: "dot-syntax", message, help });
+  }
+
+  /** Nothing can be said about what follows: it ends here. */
+  #unclosed(message: string, help: string, length: number): void {
+    const start = this.#at;
+    this.#report(start, start + length, { severity: "error", rule: "dot-syntax", message, help });
+    this.cut = true;
+    this.#at = this.#text.length;
+  }
+
+  #report(start: number, end: number, finding: DotFinding): void {
+    const span = dotSpan(this.#source, start, end);
+    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+  }
+
+  #match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at;
+    const found = pattern.exec(this.#text)?.[0];
+    if (found === undefined) return undefined;
+    this.#at += found.length;
+    return found;
+  }
+
+  #matchAll(first: RegExp, piece: RegExp): boolean {
+    if (this.#match(first) === undefined) return false;
+    while (this.#match(piece) !== undefined);
+    return true;
+  }
+
+  #word(start: number): void {
+    this.#push("word", start, this.#text.slice(start, this.#at));
+  }
+
+  #push(kind: Token["kind"], start: number, text: string): void {
+    this.#moveTo(start);
+    const column = start - (this.#source.lineStarts[this.#line] ?? 0) + 1;
+    const span = { start, end: this.#at, line: this.#line + 1, column };
+    this.tokens.push({ kind, text, span, startsLine: this.#line !== this.#lineOfLast });
+    this.#moveTo(this.#at);
+    this.#lineOfLast = this.#line;
+  }
+
+  #moveTo(offset: number): void {
+    const { lineStarts } = this.#source;
+    while ((lineStarts[this.#line + 1] ?? Number.POSITIVE_INFINITY) <= offset) this.#line++;
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * The text of a DOT file and the places in it.
+ *
+ * Owns: lines and columns, and the way from a place in a quoted text to a place in the file.
+ * Does not: know the language.
+ * Invariants:
+ * - D1 Every diagnostic of a DOT file is made here, so every one has a place.
+ */
+import type { Diagnostic } from "../diagnostic.ts";
+
+/** A piece of the file: offsets in UTF-16 units, and the line and column (from 1) of its start. */
+export interface DotSpan {
+  readonly start: number;
+  readonly end: number;
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface DotSource {
+  readonly file: string;
+  readonly text: string;
+  /** The offset at which each line begins. */
+  readonly lineStarts: readonly number[];
+}
+
+/** What a diagnostic says, apart from where. */
+export interface DotFinding {
+  readonly severity: "error" | "warning";
+  readonly rule: string;
+  readonly message: string;
+  readonly help?: string | undefined;
+}
+
+/** The text with its lines counted; `file` is its name for people. */
+export function dotSource(file: string, text: string): DotSource {
+  const lineStarts = [0];
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) {
+    lineStarts.push(at + 1);
+  }
+  return { file, text, lineStarts };
+}
+
+/** The piece of the file between two offsets. */
+export function dotSpan(source: DotSource, start: number, end: number): DotSpan {
+  return { start, end, ...placeOf(source, start) };
+}
+
+/** From the start of one piece to the end of another. */
+export function spanFrom(first: DotSpan, last: DotSpan): DotSpan {
+  return { ...first, end: Math.max(first.end, last.end) };
+}
+
+/** A diagnostic for a piece of the file. */
+export function dotDiagnostic(source: DotSource, span: DotSpan, finding: DotFinding): Diagnostic {
+  const { help, ...rest } = finding;
+  const end = placeOf(source, Math.max(span.end, span.start + 1));
+  return {
+    ...rest,
+    file: source.file,
+    line: span.line,
+    column: span.column,
+    endLine: end.line,
+    endColumn: end.column,
+    ...(help === undefined ? {} : { help }),
+  };
+}
+
+/**
+ * Where a piece of a quoted text stands in the file. Escapes and joined strings (`"a" + "b"`) make
+ * the two differ, so the quoted text is walked again; only mistakes ask for this.
+ */
+export function spanInText(
+  source: DotSource,
+  value: DotSpan,
+  piece: { readonly start: number; readonly end: number },
+): DotSpan {
+  const start = offsetInText(source.text, value, piece.start);
+  const end = offsetInText(source.text, value, Math.max(piece.end, piece.start + 1));
+  return dotSpan(source, start, Math.min(Math.max(end, start + 1), value.end));
+}
+
+function placeOf(source: DotSource, offset: number) {
+  const { lineStarts } = source;
+  let low = 0;
+  let high = lineStarts.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if ((lineStarts[middle] ?? 0) <= offset) low = middle;
+    else high = middle - 1;
+  }
+  return { line: low + 1, column: offset - (lineStarts[low] ?? 0) + 1 };
+}
+
+/** What one character of a quoted text may look like in the file. */
+const WRITTEN = /\\\r?\n|\\["nt\\]|\r\n|[^]/y;
+
+function offsetInText(text: string, value: DotSpan, offset: number): number {
+  if (text[value.start] !== '"') return Math.min(value.start + offset, value.end);
+  let left = offset;
+  let quoted = false;
+  let at = value.start;
+  while (at < value.end) {
+    WRITTEN.lastIndex = at;
+    const unit = WRITTEN.exec(text)?.[0] ?? " ";
+    if (unit === '"') quoted = !quoted;
+    else if (quoted && !/^\\\r?\n/.test(unit) && left-- === 0) return at;
+    at += unit.length;
+  }
+  return value.end - 1;
+}
