@@ -10,7 +10,7 @@
  * - D3 Never throws: what is no token becomes a `bad` one, and the last token is always `end`.
  */
 import type { Diagnostic } from "../diagnostic.ts";
-import { type DotFinding, type DotSource, dotDiagnostic, dotSpan, type DotSpan } from "./source.ts";
+import { type DotFinding, type DotSource, type DotSpan, dotDiagnostic, dotSpan } from "./source.ts";
 
 type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";
 
@@ -142,7 +142,11 @@ class DotLexer implements LexedDot {
     }
     this.#at = end + 1;
     const written = this.#text.slice(start + 1, end);
-    this.#push("string", start, written.replace(ESCAPE, (found) => MEANING[found] ?? ""));
+    this.#push(
+      "string",
+      start,
+      written.replace(ESCAPE, (found) => MEANING[found] ?? ""),
+    );
   }
 
   #html(): void {

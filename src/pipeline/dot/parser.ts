@@ -22,7 +22,7 @@ import type {
   DotValue,
 } from "./ast.ts";
 import { lexDot, type Token } from "./lexer.ts";
-import { type DotSource, dotDiagnostic, type DotSpan, spanFrom } from "./source.ts";
+import { type DotSource, type DotSpan, dotDiagnostic, spanFrom } from "./source.ts";
 
 /** How deep subgraphs may stand in each other. */
 export const DOT_NESTING_MAX = 64;
@@ -89,8 +89,10 @@ class DotParser {
   #skipToGraph(after: boolean): void {
     const { span, text, kind } = this.#token;
     const what = shown(text, kind);
-    if (after) this.#error(span, `${what} stands behind the end of the graph`, "look for a `}` too many");
-    else this.#error(span, `${what} stands where a graph should begin`, "begin with `digraph name {`");
+    if (after)
+      this.#error(span, `${what} stands behind the end of the graph`, "look for a `}` too many");
+    else
+      this.#error(span, `${what} stands where a graph should begin`, "begin with `digraph name {`");
     do this.#next();
     while (!this.#is("end") && !(this.#token.startsLine && this.#atGraph()));
   }
@@ -308,7 +310,11 @@ class DotParser {
   /** How many tokens the name takes that begins here. */
   #nameLength(): number {
     let length = 1;
-    while (this.#is("string") && this.#peek(length) === "+" && this.#peek(length + 1) === "string") {
+    while (
+      this.#is("string") &&
+      this.#peek(length) === "+" &&
+      this.#peek(length + 1) === "string"
+    ) {
       length += 2;
     }
     return length;

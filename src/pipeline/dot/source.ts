@@ -92,7 +92,7 @@ function placeOf(source: DotSource, offset: number) {
 }
 
 /** What one character of a quoted text may look like in the file. */
-const WRITTEN = /\\\r?\n|\\["nt\\]|\r\n|[^]/y;
+const WRITTEN = /\\\r?\n|\\["nt\\]|\r\n|./sy;
 
 function offsetInText(text: string, value: DotSpan, offset: number): number {
   if (text[value.start] !== '"') return Math.min(value.start + offset, value.end);

@@ -1,0 +1,85 @@
+/**
+ * Reads attributes as texts, numbers, booleans; what cannot be read is reported once and counts as
+ * not given.
+ *
+ * Owns: the diagnostics about values.
+ * Does not: know which attributes there are (attribute.ts).
+ */
+import { assert } from "../../util/assert.ts";
+import type { Diagnostic } from "../diagnostic.ts";
+import type { DotAttribute } from "./ast.ts";
+import { type AttributeOwner, attributeKind, type Fidelity, readAttribute } from "./attribute.ts";
+import type { DotAttributes } from "./collect.ts";
+import { type DotSource, dotDiagnostic } from "./source.ts";
+
+const JOIN_POLICIES = ["wait_all", "first_success"] as const;
+
+/** Reads the attributes of one file. */
+export class AttributeReader {
+  readonly #source: DotSource;
+  readonly #diagnostics: Diagnostic[];
+  /** Where the values stand that were reported: a default may belong to many nodes. */
+  readonly #reported = new Set<number>();
+  /** The attributes about whose values something was noted: once is enough for a habit. */
+  readonly #noted = new Set<string>();
+
+  constructor(source: DotSource, diagnostics: Diagnostic[]) {
+    this.#source = source;
+    this.#diagnostics = diagnostics;
+  }
+
+  /** Undefined when it is not given, or empty. */
+  text(attributes: DotAttributes, owner: AttributeOwner, name: string): string | undefined {
+    const value = this.#read(attributes, owner, name);
+    return value === undefined || value === "" ? undefined : String(value);
+  }
+
+  number(attributes: DotAttributes, owner: AttributeOwner, name: string): number | undefined {
+    const value = this.#read(attributes, owner, name);
+    return typeof value === "number" ? value : undefined;
+  }
+
+  boolean(attributes: DotAttributes, owner: AttributeOwner, name: string): boolean | undefined {
+    const value = this.#read(attributes, owner, name);
+    return typeof value === "boolean" ? value : undefined;
+  }
+
+  fidelity(attributes: DotAttributes, owner: AttributeOwner, name: string): Fidelity | undefined {
+    return this.#read(attributes, owner, name) as Fidelity | undefined;
+  }
+
+  joinPolicy(attributes: DotAttributes): (typeof JOIN_POLICIES)[number] {
+    const attribute = attributes.get("join_policy");
+    const policy = JOIN_POLICIES.find((known) => known === attribute?.value.text);
+    if (attribute !== undefined && policy === undefined) {
+      const message = `there is no join policy \`${attribute.value.text}\`; it is read as \`wait_all\``;
+      this.#report(attribute, "attribute-value", message, `there are ${JOIN_POLICIES.join(", ")}`);
+    }
+    return policy ?? "wait_all";
+  }
+
+  #read(attributes: DotAttributes, owner: AttributeOwner, name: string) {
+    const attribute = attributes.get(name);
+    if (attribute === undefined) return undefined;
+    const kind = attributeKind(owner, name);
+    assert(kind !== undefined, "only attributes of the language are read");
+    const read = readAttribute(kind, attribute.value.text);
+    const rule = kind === "fidelity" ? "fidelity_valid" : "attribute-value";
+    if (!read.ok) {
+      this.#report(attribute, rule, `${read.message}; \`${name}\` is not set`, read.help);
+      return undefined;
+    }
+    if (read.note !== undefined && !this.#noted.has(name)) {
+      this.#noted.add(name);
+      this.#report(attribute, rule, read.note);
+    }
+    return read.value;
+  }
+
+  #report({ value }: DotAttribute, rule: string, message: string, help?: string): void {
+    if (this.#reported.has(value.span.start)) return;
+    this.#reported.add(value.span.start);
+    const finding = { severity: "warning", rule, message, help } as const;
+    this.#diagnostics.push(dotDiagnostic(this.#source, value.span, finding));
+  }
+}

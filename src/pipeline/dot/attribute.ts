@@ -1,0 +1,210 @@
+/**
+ * The attributes of the language: which there are, of which kind, and what else real files write.
+ *
+ * Owns: the names of the reference, the names that other engines give the same things, the names
+ * that only matter to Graphviz, and how a text becomes a number, a duration or a boolean.
+ * Does not: know defaults of handlers or say anything to the author (model.ts).
+ */
+import { parseDuration } from "../../util/duration.ts";
+
+/** What an attribute belongs to. */
+export type AttributeOwner = "graph" | "node" | "edge";
+
+/** How the value of an attribute is to be read. */
+export type AttributeKind =
+  | "text"
+  | "count"
+  | "integer"
+  | "boolean"
+  /** A boolean that some write as a text, which says what the gate is about. */
+  | "gate"
+  | "duration"
+  | "fidelity";
+
+const GRAPH: Readonly<Record<string, AttributeKind>> = {
+  goal: "text",
+  label: "text",
+  model_stylesheet: "text",
+  default_max_retries: "count",
+  retry_target: "text",
+  fallback_retry_target: "text",
+  default_fidelity: "fidelity",
+  default_thread_id: "text",
+  "stack.child_dotfile": "text",
+  "stack.child_workdir": "text",
+  "tool_hooks.pre": "text",
+  "tool_hooks.post": "text",
+  loop_restart_persist_keys: "text",
+};
+
+const NODE: Readonly<Record<string, AttributeKind>> = {
+  label: "text",
+  shape: "text",
+  type: "text",
+  prompt: "text",
+  max_retries: "count",
+  goal_gate: "gate",
+  retry_target: "text",
+  fallback_retry_target: "text",
+  fidelity: "fidelity",
+  thread_id: "text",
+  class: "text",
+  timeout: "duration",
+  llm_model: "text",
+  llm_provider: "text",
+  reasoning_effort: "text",
+  auto_status: "boolean",
+  allow_partial: "boolean",
+  tool_command: "text",
+  join_policy: "text",
+  max_parallel: "count",
+  "human.default_choice": "text",
+  "manager.poll_interval": "duration",
+  "manager.max_cycles": "count",
+  "manager.stop_condition": "text",
+  "manager.actions": "text",
+  "stack.child_autostart": "boolean",
+  "stack.child_dotfile": "text",
+  "stack.child_workdir": "text",
+  "tool_hooks.pre": "text",
+  "tool_hooks.post": "text",
+};
+
+const EDGE: Readonly<Record<string, AttributeKind>> = {
+  label: "text",
+  condition: "text",
+  weight: "integer",
+  fidelity: "fidelity",
+  thread_id: "text",
+  loop_restart: "boolean",
+};
+
+const KNOWN = { graph: GRAPH, node: NODE, edge: EDGE } as const;
+
+/** What older versions and other engines call the same thing. */
+const ALIASES = {
+  graph: {
+    default_max_retry: "default_max_retries",
+    context_fidelity_default: "default_fidelity",
+    context_thread_default: "default_thread_id",
+  },
+  node: {
+    node_type: "type",
+    handler: "type",
+    llm_prompt: "prompt",
+    model: "llm_model",
+    provider: "llm_provider",
+    script: "tool_command",
+    default_choice: "human.default_choice",
+    human_default_choice: "human.default_choice",
+  },
+  edge: { restart: "loop_restart" },
+} as const;
+
+/** The spelling that the specification itself had before: nothing to be said about it. */
+export const LEGACY_ATTRIBUTES: ReadonlySet<string> = new Set(["default_max_retry"]);
+
+/** What only a drawing shows. */
+const DRAWING: ReadonlySet<string> = new Set(
+  (
+    "arrowhead arrowsize arrowtail bgcolor center charset clusterrank color colorscheme comment " +
+    "compound concentrate constraint decorate dir dpi fillcolor fixedsize fontcolor fontname " +
+    "fontpath fontsize forcelabels gradientangle group headlabel headport height href id image " +
+    "imagescale label_scheme labelangle labeldistance labelfloat labelfontcolor labelfontname " +
+    "labelfontsize labeljust labelloc landscape layout len lhead lp ltail margin minlen mode " +
+    "newrank nodesep nojustify ordering orientation outputorder overlap pad page pencolor penwidth " +
+    "peripheries pos quantum rank rankdir ranksep ratio regular remincross rotate samehead " +
+    "sametail searchsize sep sides size skew smoothing sortv splines start style taillabel " +
+    "tailport target tooltip truecolor url URL vertices viewport width xdotversion xlabel xlp"
+  ).split(" "),
+);
+/** Words of Graphviz that mean something else in pipelines: they are named like any other. */
+const NOT_DRAWING: ReadonlySet<string> = new Set(["mode", "start", "target", "sep", "pos"]);
+
+export const FIDELITIES = [
+  "full",
+  "truncate",
+  "compact",
+  "summary:low",
+  "summary:medium",
+  "summary:high",
+] as const;
+export type Fidelity = (typeof FIDELITIES)[number];
+
+/** The kind of an attribute of the language; undefined for any other name. */
+export function attributeKind(owner: AttributeOwner, name: string): AttributeKind | undefined {
+  return Object.hasOwn(KNOWN[owner], name) ? KNOWN[owner][name] : undefined;
+}
+
+/** The names that the language has for an owner. */
+export function attributeNames(owner: AttributeOwner): readonly string[] {
+  return Object.keys(KNOWN[owner]);
+}
+
+/** The language's own name for an attribute. */
+export function canonicalName(owner: AttributeOwner, name: string): string {
+  const aliases: Readonly<Record<string, string>> = ALIASES[owner];
+  return Object.hasOwn(aliases, name) ? (aliases[name] ?? name) : name;
+}
+
+/** True for what only Graphviz reads. */
+export function isDrawing(name: string): boolean {
+  return (DRAWING.has(name) && !NOT_DRAWING.has(name)) || name.startsWith("_");
+}
+
+export type AttributeReading =
+  | { readonly ok: true; readonly value: string | number | boolean; readonly note?: string }
+  | { readonly ok: false; readonly message: string; readonly help: string };
+
+/** The value of a text, for its kind. */
+export function readAttribute(kind: AttributeKind, text: string): AttributeReading {
+  switch (kind) {
+    case "text":
+      return { ok: true, value: text };
+    case "boolean":
+      return readBoolean(text);
+    case "gate": {
+      const read = readBoolean(text);
+      if (read.ok) return read;
+      return { ok: true, value: true, note: "this text is not checked; it is read as `true`" };
+    }
+    case "duration":
+      return readDuration(text);
+    case "count":
+    case "integer":
+      return readInteger(kind, text);
+    case "fidelity": {
+      const known = FIDELITIES.some((fidelity) => fidelity === text.trim());
+      if (known) return { ok: true, value: text.trim() };
+      const message = `there is no fidelity \`${text}\``;
+      return { ok: false, message, help: `there are ${FIDELITIES.join(", ")}` };
+    }
+  }
+}
+
+function readBoolean(text: string): AttributeReading {
+  const word = text.trim().toLowerCase();
+  if (["true", "yes", "1", "on"].includes(word)) return { ok: true, value: true };
+  if (["false", "no", "0", "off", ""].includes(word)) return { ok: true, value: false };
+  return { ok: false, message: "this is neither true nor false", help: "write `true` or `false`" };
+}
+
+function readInteger(kind: "count" | "integer", text: string): AttributeReading {
+  const word = text.trim();
+  const value = Number(word);
+  const valid = /^[+-]?\d+(\.0*)?$/.test(word) && Number.isSafeInteger(value);
+  if (valid && (kind === "integer" || value >= 0)) return { ok: true, value };
+  const what = kind === "count" ? "a whole number, 0 or more" : "a whole number";
+  return { ok: false, message: `\`${word}\` is not ${what}`, help: "write a number like 3" };
+}
+
+/** A number without a unit is in seconds, as the engines that allow it have it. */
+function readDuration(text: string): AttributeReading {
+  const word = text.trim();
+  const value = parseDuration(word);
+  if (value !== undefined) return { ok: true, value };
+  const help = "write a number and a unit: 250ms, 30s, 15m, 2h, 1d";
+  const seconds = /^\d+(\.\d+)?$/.test(word) ? parseDuration(`${word}s`) : undefined;
+  if (seconds === undefined) return { ok: false, message: `\`${word}\` is no duration`, help };
+  return { ok: true, value: seconds, note: `\`${word}\` has no unit; it is read as seconds` };
+}

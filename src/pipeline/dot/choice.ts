@@ -1,0 +1,31 @@
+/**
+ * The labels of edges as choices for a person: `[Y] Yes`, `Y) Yes`, `Y - Yes`, `Yes`.
+ *
+ * Owns: accelerator keys, and when two labels are the same.
+ * Does not: ask anybody.
+ */
+
+export interface Choice {
+  /** What to type for it. */
+  readonly key: string;
+  /** The label without its key. */
+  readonly text: string;
+}
+
+const ACCELERATOR = /^\s*(?:\[(\w+)\]\s*|(\w)\)\s*|(\w)\s+-\s+)(?=\S)/;
+
+/** The key and the text of a label; without an accelerator the key is the first letter. */
+export function choiceOf(label: string): Choice {
+  const found = ACCELERATOR.exec(label);
+  if (found === null) {
+    const text = label.trim();
+    return { key: String.fromCodePoint(text.codePointAt(0) ?? 0x3f).toUpperCase(), text };
+  }
+  const key = found[1] ?? found[2] ?? found[3] ?? "";
+  return { key: key.toUpperCase(), text: label.slice(found[0].length).trim() };
+}
+
+/** The form in which labels are compared: lower case, trimmed, without the accelerator. */
+export function normalizedLabel(label: string): string {
+  return label.replace(ACCELERATOR, "").trim().toLowerCase();
+}

@@ -1,0 +1,316 @@
+/**
+ * The conditions of edges: `outcome=success && context.tests!=green`.
+ *
+ * Owns: their grammar, their meaning, and their translation into CEL.
+ * Does not: know edges, or where a condition stands in a file; places are offsets in its own text.
+ * Invariants:
+ * - D5 `evaluateCondition` and the CEL text of `conditionToCel` agree on every context.
+ *
+ * The specification has `=`, `!=`, `&&` and bare keys. `||`, `!`, `contains`, `startswith`,
+ * `endswith`, `matches` and comparisons of numbers are what other engines have added; they mean here
+ * what they mean there.
+ */
+import type { Json } from "../../util/json.ts";
+
+/** How many clauses a condition may have; CEL has a limit on the depth of what they become. */
+const CONDITION_CLAUSES_MAX = 32;
+
+export type ConditionOperator =
+  | "="
+  | "!="
+  | "<"
+  | "<="
+  | ">"
+  | ">="
+  | "contains"
+  | "startswith"
+  | "endswith"
+  | "matches";
+
+/** One comparison, or the question whether a key has a value. */
+export interface ConditionClause {
+  readonly key: string;
+  /** Absent for a bare key, which asks whether there is something. */
+  readonly operator?: ConditionOperator;
+  readonly literal: string;
+  readonly negated: boolean;
+  /** Where the clause stands in the text of the condition. */
+  readonly start: number;
+  readonly end: number;
+}
+
+/** True when all clauses of one of the alternatives are; without any clause always. */
+export interface DotCondition {
+  readonly text: string;
+  readonly anyOf: readonly (readonly ConditionClause[])[];
+}
+
+/** Why a condition cannot be read, and where in its text. */
+export interface ConditionProblem {
+  readonly message: string;
+  readonly help: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export type ParsedCondition =
+  | { readonly ok: true; readonly condition: DotCondition }
+  | { readonly ok: false; readonly problems: readonly ConditionProblem[] };
+
+/** What a condition is asked about. */
+export interface ConditionFacts {
+  /** The canonical word. */
+  readonly outcome: string;
+  readonly preferredLabel: string;
+  readonly context: (key: string) => Json | undefined;
+}
+
+/** The CEL expressions for what a condition can name. */
+export interface ConditionNames {
+  readonly outcome: string;
+  readonly preferredLabel: string;
+  /** A map. */
+  readonly context: string;
+}
+
+const NAMES: ConditionNames = {
+  outcome: "outcome",
+  preferredLabel: "preferred_label",
+  context: "context",
+};
+
+/** Other words for the same outcomes. */
+const OUTCOME_WORDS: Readonly<Record<string, string>> = {
+  succeeded: "success",
+  failed: "fail",
+  partially_succeeded: "partial_success",
+};
+
+const KEY = /[A-Za-z_$][\w.$-]*/y;
+const OPERATOR = /(!|not\s+)?(==?|[<>]=?|(?:contains|starts_?with|ends_?with|matches)(?!\w))/iy;
+const NUMBER = /^-?\d+(\.\d+)?$/;
+const CEL_NUMBER = "^-?[0-9]+([.][0-9]+)?$";
+/** What a bare key does not accept: nothing, `false` and zero. */
+const NOTHING = ["", "false", "0"];
+const HELP = "write `key=value`, `key!=value` or `key`, joined by `&&`";
+
+/** The one word for an outcome that has several; any other word stays as it is. */
+export function canonicalOutcome(outcome: string): string {
+  return Object.hasOwn(OUTCOME_WORDS, outcome) ? (OUTCOME_WORDS[outcome] ?? outcome) : outcome;
+}
+
+/** Reads a condition, or says everything that is wrong with it. */
+export function parseCondition(text: string): ParsedCondition {
+  if (text.trim() === "") return { ok: true, condition: { text, anyOf: [] } };
+  const problems: ConditionProblem[] = [];
+  const anyOf: ConditionClause[][] = [[]];
+  const pieces = splitClauses(text);
+  for (const piece of pieces) {
+    if (piece.joiner === "||") anyOf.push([]);
+    const clause = parseClause(text, piece);
+    if ("message" in clause) problems.push(clause);
+    else anyOf.at(-1)?.push(clause);
+  }
+  if (pieces.length > CONDITION_CLAUSES_MAX) {
+    const message = `the condition has more than ${CONDITION_CLAUSES_MAX} clauses`;
+    problems.push({ message, help: "make several edges of it", start: 0, end: text.length });
+  }
+  return problems.length > 0 ? { ok: false, problems } : { ok: true, condition: { text, anyOf } };
+}
+
+interface Piece {
+  readonly joiner: "" | "&&" | "||";
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Cuts at `&&` and `||` outside of quotes. */
+function splitClauses(text: string): readonly Piece[] {
+  const pieces: Piece[] = [];
+  let joiner: Piece["joiner"] = "";
+  let start = 0;
+  let quoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const pair = text.slice(at, at + 2);
+    if (text[at] === '"') quoted = !quoted;
+    else if (!quoted && (pair === "&&" || pair === "||")) {
+      pieces.push({ joiner, start, end: at });
+      joiner = pair;
+      start = at + 2;
+      at++;
+    }
+  }
+  return [...pieces, { joiner, start, end: text.length }];
+}
+
+function parseClause(text: string, piece: Piece): ConditionClause | ConditionProblem {
+  const written = text.slice(piece.start, piece.end);
+  const source = written.trim();
+  const start = piece.start + (written.length - written.trimStart().length);
+  const end = start + source.length;
+  const problem = (message: string, help = HELP): ConditionProblem => ({
+    message,
+    help,
+    start: source === "" ? Math.max(0, piece.start - 2) : start,
+    end: source === "" ? piece.start : end,
+  });
+  if (source === "") return problem("a clause is missing here");
+  const inverted = source.startsWith("!");
+  const rest = inverted ? source.slice(1).trimStart() : source;
+  const key = match(KEY, rest, 0);
+  if (key === undefined) return problem(`the clause \`${source}\` has no key`);
+  const behind = rest.slice(key.length).trimStart();
+  if (behind === "") return { key, literal: "", negated: inverted, start, end };
+  OPERATOR.lastIndex = 0;
+  const found = OPERATOR.exec(behind);
+  if (found === null) return problem(`\`${behind}\` cannot stand behind \`${key}\``);
+  const literal = unquote(behind.slice(found[0].length).trim());
+  const { operator, negated } = operatorOf(found[2] ?? "", found[1] !== undefined);
+  const wrong = literalProblem(operator, literal);
+  if (wrong !== undefined) return problem(wrong);
+  return { key, operator, literal, negated: negated !== inverted, start, end };
+}
+
+function operatorOf(written: string, not: boolean) {
+  const word = written.toLowerCase().replace("_", "");
+  const operator = (word === "==" ? "=" : word) as ConditionOperator;
+  if (operator === "=" && not) return { operator: "!=" as const, negated: false };
+  return { operator, negated: not };
+}
+
+function literalProblem(operator: ConditionOperator, literal: string): string | undefined {
+  if (/^[<>]/.test(operator) && !NUMBER.test(literal)) return `\`${operator}\` needs a number`;
+  if (operator !== "matches") return undefined;
+  try {
+    new RegExp(literal);
+    return undefined;
+  } catch (error) {
+    return `\`${literal}\` is no pattern: ${String(error)}`;
+  }
+}
+
+function unquote(text: string): string {
+  const quoted = text.length >= 2 && text.startsWith('"') && text.endsWith('"');
+  return quoted ? text.slice(1, -1) : text;
+}
+
+function match(pattern: RegExp, text: string, at: number): string | undefined {
+  pattern.lastIndex = at;
+  return pattern.exec(text)?.[0];
+}
+
+/** The literal that a clause compares with, in the one word for each outcome. */
+export function comparedWith({ key, literal }: ConditionClause): string {
+  return key === "outcome" || key === "context.outcome" ? canonicalOutcome(literal) : literal;
+}
+
+/** Whether a condition holds. */
+export function evaluateCondition(condition: DotCondition, facts: ConditionFacts): boolean {
+  if (condition.anyOf.length === 0) return true;
+  return condition.anyOf.some((all) => all.every((clause) => holds(clause, facts)));
+}
+
+function holds(clause: ConditionClause, facts: ConditionFacts): boolean {
+  const value = textOf(clause.key, facts);
+  return compare(value, clause) !== clause.negated;
+}
+
+function compare(value: string, clause: ConditionClause): boolean {
+  const { operator } = clause;
+  if (operator === undefined) return !NOTHING.includes(value);
+  const literal = comparedWith(clause);
+  switch (operator) {
+    case "=":
+      return value === literal;
+    case "!=":
+      return value !== literal;
+    case "contains":
+      return value.includes(literal);
+    case "startswith":
+      return value.startsWith(literal);
+    case "endswith":
+      return value.endsWith(literal);
+    case "matches":
+      return new RegExp(literal).test(value);
+    case "<":
+      return NUMBER.test(value) && Number(value) < Number(literal);
+    case "<=":
+      return NUMBER.test(value) && Number(value) <= Number(literal);
+    case ">":
+      return NUMBER.test(value) && Number(value) > Number(literal);
+    case ">=":
+      return NUMBER.test(value) && Number(value) >= Number(literal);
+  }
+}
+
+function textOf(key: string, facts: ConditionFacts): string {
+  if (key === "outcome") return facts.outcome;
+  if (key === "preferred_label") return facts.preferredLabel;
+  const value = lookups(key)
+    .map((name) => facts.context(name))
+    .find((found) => found !== undefined);
+  return typeof value === "object" || value === undefined ? "" : String(value);
+}
+
+/** `context.x` is looked up as it is written, then without its first part. */
+function lookups(key: string): readonly string[] {
+  return key.startsWith("context.") ? [key, key.slice("context.".length)] : [key];
+}
+
+/** The condition as a CEL expression; what has no value is the empty text. */
+export function conditionToCel(condition: DotCondition, names: ConditionNames = NAMES): string {
+  if (condition.anyOf.length === 0) return "true";
+  const several = condition.anyOf.length > 1;
+  return condition.anyOf
+    .map((all) => all.map((clause) => clauseToCel(clause, names)).join(" && "))
+    .map((all) => (several ? `(${all})` : all))
+    .join(" || ");
+}
+
+function clauseToCel(clause: ConditionClause, names: ConditionNames): string {
+  const value = valueToCel(clause.key, names);
+  const cel = compareInCel(value, clause);
+  return clause.negated ? `!(${cel})` : cel;
+}
+
+function compareInCel(value: string, clause: ConditionClause): string {
+  const literal = celText(comparedWith(clause));
+  switch (clause.operator) {
+    case undefined:
+      return `!(${value} in [${NOTHING.map(celText).join(", ")}])`;
+    case "=":
+      return `${value} == ${literal}`;
+    case "!=":
+      return `${value} != ${literal}`;
+    case "contains":
+      return `${value}.contains(${literal})`;
+    case "startswith":
+      return `${value}.startsWith(${literal})`;
+    case "endswith":
+      return `${value}.endsWith(${literal})`;
+    case "matches":
+      return `${value}.matches(${literal})`;
+    default: {
+      const number = clause.literal.includes(".") ? clause.literal : `${clause.literal}.0`;
+      const isNumber = `${value}.matches(${celText(CEL_NUMBER)})`;
+      return `(${isNumber} && double(${value}) ${clause.operator} ${number})`;
+    }
+  }
+}
+
+function valueToCel(key: string, names: ConditionNames): string {
+  if (key === "outcome") return names.outcome;
+  if (key === "preferred_label") return names.preferredLabel;
+  const otherwise = '""';
+  const cel = lookups(key).reduceRight((rest, name) => {
+    const at = `${names.context}[${celText(name)}]`;
+    // Lists, maps and null have no text of their own.
+    const text = `(type(${at}) in [list, map, null_type] ? "" : string(${at}))`;
+    return `${celText(name)} in ${names.context} ? ${text} : ${rest}`;
+  }, otherwise);
+  return `(${cel})`;
+}
+
+function celText(text: string): string {
+  return JSON.stringify(text.toWellFormed());
+}

@@ -1,0 +1,228 @@
+/**
+ * The lint rules of the language, with the names and severities of its specification.
+ *
+ * Owns: what is wrong with a graph as a whole.
+ * Does not: find mistakes of the syntax (parser.ts) or of single attributes (model.ts).
+ * Invariants:
+ * - D7 An error is only what the specification calls one, or a graph that no engine could walk: a
+ *   file that its own engine runs is not refused.
+ */
+import type { Diagnostic } from "../diagnostic.ts";
+import type { DotValue } from "./ast.ts";
+import { attributeKind, canonicalName } from "./attribute.ts";
+import type { DotAttributes } from "./collect.ts";
+import type { DotCondition, ParsedCondition } from "./condition.ts";
+import { type DotFlow, flowOf } from "./flow.ts";
+import type { DotNode, DotPipeline } from "./model.ts";
+import { knownShapes, NODE_TYPES } from "./node-type.ts";
+import { type DotSource, type DotSpan, dotDiagnostic, spanInText } from "./source.ts";
+
+/** The outcomes that the language itself has; any other word is a custom one. */
+const OUTCOMES = ["success", "partial_success", "retry", "fail", "skipped"];
+/** For how many goal gates it is asked whether a run can pass them by: each costs a walk. */
+const GATES_WALKED_MAX = 64;
+
+/** All that is to be said about a pipeline. */
+export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diagnostic[] {
+  const lint = new Lint(source, pipeline);
+  lint.ends();
+  lint.reachability();
+  for (const node of pipeline.nodes.values()) lint.node(node);
+  lint.edges();
+  lint.targets();
+  lint.stylesheet();
+  lint.gates();
+  return lint.diagnostics;
+}
+
+type Severity = Diagnostic["severity"];
+type Said = Pick<Diagnostic, "rule" | "message" | "help">;
+
+class Lint {
+  readonly diagnostics: Diagnostic[] = [];
+  readonly #source: DotSource;
+  readonly #pipeline: DotPipeline;
+  readonly #flow: DotFlow;
+
+  constructor(source: DotSource, pipeline: DotPipeline) {
+    this.#source = source;
+    this.#pipeline = pipeline;
+    this.#flow = flowOf(pipeline);
+  }
+
+  ends(): void {
+    const { starts, exits } = this.#flow;
+    if (starts.length !== 1) this.#count("error", "start_node", "start", starts);
+    // The specification asks for one exit, but engines run several, and nothing is unclear then.
+    if (exits.length === 0) this.#count("error", "terminal_node", "exit", exits);
+    else if (exits.length > 1) this.#count("warning", "terminal_node", "exit", exits);
+    for (const start of starts) {
+      const [edge] = this.#flow.incoming(start.id);
+      if (edge === undefined) continue;
+      const message = `the start node \`${start.id}\` has an edge into it, from \`${edge.from}\``;
+      this.#error("start_no_incoming", edge.span, message, "let the edge go to the node behind it");
+    }
+    for (const exit of exits) {
+      const [edge] = this.#flow.outgoing(exit.id);
+      if (edge === undefined) continue;
+      const message = `the exit node \`${exit.id}\` has an edge out of it, to \`${edge.to}\``;
+      this.#error("exit_no_outgoing", edge.span, message, "take the edge away");
+    }
+  }
+
+  #count(severity: Severity, rule: string, what: string, nodes: readonly DotNode[]): void {
+    const [first, second] = nodes;
+    if (first === undefined || second === undefined) {
+      const help = `add \`${what} [shape=${what === "start" ? "Mdiamond" : "Msquare"}]\``;
+      const message = `there is no ${what} node`;
+      this.#add(severity, this.#pipeline.span, { rule, message, help });
+      return;
+    }
+    const more = nodes.length > 2 ? ", ..." : "";
+    const message = `there are ${nodes.length} ${what} nodes: ${first.id}, ${second.id}${more}`;
+    this.#add(severity, second.span, { rule, message, help: "a pipeline has one" });
+  }
+
+  reachability(): void {
+    const [start] = this.#flow.starts;
+    if (start === undefined) return;
+    const reached = this.#flow.reached(start.id);
+    for (const { id, span, handler } of this.#pipeline.nodes.values()) {
+      if (reached.has(id)) continue;
+      const message = `no path leads from the start to \`${id}\``;
+      const help = "add an edge to it, or take it away";
+      // Without a way to the exit a run goes on until somebody stops it: odd, but it runs.
+      const severity = handler === "exit" ? "warning" : "error";
+      this.#add(severity, span, { rule: "reachability", message, help });
+    }
+  }
+
+  node(node: DotNode): void {
+    const { id, span, customType, shape, attributes } = node;
+    const valueSpan = (name: string): DotSpan => attributes.get(name)?.value.span ?? span;
+    if (!node.declared) {
+      const message = `\`${id}\` is only named by edges; it becomes a ${node.handler} node`;
+      this.#warn("edge_target_exists", span, message, `declare it: \`${id} [...]\``);
+    }
+    if (!node.shapeKnown && customType === undefined) {
+      const message = `the shape \`${shape}\` of \`${id}\` stands for no handler`;
+      const help = `give it a \`type\`, or one of ${knownShapes().join(", ")}`;
+      this.#error("unknown-shape", valueSpan("shape"), message, help);
+    }
+    if (customType !== undefined) {
+      const byType = attributes.has("type");
+      const message = byType
+        ? `\`${customType}\`, the type of \`${id}\`, is not one of the language`
+        : `\`${id}\` has another engine's shape, which makes it a \`${customType}\` node`;
+      const help = `there are ${NODE_TYPES.join(", ")}; without it this is a ${node.handler} node`;
+      this.#warn("type_known", valueSpan(byType ? "type" : "shape"), message, help);
+    }
+    const silent = node.prompt === undefined && !attributes.has("label");
+    if (node.handler === "codergen" && customType === undefined && silent && node.declared) {
+      const message = `\`${id}\` has neither a prompt nor a label to tell the model what to do`;
+      this.#warn("prompt_on_llm_nodes", span, message, 'add `prompt="..."`');
+    }
+    this.#condition(node.managerStopCondition, attributes.get("manager.stop_condition")?.value);
+  }
+
+  edges(): void {
+    // The edges of a chain share their attributes: one mistake, one diagnostic.
+    const seen = new Set<DotAttributes>();
+    for (const { condition, attributes } of this.#pipeline.edges) {
+      if (seen.has(attributes)) continue;
+      seen.add(attributes);
+      this.#condition(condition, attributes.get("condition")?.value);
+    }
+  }
+
+  #condition(parsed: ParsedCondition | undefined, value: DotValue | undefined): void {
+    if (parsed === undefined || value === undefined) return;
+    if (parsed.ok) {
+      this.#outcomes(parsed.condition, value);
+      return;
+    }
+    for (const { message, help, start, end } of parsed.problems) {
+      const span = spanInText(this.#source, value.span, { start, end });
+      this.#error("condition_syntax", span, message, help);
+    }
+  }
+
+  /** Outcomes are compared letter by letter: `SUCCESS` would never be met. */
+  #outcomes({ anyOf }: DotCondition, value: DotValue): void {
+    for (const { key, literal, start, end } of anyOf.flat()) {
+      const meant = OUTCOMES.find((outcome) => outcome === literal.toLowerCase());
+      if (key !== "outcome" || meant === undefined || meant === literal) continue;
+      const span = spanInText(this.#source, value.span, { start, end });
+      const message = `there is no outcome \`${literal}\`, unless a step says exactly that`;
+      this.#warn("unknown-outcome", span, message, `did you mean \`${meant}\`?`);
+    }
+  }
+
+  targets(): void {
+    const owners = [this.#pipeline, ...this.#pipeline.nodes.values()];
+    const seen = new Set<number>();
+    for (const { attributes } of owners) {
+      for (const name of ["retry_target", "fallback_retry_target"]) {
+        const value = attributes.get(name)?.value;
+        if (value === undefined || value.text === "" || seen.has(value.span.start)) continue;
+        seen.add(value.span.start);
+        if (this.#pipeline.nodes.has(value.text)) continue;
+        const message = `\`${name}\` names \`${value.text}\`, which is no node`;
+        this.#warn("retry_target_exists", value.span, message, "name a node of this graph");
+      }
+    }
+  }
+
+  stylesheet(): void {
+    const value = this.#pipeline.attributes.get("model_stylesheet")?.value;
+    if (value === undefined) return;
+    const { rules, problems } = this.#pipeline.stylesheet;
+    for (const { message, start, end } of problems) {
+      const span = spanInText(this.#source, value.span, { start, end });
+      const help = "write `selector { property: value; }`";
+      this.#error("stylesheet_syntax", span, message, help);
+    }
+    const properties = new Set(rules.flatMap((rule) => rule.properties));
+    const named = new Set<string>();
+    for (const { name, start, end } of properties) {
+      const known = attributeKind("node", canonicalName("node", name)) !== undefined;
+      if (known || named.has(name)) continue;
+      named.add(name);
+      const span = spanInText(this.#source, value.span, { start, end });
+      const message = `\`${name}\` is not a property of the language; it is ignored`;
+      const help = "there are llm_model, llm_provider and reasoning_effort";
+      this.#warn("unknown-attribute", span, message, help);
+    }
+  }
+
+  gates(): void {
+    const { settings, nodes } = this.#pipeline;
+    const fallback = settings.retryTarget ?? settings.fallbackRetryTarget;
+    let walks = 0;
+    for (const node of nodes.values()) {
+      if (!node.goalGate) continue;
+      const span = node.attributes.get("goal_gate")?.span ?? node.span;
+      if ((node.retryTarget ?? node.fallbackRetryTarget ?? fallback) === undefined) {
+        const message = `the goal gate \`${node.id}\` has no retry target: when it fails, so does the run`;
+        this.#warn("goal_gate_has_retry", span, message, 'add `retry_target="..."`');
+      }
+      if (++walks <= GATES_WALKED_MAX && this.#flow.avoidable(node.id)) {
+        const message = `a run can reach the exit without coming to the goal gate \`${node.id}\``;
+        const help = "only gates that were visited are checked at the exit";
+        this.#warn("goal-gate-avoidable", span, message, help);
+      }
+    }
+  }
+
+  #error(rule: string, span: DotSpan, message: string, help: string): void {
+    this.#add("error", span, { rule, message, help });
+  }
+
+  #warn(rule: string, span: DotSpan, message: string, help: string): void {
+    this.#add("warning", span, { rule, message, help });
+  }
+
+  #add(severity: Severity, span: DotSpan, said: Said): void {
+    this.diagnostics.push(dotDiagnostic(this.#source, span, { severity, ...said }));
+  }
+}

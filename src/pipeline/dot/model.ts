@@ -1,0 +1,351 @@
+/**
+ * A DOT pipeline as typed data: what each node, each edge and the graph ask for, with the defaults
+ * of the language filled in and the stylesheet applied.
+ *
+ * Owns: the meaning of attributes, and naming what is not understood.
+ * Does not: judge the graph (lint.ts), expand `$goal`, or decide what a custom type does.
+ * Invariants:
+ * - D6 No attribute is dropped: all stand in `attributes`, and each one that is neither of the
+ *   language nor of Graphviz's drawing is named once in a diagnostic.
+ */
+import { nearest } from "../../util/nearest.ts";
+import type { Diagnostic } from "../diagnostic.ts";
+import type { DotDocument, DotGraph } from "./ast.ts";
+import {
+  type AttributeOwner,
+  attributeKind,
+  attributeNames,
+  canonicalName,
+  type Fidelity,
+  isDrawing,
+  LEGACY_ATTRIBUTES,
+} from "./attribute.ts";
+import { AttributeReader } from "./attribute-reader.ts";
+import {
+  type CollectedEdge,
+  type CollectedGraph,
+  type CollectedNode,
+  collectGraph,
+  DOT_EDGES_MAX,
+  type DotAttributes,
+} from "./collect.ts";
+import { type ParsedCondition, parseCondition } from "./condition.ts";
+import { type NodeType, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
+import { type DotSource, type DotSpan, dotDiagnostic } from "./source.ts";
+import { parseStylesheet, type Stylesheet, styleOf } from "./stylesheet.ts";
+
+const MAX_PARALLEL_DEFAULT = 4;
+const POLL_INTERVAL_DEFAULT_MS = 45_000;
+const MAX_CYCLES_DEFAULT = 1_000;
+const ACTIONS_DEFAULT = "observe,wait";
+
+/** What stands for the whole graph. */
+export interface DotSettings {
+  readonly goal: string;
+  readonly label?: string;
+  readonly defaultMaxRetries: number;
+  readonly retryTarget?: string;
+  readonly fallbackRetryTarget?: string;
+  readonly defaultFidelity?: Fidelity;
+  readonly defaultThreadId?: string;
+  readonly childDotfile?: string;
+  readonly childWorkdir?: string;
+  readonly toolHookPre?: string;
+  readonly toolHookPost?: string;
+  /** Context keys that a `loop_restart` keeps. */
+  readonly loopRestartPersistKeys: readonly string[];
+}
+
+export interface DotNode {
+  readonly id: string;
+  readonly span: DotSpan;
+  /** False when only edges mention it. */
+  readonly declared: boolean;
+  readonly handler: NodeType;
+  /** A type that the language does not have; `handler` is what its shape says instead. */
+  readonly customType?: string;
+  readonly shape: string;
+  readonly shapeKnown: boolean;
+  /** The id when there is none. */
+  readonly label: string;
+  /** As written: `$goal` and other variables are not expanded. */
+  readonly prompt?: string;
+  /** The names behind `$` in the prompt, each once. */
+  readonly promptVariables: readonly string[];
+  readonly maxRetries?: number;
+  readonly goalGate: boolean;
+  readonly retryTarget?: string;
+  readonly fallbackRetryTarget?: string;
+  readonly fidelity?: Fidelity;
+  readonly threadId?: string;
+  /** From `class`, then from the labels of the subgraphs around it. */
+  readonly classes: readonly string[];
+  /** The class of the innermost subgraph that has one. */
+  readonly subgraphClass?: string;
+  readonly timeoutMs?: number;
+  readonly llmModel?: string;
+  readonly llmProvider?: string;
+  readonly reasoningEffort?: string;
+  readonly autoStatus: boolean;
+  readonly allowPartial: boolean;
+  readonly toolCommand?: string;
+  readonly joinPolicy: "wait_all" | "first_success";
+  readonly maxParallel: number;
+  readonly humanDefaultChoice?: string;
+  readonly managerPollIntervalMs: number;
+  readonly managerMaxCycles: number;
+  readonly managerStopCondition?: ParsedCondition;
+  readonly managerActions: readonly string[];
+  readonly childAutostart: boolean;
+  readonly childDotfile?: string;
+  readonly childWorkdir?: string;
+  readonly toolHookPre?: string;
+  readonly toolHookPost?: string;
+  /** What the stylesheet says about it, the properties that it sets itself left out. */
+  readonly style: ReadonlyMap<string, string>;
+  readonly attributes: DotAttributes;
+}
+
+export interface DotEdge {
+  readonly from: string;
+  readonly to: string;
+  readonly span: DotSpan;
+  readonly label?: string;
+  /** Absent when there is none, or an empty one. */
+  readonly condition?: ParsedCondition;
+  readonly weight: number;
+  readonly fidelity?: Fidelity;
+  readonly threadId?: string;
+  readonly loopRestart: boolean;
+  readonly attributes: DotAttributes;
+}
+
+export interface DotPipeline {
+  readonly name?: string;
+  /** The words before the brace, for what is to be said about the whole graph. */
+  readonly span: DotSpan;
+  readonly settings: DotSettings;
+  readonly attributes: DotAttributes;
+  readonly stylesheet: Stylesheet;
+  /** In the order in which the file first names them. */
+  readonly nodes: ReadonlyMap<string, DotNode>;
+  readonly edges: readonly DotEdge[];
+}
+
+export interface ResolvedDot {
+  /** Absent when the file has no graph. */
+  readonly pipeline?: DotPipeline;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** The pipeline of a parsed file: its first graph. */
+export function resolveDot(source: DotSource, document: DotDocument): ResolvedDot {
+  const [graph] = document.graphs;
+  if (graph === undefined) return { diagnostics: [] };
+  const collected = collectGraph(graph);
+  const diagnostics = nameTheUnknown(source, collected);
+  const reader = new AttributeReader(source, diagnostics);
+  const pipeline = buildPipeline(graph, collected, reader);
+  if (collected.overflow !== undefined) {
+    const message = `the graph has more than ${DOT_EDGES_MAX} edges`;
+    const finding = { severity: "error", rule: "too-many-edges", message } as const;
+    diagnostics.push(dotDiagnostic(source, collected.overflow, finding));
+  }
+  return { pipeline, diagnostics };
+}
+
+function buildPipeline(
+  graph: DotGraph,
+  collected: CollectedGraph,
+  reader: AttributeReader,
+): DotPipeline {
+  const { attributes } = collected;
+  const stylesheet = parseStylesheet(reader.text(attributes, "graph", "model_stylesheet") ?? "");
+  const built = [...collected.nodes.values()].map((node) => buildNode(node, stylesheet, reader));
+  const nodes = nameTheEnds(built);
+  return {
+    ...(graph.name === undefined ? {} : { name: graph.name.text }),
+    span: graph.head,
+    settings: buildSettings(attributes, reader),
+    attributes,
+    stylesheet,
+    nodes: new Map(nodes.map((node) => [node.id, node])),
+    edges: collected.edges.map((edge) => buildEdge(edge, reader)),
+  };
+}
+
+function buildSettings(attributes: DotAttributes, reader: AttributeReader): DotSettings {
+  const text = (name: string): string | undefined => reader.text(attributes, "graph", name);
+  return present({
+    goal: text("goal") ?? "",
+    label: text("label"),
+    defaultMaxRetries: reader.number(attributes, "graph", "default_max_retries") ?? 0,
+    retryTarget: text("retry_target"),
+    fallbackRetryTarget: text("fallback_retry_target"),
+    defaultFidelity: reader.fidelity(attributes, "graph", "default_fidelity"),
+    defaultThreadId: text("default_thread_id"),
+    childDotfile: text("stack.child_dotfile"),
+    childWorkdir: text("stack.child_workdir"),
+    toolHookPre: text("tool_hooks.pre"),
+    toolHookPost: text("tool_hooks.post"),
+    loopRestartPersistKeys: list(text("loop_restart_persist_keys")),
+  });
+}
+
+function buildNode(node: CollectedNode, sheet: Stylesheet, reader: AttributeReader): DotNode {
+  const { id, attributes, subgraphClasses } = node;
+  const text = (name: string): string | undefined => reader.text(attributes, "node", name);
+  const shape = text("shape") ?? SHAPE_DEFAULT;
+  const prompt = text("prompt");
+  const classes = [...new Set([...list(text("class")), ...subgraphClasses])];
+  const style = ownStyle(sheet, { id, shape, classes }, attributes);
+  return present({
+    id,
+    span: node.span,
+    declared: node.declared,
+    ...resolveType(text("type"), shape),
+    shape,
+    label: text("label") ?? id,
+    prompt,
+    promptVariables: variablesOf(prompt ?? ""),
+    retryTarget: text("retry_target"),
+    fallbackRetryTarget: text("fallback_retry_target"),
+    threadId: text("thread_id"),
+    classes,
+    subgraphClass: subgraphClasses.at(-1),
+    llmModel: text("llm_model") ?? style.get("llm_model"),
+    llmProvider: text("llm_provider") ?? style.get("llm_provider"),
+    reasoningEffort: text("reasoning_effort") ?? style.get("reasoning_effort"),
+    toolCommand: text("tool_command"),
+    humanDefaultChoice: text("human.default_choice"),
+    childDotfile: text("stack.child_dotfile"),
+    childWorkdir: text("stack.child_workdir"),
+    toolHookPre: text("tool_hooks.pre"),
+    toolHookPost: text("tool_hooks.post"),
+    managerActions: list(text("manager.actions") ?? ACTIONS_DEFAULT),
+    managerStopCondition: conditionOf(text("manager.stop_condition")),
+    ...readLimits(attributes, reader),
+    style,
+    attributes,
+  });
+}
+
+/** The attributes of a node that are no texts. */
+function readLimits(attributes: DotAttributes, reader: AttributeReader) {
+  const number = (name: string): number | undefined => reader.number(attributes, "node", name);
+  const flag = (name: string): boolean | undefined => reader.boolean(attributes, "node", name);
+  return {
+    maxRetries: number("max_retries"),
+    goalGate: flag("goal_gate") ?? false,
+    fidelity: reader.fidelity(attributes, "node", "fidelity"),
+    timeoutMs: number("timeout"),
+    autoStatus: flag("auto_status") ?? false,
+    allowPartial: flag("allow_partial") ?? false,
+    joinPolicy: reader.joinPolicy(attributes),
+    maxParallel: Math.max(1, number("max_parallel") ?? MAX_PARALLEL_DEFAULT),
+    managerPollIntervalMs: number("manager.poll_interval") ?? POLL_INTERVAL_DEFAULT_MS,
+    managerMaxCycles: number("manager.max_cycles") ?? MAX_CYCLES_DEFAULT,
+    childAutostart: flag("stack.child_autostart") ?? true,
+  };
+}
+
+function buildEdge(edge: CollectedEdge, reader: AttributeReader): DotEdge {
+  const { from, to, span, attributes } = edge;
+  return present({
+    from,
+    to,
+    span,
+    label: reader.text(attributes, "edge", "label"),
+    condition: conditionOf(reader.text(attributes, "edge", "condition")),
+    weight: reader.number(attributes, "edge", "weight") ?? 0,
+    fidelity: reader.fidelity(attributes, "edge", "fidelity"),
+    threadId: reader.text(attributes, "edge", "thread_id"),
+    loopRestart: reader.boolean(attributes, "edge", "loop_restart") ?? false,
+    attributes,
+  });
+}
+
+/** Where no shape or type says it, the ids `start`, `exit` and `end` do. */
+function nameTheEnds(nodes: readonly DotNode[]): readonly DotNode[] {
+  const has = (handler: NodeType): boolean => nodes.some((node) => node.handler === handler);
+  const startMissing = !has("start");
+  const exitMissing = !has("exit");
+  return nodes.map((node) => {
+    if (startMissing && /^[Ss]tart$/.test(node.id)) return asEnd(node, "start");
+    if (exitMissing && /^([Ee]xit|[Ee]nd)$/.test(node.id)) return asEnd(node, "exit");
+    return node;
+  });
+}
+
+function asEnd(node: DotNode, handler: "start" | "exit"): DotNode {
+  return { ...node, handler, shapeKnown: true };
+}
+
+/** Stylesheet properties by the language's names, except for those that the node sets itself. */
+function ownStyle(
+  sheet: Stylesheet,
+  node: { readonly id: string; readonly shape: string; readonly classes: readonly string[] },
+  attributes: DotAttributes,
+): ReadonlyMap<string, string> {
+  const style = new Map<string, string>();
+  for (const [written, value] of styleOf(sheet.rules, node)) {
+    const name = canonicalName("node", written);
+    if (!attributes.has(name)) style.set(name, value);
+  }
+  return style;
+}
+
+function conditionOf(text: string | undefined): ParsedCondition | undefined {
+  return text === undefined || text.trim() === "" ? undefined : parseCondition(text);
+}
+
+function variablesOf(prompt: string): readonly string[] {
+  return [...new Set([...prompt.matchAll(/\$([A-Za-z_]\w*)/g)].map((found) => found[1] ?? ""))];
+}
+
+function list(text: string | undefined): readonly string[] {
+  const parts = (text ?? "").split(",").map((part) => part.trim());
+  return parts.filter((part) => part !== "");
+}
+
+/** The fields that have a value: absent is absent, not undefined. */
+function present<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
+}
+
+interface Use {
+  readonly owner: AttributeOwner;
+  readonly name: string;
+  readonly span: DotSpan;
+  count: number;
+}
+
+/** One diagnostic for each name that is not the language's own, at its first use. */
+function nameTheUnknown(source: DotSource, { written }: CollectedGraph): Diagnostic[] {
+  const uses = new Map<string, Use>();
+  for (const { owner, attribute } of written) {
+    const name = attribute.key.text;
+    if (attributeKind(owner, name) !== undefined || LEGACY_ATTRIBUTES.has(name)) continue;
+    if (isDrawing(name)) continue;
+    const key = `${owner} ${name}`;
+    const use = uses.get(key) ?? { owner, name, span: attribute.key.span, count: 0 };
+    use.count++;
+    uses.set(key, use);
+  }
+  return [...uses.values()].map((use) => dotDiagnostic(source, use.span, findingOf(use)));
+}
+
+function findingOf({ owner, name, count }: Use) {
+  const times = count === 1 ? "" : ` (${count} times)`;
+  const meant = canonicalName(owner, name);
+  if (meant !== name) {
+    const message = `\`${name}\` is another engine's word; it is read as \`${meant}\`${times}`;
+    const help = `write \`${meant}\``;
+    return { severity: "warning", rule: "dot-dialect", message, help } as const;
+  }
+  const close = nearest(name, attributeNames(owner));
+  const fate = owner === "graph" ? `only kept as \`graph.${name}\` in the context` : "ignored";
+  const message = `\`${name}\` is not an attribute of a ${owner}; it is ${fate}${times}`;
+  const help = close === undefined ? undefined : `did you mean \`${close}\`?`;
+  return { severity: "warning", rule: "unknown-attribute", message, help } as const;
+}

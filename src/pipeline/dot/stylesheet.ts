@@ -1,0 +1,184 @@
+/**
+ * The model stylesheet of a graph: `* { llm_model: m; } .review { ... } #plan { ... }`.
+ *
+ * Owns: its grammar, which rule applies to a node, and which of several wins.
+ * Does not: know what the properties mean, or where the stylesheet stands in a file; places are
+ * offsets in its own text.
+ * Invariants:
+ * - D2 Linear time; all mistakes are found.
+ */
+
+export type StyleSelector =
+  | { readonly kind: "all" }
+  | { readonly kind: "shape" | "class" | "id"; readonly name: string };
+
+export interface StyleProperty {
+  readonly name: string;
+  readonly value: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface StyleRule {
+  readonly selector: StyleSelector;
+  readonly properties: readonly StyleProperty[];
+}
+
+export interface StyleProblem {
+  readonly message: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Stylesheet {
+  readonly rules: readonly StyleRule[];
+  readonly problems: readonly StyleProblem[];
+}
+
+/** What a selector looks at. */
+export interface StyledNode {
+  readonly id: string;
+  readonly shape: string;
+  readonly classes: readonly string[];
+}
+
+const SPECIFICITY = { all: 0, shape: 1, class: 2, id: 3 } as const;
+const SELECTOR = /^(?:\*|([.#]?)([\w-]+))$/;
+const PROPERTY = /^([\w.-]+)\s*:\s*(.*)$/s;
+
+/** Reads a stylesheet; what cannot be read is left out and named. */
+export function parseStylesheet(text: string): Stylesheet {
+  const rules: StyleRule[] = [];
+  const problems: StyleProblem[] = [];
+  const source = blankComments(text);
+  let at = 0;
+  while (source.slice(at).trim() !== "") {
+    const open = indexOutside(source, "{", at);
+    const close = open === -1 ? -1 : indexOutside(source, "}", open + 1);
+    const head = trimmed(source, at, open === -1 ? source.length : open);
+    if (open === -1 || close === -1) {
+      const message = open === -1 ? `\`${head.text}\` has no \`{\`` : "this rule is never closed";
+      problems.push({ message, start: head.start, end: head.end });
+      break;
+    }
+    const properties = parseProperties(source, open + 1, close, problems);
+    for (const part of pieces(source, ",", at, open)) {
+      const selector = parseSelector(part.text);
+      if (selector !== undefined) rules.push({ selector, properties });
+      else problems.push(noSelector(part));
+    }
+    at = close + 1;
+  }
+  return { rules, problems };
+}
+
+interface Piece {
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+function noSelector({ text, start, end }: Piece): StyleProblem {
+  const what = text === "" ? "there is no selector here" : `\`${text}\` is no selector`;
+  return { message: `${what}; there are \`*\`, \`shape\`, \`.class\` and \`#id\``, start, end };
+}
+
+function parseSelector(text: string): StyleSelector | undefined {
+  const found = SELECTOR.exec(text);
+  if (found === null) return undefined;
+  const [, sign, name] = found;
+  if (name === undefined) return { kind: "all" };
+  return { kind: sign === "." ? "class" : sign === "#" ? "id" : "shape", name };
+}
+
+function parseProperties(
+  source: string,
+  from: number,
+  to: number,
+  problems: StyleProblem[],
+): readonly StyleProperty[] {
+  return pieces(source, ";", from, to).flatMap(({ text, start, end }) => {
+    if (text === "") return [];
+    const found = PROPERTY.exec(text);
+    const value = unquote(found?.[2]?.trim() ?? "");
+    if (found === null || value === "" || /[{}]/.test(value)) {
+      problems.push({ message: `\`${text}\` is not written \`property: value\``, start, end });
+      return [];
+    }
+    return [{ name: found[1] ?? "", value, start, end }];
+  });
+}
+
+/** The trimmed pieces between separators outside of quotes. */
+function pieces(source: string, separator: string, from: number, to: number): readonly Piece[] {
+  const found: Piece[] = [];
+  let start = from;
+  while (start <= to) {
+    const next = indexOutside(source, separator, start, to);
+    const end = next === -1 ? to : next;
+    found.push(trimmed(source, start, end));
+    start = end + 1;
+  }
+  return found;
+}
+
+function trimmed(source: string, from: number, to: number): Piece {
+  const text = source.slice(from, to);
+  const start = from + (text.length - text.trimStart().length);
+  return { text: text.trim(), start, end: Math.max(start, from + text.trimEnd().length) };
+}
+
+/** Where a character stands next outside of quotes; -1 when nowhere. */
+function indexOutside(source: string, wanted: string, from: number, to = source.length): number {
+  let quoted = false;
+  for (let at = from; at < to; at++) {
+    if (source[at] === '"') quoted = !quoted;
+    else if (!quoted && source[at] === wanted) return at;
+  }
+  return -1;
+}
+
+/** Comments become blanks, so that all places stay the same. */
+function blankComments(text: string): string {
+  const parts: string[] = [];
+  let at = 0;
+  for (let open = text.indexOf("/*"); open !== -1; open = text.indexOf("/*", at)) {
+    const close = text.indexOf("*/", open + 2);
+    if (close === -1) break;
+    parts.push(text.slice(at, open), " ".repeat(close + 2 - open));
+    at = close + 2;
+  }
+  return parts.join("") + text.slice(at);
+}
+
+function unquote(text: string): string {
+  const quoted = text.length >= 2 && /^(["']).*\1$/s.test(text);
+  return quoted ? text.slice(1, -1) : text;
+}
+
+/** What a stylesheet says about a node: the most specific rule wins, then the last one. */
+export function styleOf(
+  rules: readonly StyleRule[],
+  node: StyledNode,
+): ReadonlyMap<string, string> {
+  const style = new Map<string, string>();
+  const matching = rules.filter(({ selector }) => selects(selector, node));
+  matching.sort((a, b) => SPECIFICITY[a.selector.kind] - SPECIFICITY[b.selector.kind]);
+  for (const { properties } of matching) {
+    for (const { name, value } of properties) style.set(name, value);
+  }
+  return style;
+}
+
+function selects(selector: StyleSelector, node: StyledNode): boolean {
+  switch (selector.kind) {
+    case "all":
+      return true;
+    case "shape":
+      return node.shape === selector.name;
+    case "class":
+      return node.classes.includes(selector.name);
+    case "id":
+      return node.id === selector.name;
+  }
+}
