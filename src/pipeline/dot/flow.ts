@@ -11,8 +11,8 @@ export interface DotFlow {
   readonly exits: readonly DotNode[];
   outgoing(id: string): readonly DotEdge[];
   incoming(id: string): readonly DotEdge[];
-  /** What a run can come to from a node, by edges and by retry targets. */
-  reached(from: string): ReadonlySet<string>;
+  /** What a run can come to from a start, by edges and by retry targets. */
+  reached(): ReadonlySet<string>;
   /** Whether a run can get from the start to the exit without coming to a node. */
   avoidable(id: string): boolean;
 }
@@ -37,7 +37,10 @@ export function flowOf(pipeline: DotPipeline): DotFlow {
     exits,
     outgoing,
     incoming: (id) => byTarget.get(id) ?? [],
-    reached: (from) => walk([from, ...anywhere], (id) => [...next(id), ...jumps(id)]),
+    reached: () => {
+      const from = [...starts.map(({ id }) => id), ...anywhere];
+      return walk(from, (id) => [...next(id), ...jumps(id)]);
+    },
     avoidable: (gate) => {
       const start = starts[0]?.id;
       if (start === undefined || start === gate) return false;

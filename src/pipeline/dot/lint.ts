@@ -84,9 +84,9 @@ class Lint {
   }
 
   reachability(): void {
-    const [start] = this.#flow.starts;
-    if (start === undefined) return;
-    const reached = this.#flow.reached(start.id);
+    // Without a start everything would be out of reach, which is not what is wrong then.
+    if (this.#flow.starts.length === 0) return;
+    const reached = this.#flow.reached();
     for (const { id, span, handler } of this.#pipeline.nodes.values()) {
       if (reached.has(id)) continue;
       const message = `no path leads from the start to \`${id}\``;

@@ -276,6 +276,7 @@ class DotParser {
     }
     const value = this.#value();
     if (value === undefined) {
+      if (this.#is("end") && this.#cut) return undefined;
       const message = `the attribute ${shown(key.text, "word")} has no value behind its \`=\``;
       this.#error(key.span, message, 'write `key="value"`');
       return undefined;
@@ -323,7 +324,7 @@ class DotParser {
   /** After a mistake: to the next statement, as well as one can tell where that is. */
   #recover(): void {
     while (!this.#is("end") && !this.#is("}") && !this.#is(";")) {
-      if (this.#token.startsLine && this.#named()) return;
+      if (this.#token.startsLine) return;
       if (this.#is("[")) this.#attributeLists();
       else this.#next();
     }

@@ -86,7 +86,8 @@ function printAttributes(
   if (attributes.length === 0) return "";
   const printed = attributes.map((attribute) => printAttribute(attribute, "="));
   const line = ` [${printed.join(", ")}]`;
-  const fits = indent.length + head.length + line.length <= COLUMNS_MAX && !line.includes("\n");
+  const before = indent.length + head.length - (head.lastIndexOf("\n") + 1);
+  const fits = before + line.length <= COLUMNS_MAX && !line.includes("\n");
   if (fits) return line;
   return ` [\n${printed.map((one) => `${indent}${INDENT}${one}`).join(",\n")}\n${indent}]`;
 }

@@ -1,0 +1,166 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  canonicalOutcome,
+  conditionToCel,
+  type DotCondition,
+  evaluateCondition,
+  parseCondition,
+} from "../../../src/pipeline/dot/condition.ts";
+import { evaluateSource } from "../../../src/util/expression.ts";
+import { LazyMap } from "../../../src/util/expression-value.ts";
+import type { Json } from "../../../src/util/json.ts";
+
+type Context = Readonly<Record<string, Json>>;
+
+function parsed(text: string): DotCondition {
+  const result = parseCondition(text);
+  if (!result.ok) throw new Error(result.problems.map(({ message }) => message).join("\n"));
+  return result.condition;
+}
+
+function lookup(context: Context) {
+  return (key: string): Json | undefined =>
+    Object.hasOwn(context, key) ? context[key] : undefined;
+}
+
+function holds(text: string, context: Context = {}, outcome = "success"): boolean {
+  const facts = { outcome, preferredLabel: "Ship it", context: lookup(context) };
+  return evaluateCondition(parsed(text), facts);
+}
+
+/** The same by way of CEL. */
+function holdsInCel(text: string, context: Context, outcome: string): Json {
+  const names = { outcome: "run.outcome", preferredLabel: "run.label", context: "context" };
+  const none = new LazyMap(() => undefined);
+  return evaluateSource(conditionToCel(parsed(text), names), {
+    input: null,
+    context: new LazyMap(lookup(context)),
+    outputs: none,
+    results: none,
+    env: none,
+    run: { outcome, label: "Ship it" },
+  });
+}
+
+const CONTEXT: Context = {
+  tests: "green",
+  "tool.output": "all done",
+  "context.odd": "full key",
+  odd: "short key",
+  yes: true,
+  no: false,
+  zero: 0,
+  tries: 3,
+  ratio: 2.5,
+  nothing: null,
+  list: ["green"],
+  map: { a: 1 },
+};
+
+const CASES: readonly (readonly [condition: string, outcome: string, expected: boolean])[] = [
+  ["", "fail", true],
+  ["outcome=success", "success", true],
+  ["outcome=success", "fail", false],
+  ["outcome=SUCCESS", "success", false],
+  ["outcome!=success", "retry", true],
+  ["outcome=needs_dod", "needs_dod", true],
+  ["outcome=succeeded", "success", true],
+  ["outcome = fail && context.tests = green", "fail", true],
+  ["outcome=fail && context.tests!=green", "fail", false],
+  ["preferred_label=Ship it", "success", true],
+  ['preferred_label="Ship it"', "success", true],
+  ["context.tests=green", "success", true],
+  ["tests=green", "success", true],
+  ["context.tool.output=all done", "success", true],
+  ["context.odd=full key", "success", true],
+  ["odd=short key", "success", true],
+  ["context.missing=", "success", true],
+  ["context.missing!=x", "success", true],
+  ["context.missing", "success", false],
+  ["context.yes", "success", true],
+  ["context.yes=true", "success", true],
+  ["no", "success", false],
+  ["zero", "success", false],
+  ["!no", "success", true],
+  ["tries=3", "success", true],
+  ["context.tries >= 3", "success", true],
+  ["context.tries < 3", "success", false],
+  ["ratio > 2.25", "success", true],
+  ["tests > 1", "success", false],
+  ["nothing=", "success", true],
+  ["list=", "success", true],
+  ["map", "success", false],
+  ["tests contains ree", "success", true],
+  ["tests !contains ree", "success", false],
+  ["tests not contains blue", "success", true],
+  ['tool.output startswith "all"', "success", true],
+  ["tool.output endsWith done", "success", true],
+  ["tool.output matches ^all .*e$", "success", true],
+  ["outcome=fail || tests=green", "success", true],
+  ["outcome=fail && tests=green || outcome=retry", "success", false],
+  ['tests="a && b"', "success", false],
+  ["$last_status = success", "success", false],
+];
+
+describe("conditions", () => {
+  it.each(CASES)("%j after %s is %s, in CEL too (D5)", (text, outcome, expected) => {
+    expect(holds(text, CONTEXT, outcome)).toBe(expected);
+    expect(holdsInCel(text, CONTEXT, outcome)).toBe(expected);
+  });
+
+  it("are translated over agreed names", () => {
+    expect(conditionToCel(parsed("outcome=success && preferred_label!=No"))).toBe(
+      'outcome == "success" && preferred_label != "No"',
+    );
+    expect(conditionToCel(parsed("tests=green"))).toBe(
+      '("tests" in context ? (type(context["tests"]) in [list, map, null_type] ? "" : ' +
+        'string(context["tests"])) : "") == "green"',
+    );
+    expect(conditionToCel(parsed(""))).toBe("true");
+  });
+
+  it("have one word for an outcome that has several", () => {
+    const words = ["succeeded", "failed", "partially_succeeded", "success", "done", "constructor"];
+    expect(words.map(canonicalOutcome)).toEqual([
+      ...["success", "fail", "partial_success", "success", "done", "constructor"],
+    ]);
+  });
+
+  it.each([
+    ["outcome=success &&", "a clause is missing here", 16, 18],
+    ["&& a=b", "a clause is missing here", 0, 0],
+    ["=x", "the clause `=x` has no key", 0, 2],
+    ["a=b && tests are green", "`are green` cannot stand behind `tests`", 7, 22],
+    ["tries > many", "`>` needs a number", 0, 12],
+  ])("%j cannot be read, and it is said where", (text, message, start, end) => {
+    const result = parseCondition(text);
+    expect(!result.ok && result.problems[0]).toMatchObject({ message, start, end });
+  });
+
+  it("tell all their problems at once", () => {
+    const result = parseCondition("a b && =c && d matches [");
+    expect(!result.ok && result.problems.length).toBe(3);
+    expect(parseCondition("a=b && ".repeat(40)).ok).toBe(false);
+  });
+
+  it("mean the same in CEL, whatever they are (D5)", () => {
+    const key = fc.constantFrom("outcome", "context.tests", "odd", "context.odd", "list", "tries");
+    const operator = fc.constantFrom("=", "!=", " contains ", " startswith ", " >= ", " < ");
+    const literal = fc.oneof(
+      fc.constantFrom("3", "2", "-1.5", "0"),
+      fc.string({ unit: "binary", maxLength: 6 }),
+    );
+    const clause = fc.tuple(key, operator, literal).map((parts) => parts.join(""));
+    const text = fc
+      .array(fc.tuple(clause, fc.constantFrom(" && ", " || ")), { maxLength: 5 })
+      .map((clauses) => clauses.flat().slice(0, -1).join(""));
+    fc.assert(
+      fc.property(text, fc.constantFrom("success", "fail", "odd"), (condition, outcome) => {
+        fc.pre(parseCondition(condition).ok);
+        expect(holdsInCel(condition, CONTEXT, outcome)).toBe(holds(condition, CONTEXT, outcome));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
