@@ -80,6 +80,87 @@ const mutated = fc
     }, text),
   );
 
+/** Texts in quotes, made of what quoting has to get right. */
+const quoted = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom(
+        "\\\\",
+        '\\"',
+        "\\n",
+        "\\t",
+        "\\.",
+        "\\r",
+        "\\\n",
+        "\\\r\n",
+        "\n",
+        "\r\n",
+        "\r",
+      ),
+      fc.constantFrom(
+        "a",
+        "n",
+        "t",
+        " ",
+        "\t",
+        "//",
+        "/*",
+        "#",
+        "]",
+        "}",
+        "->",
+        "'",
+        "é",
+        "\uD83D",
+      ),
+    ),
+    { maxLength: 8 },
+  )
+  .map((pieces) => `"${pieces.join("")}"`);
+const joined = fc.tuple(quoted, quoted).map((parts) => parts.join(" + "));
+const name = fc.oneof(fc.constantFrom("a", "b-c", "d.e", "node", "-5", "größe", "_1"), quoted);
+const value = fc.oneof(
+  fc.constantFrom("x", "900s", "-1.5", "a:b", "a=b", "c/d", "c#fff", "--x", "<b <i> >", "a\\b"),
+  quoted,
+  joined,
+);
+const gap = fc.constantFrom(" ", "\n", "\r\n", " /* */ ", " // x\n", "\n# y\n");
+const separator = fc.oneof(gap, fc.constantFrom(", ", "; ", ",\n"));
+const attribute = fc.tuple(name, gap, fc.constant("="), gap, value).map((parts) => parts.join(""));
+const list = fc
+  .array(fc.tuple(attribute, separator), { maxLength: 3 })
+  .map((all) => `[${all.flat().join("")}]`);
+const lists = fc.array(list, { maxLength: 2 }).map((all) => all.join(" "));
+
+/** Graphs that are written correctly, if oddly. */
+const { statements: wellFormed } = fc.letrec<{
+  statements: string;
+  statement: string;
+  end: string;
+}>((tie) => ({
+  statements: fc
+    .array(fc.tuple(tie("statement"), fc.constantFrom(";", "\n", " ;\n")), { maxLength: 4 })
+    .map((all) => all.flat().join("")),
+  end: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    name,
+    fc.tuple(name, name).map((parts) => parts.join(":")),
+    tie("statements").map((inner) => `{${inner}}`),
+    fc.tuple(name, tie("statements")).map(([id, inner]) => `subgraph ${id} {${inner}}`),
+  ),
+  statement: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    attribute,
+    fc.tuple(name, gap, lists).map((parts) => parts.join("")),
+    fc.tuple(fc.constantFrom("graph", "node", "edge"), gap, list).map((parts) => parts.join("")),
+    fc
+      .tuple(fc.array(tie("end"), { minLength: 2, maxLength: 3 }), lists)
+      .map(([ends, attributes]) => `${ends.join(" -> ")} ${attributes}`),
+    tie("end"),
+  ),
+}));
+const correct = wellFormed.map((inner) => `digraph ${inner.length} {${inner}}`);
+
 const inBraces = soup.map((text) => `digraph g {\n${text}\n}`);
 const anything = fc.string({ unit: "binary", maxLength: 200 });
 
@@ -92,15 +173,17 @@ function expectPlace(found: Diagnostic, lines: readonly string[]): void {
   if (!inside || !forward) expect.fail(`no place in the text: ${JSON.stringify(found)}`);
 }
 
-function tryOne(text: string): void {
+/** True when the text could be read, and so was printed and read again. */
+function tryOne(text: string): boolean {
   const { document, pipeline, diagnostics } = loadDot("fuzz.dot", text);
   const lines = text.split("\n");
   for (const found of diagnostics) expectPlace(found, lines);
-  if (pipeline === undefined) return;
+  if (pipeline === undefined) return false;
   const printed = printDot(document);
   const again = loadDot("fuzz.dot", printed);
   expect(withoutPlaces(again.document)).toEqual(withoutPlaces(document));
   expect(printDot(again.document)).toBe(printed);
+  return true;
 }
 
 it(`reads ${INPUTS} texts without falling over, and prints what it could read (D1, D3, D4)`, {
@@ -108,11 +191,21 @@ it(`reads ${INPUTS} texts without falling over, and prints what it could read (D
 }, () => {
   const text = fc.oneof(
     { weight: 5, arbitrary: mutated },
-    { weight: 3, arbitrary: inBraces },
+    { weight: 3, arbitrary: correct },
+    { weight: 2, arbitrary: inBraces },
     { weight: 1, arbitrary: soup },
     { weight: 1, arbitrary: anything },
   );
-  fc.assert(fc.property(text, tryOne), { numRuns: INPUTS });
+  fc.assert(
+    fc.property(text, (one) => {
+      tryOne(one);
+    }),
+    { numRuns: INPUTS },
+  );
+});
+
+it("reads every text that is written correctly", () => {
+  fc.assert(fc.property(correct, tryOne), { numRuns: Math.ceil(INPUTS / 10) });
 });
 
 it.each([
