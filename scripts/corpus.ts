@@ -15,6 +15,7 @@ import { printDot } from "../src/pipeline/dot/print.ts";
 
 const PIPELINE = /\.(dot|gv|fabro)$/;
 
+/** What came of one file. Whether it finishes under `--simulate` will be one more field of it. */
 interface Tried {
   readonly file: string;
   readonly parses: boolean;

@@ -12,6 +12,8 @@ import { type AttributeOwner, attributeKind, type Fidelity, readAttribute } from
 import type { DotAttributes } from "./collect.ts";
 import { type DotSource, dotDiagnostic } from "./source.ts";
 
+/** Texts longer than this are read once and kept: a default may belong to many nodes (D2). */
+const KEPT_FROM_LENGTH = 64;
 const JOIN_POLICIES = ["wait_all", "first_success"] as const;
 
 /** Reads the attributes of one file. */
@@ -22,6 +24,8 @@ export class AttributeReader {
   readonly #reported = new Set<number>();
   /** The attributes about whose values something was noted: once is enough for a habit. */
   readonly #noted = new Set<string>();
+  /** What was made of long texts, by the place of the text. */
+  readonly #kept = new Map<number, Map<unknown, unknown>>();
 
   constructor(source: DotSource, diagnostics: Diagnostic[]) {
     this.#source = source;
@@ -32,6 +36,19 @@ export class AttributeReader {
   text(attributes: DotAttributes, owner: AttributeOwner, name: string): string | undefined {
     const value = this.#read(attributes, owner, name);
     return value === undefined || value === "" ? undefined : String(value);
+  }
+
+  /** What a function makes of a text; undefined when the text is not given, or empty. */
+  derived<T>(
+    attributes: DotAttributes,
+    owner: AttributeOwner,
+    name: string,
+    derive: (text: string) => T,
+  ): T | undefined {
+    const text = this.text(attributes, owner, name);
+    const attribute = attributes.get(name);
+    if (text === undefined || attribute === undefined) return undefined;
+    return this.#once(attribute, derive, () => derive(text));
   }
 
   number(attributes: DotAttributes, owner: AttributeOwner, name: string): number | undefined {
@@ -63,7 +80,8 @@ export class AttributeReader {
     if (attribute === undefined) return undefined;
     const kind = attributeKind(owner, name);
     assert(kind !== undefined, "only attributes of the language are read");
-    const read = readAttribute(kind, attribute.value.text);
+    const { text } = attribute.value;
+    const read = this.#once(attribute, kind, () => readAttribute(kind, text));
     const rule = kind === "fidelity" ? "fidelity_valid" : "attribute-value";
     if (!read.ok) {
       this.#report(attribute, rule, `${read.message}; \`${name}\` is not set`, read.help);
@@ -74,6 +92,14 @@ export class AttributeReader {
       this.#report(attribute, rule, read.note);
     }
     return read.value;
+  }
+
+  #once<T>({ value }: DotAttribute, what: unknown, make: () => T): T {
+    if (value.text.length < KEPT_FROM_LENGTH) return make();
+    const kept = this.#kept.get(value.span.start) ?? new Map<unknown, unknown>();
+    this.#kept.set(value.span.start, kept);
+    if (!kept.has(what)) kept.set(what, make());
+    return kept.get(what) as T;
   }
 
   #report({ value }: DotAttribute, rule: string, message: string, help?: string): void {

@@ -102,18 +102,19 @@ export function canonicalOutcome(outcome: string): string {
 /** Reads a condition, or says everything that is wrong with it. */
 export function parseCondition(text: string): ParsedCondition {
   if (text.trim() === "") return { ok: true, condition: { text, anyOf: [] } };
+  const pieces = splitClauses(text);
+  if (pieces.length > CONDITION_CLAUSES_MAX) {
+    const message = `the condition has more than ${CONDITION_CLAUSES_MAX} clauses`;
+    const help = "make several edges of it";
+    return { ok: false, problems: [{ message, help, start: 0, end: text.length }] };
+  }
   const problems: ConditionProblem[] = [];
   const anyOf: ConditionClause[][] = [[]];
-  const pieces = splitClauses(text);
   for (const piece of pieces) {
     if (piece.joiner === "||") anyOf.push([]);
     const clause = parseClause(text, piece);
     if ("message" in clause) problems.push(clause);
     else anyOf.at(-1)?.push(clause);
-  }
-  if (pieces.length > CONDITION_CLAUSES_MAX) {
-    const message = `the condition has more than ${CONDITION_CLAUSES_MAX} clauses`;
-    problems.push({ message, help: "make several edges of it", start: 0, end: text.length });
   }
   return problems.length > 0 ? { ok: false, problems } : { ok: true, condition: { text, anyOf } };
 }

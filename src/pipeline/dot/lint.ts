@@ -10,7 +10,6 @@
 import type { Diagnostic } from "../diagnostic.ts";
 import type { DotValue } from "./ast.ts";
 import { attributeKind, canonicalName } from "./attribute.ts";
-import type { DotAttributes } from "./collect.ts";
 import type { DotCondition, ParsedCondition } from "./condition.ts";
 import { type DotFlow, flowOf } from "./flow.ts";
 import type { DotNode, DotPipeline } from "./model.ts";
@@ -21,6 +20,8 @@ import { type DotSource, type DotSpan, dotDiagnostic, spanInText } from "./sourc
 const OUTCOMES = ["success", "partial_success", "retry", "fail", "skipped"];
 /** For how many goal gates it is asked whether a run can pass them by: each costs a walk. */
 const GATES_WALKED_MAX = 64;
+/** How many unknown properties of a stylesheet are named. */
+const PROPERTIES_NAMED_MAX = 20;
 
 /** All that is to be said about a pipeline. */
 export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diagnostic[] {
@@ -43,6 +44,7 @@ class Lint {
   readonly #source: DotSource;
   readonly #pipeline: DotPipeline;
   readonly #flow: DotFlow;
+  readonly #judged = new Set<DotValue>();
 
   constructor(source: DotSource, pipeline: DotPipeline) {
     this.#source = source;
@@ -126,17 +128,16 @@ class Lint {
   }
 
   edges(): void {
-    // The edges of a chain share their attributes: one mistake, one diagnostic.
-    const seen = new Set<DotAttributes>();
     for (const { condition, attributes } of this.#pipeline.edges) {
-      if (seen.has(attributes)) continue;
-      seen.add(attributes);
       this.#condition(condition, attributes.get("condition")?.value);
     }
   }
 
   #condition(parsed: ParsedCondition | undefined, value: DotValue | undefined): void {
     if (parsed === undefined || value === undefined) return;
+    // A chain or a default gives the same condition to many: one mistake, one diagnostic.
+    if (this.#judged.has(value)) return;
+    this.#judged.add(value);
     if (parsed.ok) {
       this.#outcomes(parsed.condition, value);
       return;
@@ -186,7 +187,7 @@ class Lint {
     const named = new Set<string>();
     for (const { name, start, end } of properties) {
       const known = attributeKind("node", canonicalName("node", name)) !== undefined;
-      if (known || named.has(name)) continue;
+      if (known || named.has(name) || named.size >= PROPERTIES_NAMED_MAX) continue;
       named.add(name);
       const span = spanInText(this.#source, value.span, { start, end });
       const message = `\`${name}\` is not a property of the language; it is ignored`;

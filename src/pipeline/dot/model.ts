@@ -32,12 +32,18 @@ import {
 import { type ParsedCondition, parseCondition } from "./condition.ts";
 import { type NodeType, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
 import { type DotSource, type DotSpan, dotDiagnostic } from "./source.ts";
-import { parseStylesheet, type Stylesheet, styleOf } from "./stylesheet.ts";
+import {
+  indexStyles,
+  parseStylesheet,
+  type StyleIndex,
+  type Stylesheet,
+  styleOf,
+} from "./stylesheet.ts";
 
 const MAX_PARALLEL_DEFAULT = 4;
 const POLL_INTERVAL_DEFAULT_MS = 45_000;
 const MAX_CYCLES_DEFAULT = 1_000;
-const ACTIONS_DEFAULT = "observe,wait";
+const ACTIONS_DEFAULT = ["observe", "wait"];
 
 /** What stands for the whole graph. */
 export interface DotSettings {
@@ -161,7 +167,8 @@ function buildPipeline(
 ): DotPipeline {
   const { attributes } = collected;
   const stylesheet = parseStylesheet(reader.text(attributes, "graph", "model_stylesheet") ?? "");
-  const built = [...collected.nodes.values()].map((node) => buildNode(node, stylesheet, reader));
+  const styles = indexStyles(stylesheet.rules);
+  const built = [...collected.nodes.values()].map((node) => buildNode(node, styles, reader));
   const nodes = nameTheEnds(built);
   return {
     ...(graph.name === undefined ? {} : { name: graph.name.text }),
@@ -188,17 +195,18 @@ function buildSettings(attributes: DotAttributes, reader: AttributeReader): DotS
     childWorkdir: text("stack.child_workdir"),
     toolHookPre: text("tool_hooks.pre"),
     toolHookPost: text("tool_hooks.post"),
-    loopRestartPersistKeys: list(text("loop_restart_persist_keys")),
+    loopRestartPersistKeys: list(text("loop_restart_persist_keys") ?? ""),
   });
 }
 
-function buildNode(node: CollectedNode, sheet: Stylesheet, reader: AttributeReader): DotNode {
+function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeReader): DotNode {
   const { id, attributes, subgraphClasses } = node;
   const text = (name: string): string | undefined => reader.text(attributes, "node", name);
   const shape = text("shape") ?? SHAPE_DEFAULT;
-  const prompt = text("prompt");
-  const classes = [...new Set([...list(text("class")), ...subgraphClasses])];
-  const style = ownStyle(sheet, { id, shape, classes }, attributes);
+  const derived = <T>(name: string, derive: (text: string) => T): T | undefined =>
+    reader.derived(attributes, "node", name, derive);
+  const classes = [...new Set([...(derived("class", list) ?? []), ...subgraphClasses])];
+  const style = ownStyle(styles, { id, shape, classes }, attributes);
   return present({
     id,
     span: node.span,
@@ -206,8 +214,8 @@ function buildNode(node: CollectedNode, sheet: Stylesheet, reader: AttributeRead
     ...resolveType(text("type"), shape),
     shape,
     label: text("label") ?? id,
-    prompt,
-    promptVariables: variablesOf(prompt ?? ""),
+    prompt: text("prompt"),
+    promptVariables: derived("prompt", variablesOf) ?? [],
     retryTarget: text("retry_target"),
     fallbackRetryTarget: text("fallback_retry_target"),
     threadId: text("thread_id"),
@@ -222,8 +230,8 @@ function buildNode(node: CollectedNode, sheet: Stylesheet, reader: AttributeRead
     childWorkdir: text("stack.child_workdir"),
     toolHookPre: text("tool_hooks.pre"),
     toolHookPost: text("tool_hooks.post"),
-    managerActions: list(text("manager.actions") ?? ACTIONS_DEFAULT),
-    managerStopCondition: conditionOf(text("manager.stop_condition")),
+    managerActions: derived("manager.actions", list) ?? ACTIONS_DEFAULT,
+    managerStopCondition: derived("manager.stop_condition", conditionOf),
     ...readLimits(attributes, reader),
     style,
     attributes,
@@ -256,7 +264,7 @@ function buildEdge(edge: CollectedEdge, reader: AttributeReader): DotEdge {
     to,
     span,
     label: reader.text(attributes, "edge", "label"),
-    condition: conditionOf(reader.text(attributes, "edge", "condition")),
+    condition: reader.derived(attributes, "edge", "condition", conditionOf),
     weight: reader.number(attributes, "edge", "weight") ?? 0,
     fidelity: reader.fidelity(attributes, "edge", "fidelity"),
     threadId: reader.text(attributes, "edge", "thread_id"),
@@ -283,28 +291,28 @@ function asEnd(node: DotNode, handler: "start" | "exit"): DotNode {
 
 /** Stylesheet properties by the language's names, except for those that the node sets itself. */
 function ownStyle(
-  sheet: Stylesheet,
+  styles: StyleIndex,
   node: { readonly id: string; readonly shape: string; readonly classes: readonly string[] },
   attributes: DotAttributes,
 ): ReadonlyMap<string, string> {
   const style = new Map<string, string>();
-  for (const [written, value] of styleOf(sheet.rules, node)) {
+  for (const [written, value] of styleOf(styles, node)) {
     const name = canonicalName("node", written);
     if (!attributes.has(name)) style.set(name, value);
   }
   return style;
 }
 
-function conditionOf(text: string | undefined): ParsedCondition | undefined {
-  return text === undefined || text.trim() === "" ? undefined : parseCondition(text);
+function conditionOf(text: string): ParsedCondition | undefined {
+  return text.trim() === "" ? undefined : parseCondition(text);
 }
 
 function variablesOf(prompt: string): readonly string[] {
   return [...new Set([...prompt.matchAll(/\$([A-Za-z_]\w*)/g)].map((found) => found[1] ?? ""))];
 }
 
-function list(text: string | undefined): readonly string[] {
-  const parts = (text ?? "").split(",").map((part) => part.trim());
+function list(text: string): readonly string[] {
+  const parts = text.split(",").map((part) => part.trim());
   return parts.filter((part) => part !== "");
 }
 
@@ -345,7 +353,8 @@ function findingOf({ owner, name, count }: Use) {
   }
   const close = nearest(name, attributeNames(owner));
   const fate = owner === "graph" ? `only kept as \`graph.${name}\` in the context` : "ignored";
-  const message = `\`${name}\` is not an attribute of a ${owner}; it is ${fate}${times}`;
+  const whose = owner === "edge" ? "an edge" : `a ${owner}`;
+  const message = `\`${name}\` is not an attribute of ${whose}; it is ${fate}${times}`;
   const help = close === undefined ? undefined : `did you mean \`${close}\`?`;
   return { severity: "warning", rule: "unknown-attribute", message, help } as const;
 }

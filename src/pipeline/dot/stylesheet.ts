@@ -5,7 +5,7 @@
  * Does not: know what the properties mean, or where the stylesheet stands in a file; places are
  * offsets in its own text.
  * Invariants:
- * - D2 Linear time; all mistakes are found.
+ * - D2 Linear time; mistakes are collected, up to a bound.
  */
 
 export type StyleSelector =
@@ -42,6 +42,8 @@ export interface StyledNode {
   readonly classes: readonly string[];
 }
 
+/** How many mistakes are told; after that many the rest is not read. */
+const STYLE_PROBLEMS_MAX = 20;
 const SPECIFICITY = { all: 0, shape: 1, class: 2, id: 3 } as const;
 const SELECTOR = /^(?:\*|([.#]?)([\w-]+))$/;
 const PROPERTY = /^([\w.-]+)\s*:\s*(.*)$/s;
@@ -52,7 +54,7 @@ export function parseStylesheet(text: string): Stylesheet {
   const problems: StyleProblem[] = [];
   const source = blankComments(text);
   let at = 0;
-  while (source.slice(at).trim() !== "") {
+  while (problems.length < STYLE_PROBLEMS_MAX && source.slice(at).trim() !== "") {
     const open = indexOutside(source, "{", at);
     const close = open === -1 ? -1 : indexOutside(source, "}", open + 1);
     const head = trimmed(source, at, open === -1 ? source.length : open);
@@ -69,7 +71,7 @@ export function parseStylesheet(text: string): Stylesheet {
     }
     at = close + 1;
   }
-  return { rules, problems };
+  return { rules, problems: problems.slice(0, STYLE_PROBLEMS_MAX) };
 }
 
 interface Piece {
@@ -156,29 +158,42 @@ function unquote(text: string): string {
   return quoted ? text.slice(1, -1) : text;
 }
 
-/** What a stylesheet says about a node: the most specific rule wins, then the last one. */
-export function styleOf(
-  rules: readonly StyleRule[],
-  node: StyledNode,
-): ReadonlyMap<string, string> {
-  const style = new Map<string, string>();
-  const matching = rules.filter(({ selector }) => selects(selector, node));
-  matching.sort((a, b) => SPECIFICITY[a.selector.kind] - SPECIFICITY[b.selector.kind]);
-  for (const { properties } of matching) {
-    for (const { name, value } of properties) style.set(name, value);
-  }
-  return style;
+/** What the rules say, by selector: a node asks only for what selects it (D2). */
+export type StyleIndex = ReadonlyMap<string, ReadonlyMap<string, RankedValue>>;
+
+interface RankedValue {
+  readonly value: string;
+  /** The specificity of its selector, then the position of its rule. */
+  readonly rank: readonly [specificity: number, position: number];
 }
 
-function selects(selector: StyleSelector, node: StyledNode): boolean {
-  switch (selector.kind) {
-    case "all":
-      return true;
-    case "shape":
-      return node.shape === selector.name;
-    case "class":
-      return node.classes.includes(selector.name);
-    case "id":
-      return node.id === selector.name;
+/** The rules by what they select. */
+export function indexStyles(rules: readonly StyleRule[]): StyleIndex {
+  const index = new Map<string, Map<string, RankedValue>>();
+  rules.forEach(({ selector, properties }, position) => {
+    const key = selector.kind === "all" ? "all" : `${selector.kind} ${selector.name}`;
+    const values = index.get(key) ?? new Map<string, RankedValue>();
+    index.set(key, values);
+    for (const { name, value } of properties) {
+      values.set(name, { value, rank: [SPECIFICITY[selector.kind], position] });
+    }
+  });
+  return index;
+}
+
+/** What a stylesheet says about a node: the most specific rule wins, then the last one. */
+export function styleOf(index: StyleIndex, node: StyledNode): ReadonlyMap<string, string> {
+  const classes = node.classes.map((name) => `class ${name}`);
+  const best = new Map<string, RankedValue>();
+  for (const key of ["all", `shape ${node.shape}`, ...classes, `id ${node.id}`]) {
+    for (const [name, found] of index.get(key) ?? []) {
+      const known = best.get(name);
+      if (known === undefined || outranks(found, known)) best.set(name, found);
+    }
   }
+  return new Map([...best].map(([name, { value }]) => [name, value]));
+}
+
+function outranks({ rank: [a, later] }: RankedValue, { rank: [b, earlier] }: RankedValue): boolean {
+  return a > b || (a === b && later > earlier);
 }

@@ -208,6 +208,9 @@ it("reads every text that is written correctly", () => {
   fc.assert(fc.property(correct, tryOne), { numRuns: Math.ceil(INPUTS / 10) });
 });
 
+const NAMES = Array.from({ length: 20_000 }, (_, index) => `n${index}`).join(" ");
+const CONDITION = "b".repeat(200_000);
+
 it.each([
   ["names", "a".repeat(2_000_000)],
   ["hyphens", "a-".repeat(1_000_000)],
@@ -225,6 +228,11 @@ it.each([
   ["subgraphs", `digraph { ${"subgraph ".repeat(200_000)}`],
   ["strange signs", "`".repeat(300_000)],
   ["clauses", `digraph { a -> b [condition="${"a=b && ".repeat(100_000)}"] }`],
+  ["readers of a long default", `digraph { node [prompt="${"$a ".repeat(100_000)}"] ${NAMES} }`],
+  ["edges with a long condition", `digraph { {${NAMES}} -> x [condition="a=${CONDITION}"] }`],
+  ["styled nodes", `digraph { model_stylesheet="${"* { a: b } ".repeat(50_000)}" ${NAMES} }`],
+  ["empty clauses", `digraph { a -> b [condition="${"&& ".repeat(100_000)}"] }`],
+  ["empty styles", `digraph { model_stylesheet="${"{} ".repeat(100_000)}" a b }`],
   ["styles", `digraph { model_stylesheet="${"* { a: b } ".repeat(50_000)}" a b }`],
   ["open styles", `digraph { model_stylesheet="${"/*{".repeat(100_000)}" a b }`],
 ])("reads a great many %s", (_name, text) => {

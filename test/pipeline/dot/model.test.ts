@@ -245,7 +245,7 @@ describe("what is not understood", () => {
       "2:13 warning[unknown-attribute] `max_visits` is not an attribute of a node; " +
         "it is ignored (2 times)",
       "3:10 warning[unknown-attribute] `promt` is not an attribute of a node; it is ignored",
-      "4:19 warning[unknown-attribute] `delay_ms` is not an attribute of a edge; it is ignored",
+      "4:19 warning[unknown-attribute] `delay_ms` is not an attribute of an edge; it is ignored",
     ]);
     expect(nodeOf(text, "a").attributes.get("max_visits")?.value.text).toBe("4");
     expect(pipelineOf(text).attributes.get("target_dir")?.value.text).toBe("out");

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { parseStylesheet, styleOf } from "../../../src/pipeline/dot/stylesheet.ts";
+import { indexStyles, parseStylesheet, styleOf } from "../../../src/pipeline/dot/stylesheet.ts";
 
 const NODE = { id: "plan", shape: "box", classes: ["review", "careful"] };
 
 function style(text: string, node = NODE): Record<string, string> {
   const { rules, problems } = parseStylesheet(text);
   expect(problems).toEqual([]);
-  return Object.fromEntries(styleOf(rules, node));
+  return Object.fromEntries(styleOf(indexStyles(rules), node));
 }
 
 describe("stylesheets", () => {
