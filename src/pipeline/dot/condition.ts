@@ -10,6 +10,7 @@
  * `endswith`, `matches` and comparisons of numbers are what other engines have added; they mean here
  * what they mean there.
  */
+import { EXPRESSION_LENGTH_MAX } from "../../util/expression.ts";
 import type { Json } from "../../util/json.ts";
 
 /** How many clauses a condition may have; CEL has a limit on the depth of what they become. */
@@ -116,7 +117,12 @@ export function parseCondition(text: string): ParsedCondition {
     if ("message" in clause) problems.push(clause);
     else anyOf.at(-1)?.push(clause);
   }
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, condition: { text, anyOf } };
+  const condition = { text, anyOf };
+  if (problems.length === 0 && conditionToCel(condition).length > EXPRESSION_LENGTH_MAX) {
+    const message = "the condition is too long";
+    problems.push({ message, help: "make several edges of it", start: 0, end: text.length });
+  }
+  return problems.length > 0 ? { ok: false, problems } : { ok: true, condition };
 }
 
 interface Piece {

@@ -144,6 +144,21 @@ describe("conditions", () => {
     expect(parseCondition("a=b && ".repeat(40)).ok).toBe(false);
   });
 
+  it("are refused before they are too long for CEL", () => {
+    const clauses = (count: number) =>
+      Array.from({ length: count }, (_, index) => `context.key_${index} != value ${index}`);
+    for (const joiner of [" && ", " || "]) {
+      const longest = Array.from({ length: 40 }, (_, index) => clauses(index + 1).join(joiner))
+        .filter((text) => parseCondition(text).ok)
+        .at(-1);
+      expect(holdsInCel(longest ?? "", {}, "success")).toBe(true);
+    }
+    expect(parseCondition(`outcome=${"x".repeat(10_000)}`)).toMatchObject({
+      ok: false,
+      problems: [{ message: "the condition is too long" }],
+    });
+  });
+
   it("mean the same in CEL, whatever they are (D5)", () => {
     const key = fc.constantFrom("outcome", "context.tests", "odd", "context.odd", "list", "tries");
     const operator = fc.constantFrom("=", "!=", " contains ", " startswith ", " >= ", " < ");
