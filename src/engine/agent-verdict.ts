@@ -39,14 +39,25 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
   }
   if (ending.how !== "exited") return ending;
   if (ok) return { ...ending, exit: 0 };
+  if (trouble?.kind === "interrupted" && report.denied.length === 0) {
+    // Somebody else ended it (a kill, the system out of memory): that is no failure of its own.
+    const message = `its agent was ended: ${trouble.message}`;
+    return reined(report, limits) ?? { how: "lost", started: true, message, ...toolOf(report) };
+  }
   const reason = PAUSES.find((kind) => kind === trouble?.kind) as PauseReason | undefined;
   if (reason !== undefined && trouble !== undefined) {
-    const { message, retryAfterMs } = trouble;
+    const { message } = trouble;
+    const retryAfterMs = trouble.retryAfterMs ?? sameBefore(report, reason);
     const asked = retryAfterMs === undefined ? {} : { retryAfterMs };
     return { how: "paused", reason, message, ...asked };
   }
   const problem = { reason: "agent", message: whyNot(report, trouble?.message) } as const;
   return { ...ending, problem };
+}
+
+/** When the service said to come back, if only the tries before the last word tell it. */
+function sameBefore({ lastTrouble }: AgentReport, kind: PauseReason): number | undefined {
+  return lastTrouble?.kind === kind ? lastTrouble.retryAfterMs : undefined;
 }
 
 /** The ending of an agent that had reached a limit when it was ended. */

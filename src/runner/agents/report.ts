@@ -233,5 +233,5 @@ function withResult(
     ...(structured === undefined ? {} : { structured }),
     ...(trouble === undefined ? {} : { trouble }),
   };
-  return { ...report, result, ...(trouble === undefined ? {} : { lastTrouble: trouble }) };
+  return { ...report, result };
 }
