@@ -1,0 +1,70 @@
+/**
+ * Directories that hold no file at all, which git cannot keep by itself.
+ *
+ * Owns: finding them.
+ * Does not: count a directory as empty that holds only ignored files.
+ */
+import type { Dirent } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { git } from "./git.ts";
+import type { WorkIndex } from "./index-cache.ts";
+import { joinNul, placeOf, type RawPath, splitNul } from "./raw-path.ts";
+import { inWorkspace, type Workspace } from "./workspace.ts";
+
+/** A directory of ignored files may be large; looking through it ends here. */
+const LOOKS_MAX = 20_000;
+
+/** The empty directories in and below those in which git sees nothing. */
+export async function emptyDirectories(
+  workspace: Workspace,
+  work: WorkIndex,
+  bare: readonly RawPath[],
+): Promise<readonly RawPath[]> {
+  const empty: RawPath[] = [];
+  const waiting = [...bare];
+  for (let looks = 0; looks < LOOKS_MAX; looks++) {
+    const path = waiting.pop();
+    if (path === undefined) break;
+    const entries = await entriesOf(workspace, path);
+    if (entries === undefined) continue;
+    if (entries.length === 0) empty.push(path);
+    // A directory with rules of its own and nothing to see in it hides what it holds.
+    if (entries.some(({ name }) => name === ".gitignore")) continue;
+    const inner = entries.filter((entry) => entry.isDirectory());
+    waiting.push(...inner.map(({ name }) => `${path}/${name}` as RawPath));
+  }
+  const given = new Set(bare);
+  const ignored = await ignoredOf(
+    workspace,
+    work,
+    empty.filter((path) => !given.has(path)),
+  );
+  return empty.filter((path) => !ignored.has(path)).sort();
+}
+
+/** Those of the paths that the rules ignore. */
+async function ignoredOf(
+  workspace: Workspace,
+  work: WorkIndex,
+  paths: readonly RawPath[],
+): Promise<ReadonlySet<RawPath>> {
+  if (paths.length === 0) return new Set();
+  const call = { ...inWorkspace(workspace, work.file), input: joinNul(paths), answers: [1] };
+  const flags = ["check-ignore", "--no-index", "-z", "--stdin"];
+  return new Set(splitNul((await git(call, ...flags)).stdout));
+}
+
+/** What a directory holds besides a repository's own files; undefined when it cannot be read. */
+async function entriesOf(
+  workspace: Workspace,
+  path: RawPath,
+): Promise<readonly Dirent[] | undefined> {
+  const options = { withFileTypes: true, encoding: "latin1" } as const;
+  const entries = await readdir(placeOf(workspace.path, path), options).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (["ENOENT", "ENOTDIR", "EACCES"].includes(String(error.code))) return undefined;
+      throw error;
+    },
+  );
+  return entries?.filter(({ name }) => name !== ".git");
+}

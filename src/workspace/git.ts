@@ -1,0 +1,225 @@
+/**
+ * Git, driven through its own program.
+ *
+ * Owns: how git is started: which environment and settings it sees; its version; its failures.
+ * Does not: know what a snapshot or a worktree is.
+ *
+ * G1 Ours: git as the store of snapshots sees no setting of the user, the system or the project, so
+ *    bytes go in and come out as they are, no hook runs, nothing is signed.
+ * G2 Theirs: git as it works in the user's repository (worktrees, branches) sees the user's settings,
+ *    since a checkout must look like the user's own, but runs no hook either.
+ * G3 No GIT_* variable of our own surroundings reaches git.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { WorkspaceError } from "./workspace-error.ts";
+
+/** Old enough for every distribution in use; new enough for what we ask of it. */
+const GIT_MINOR_MIN = 30;
+const STDERR_BYTES_MAX = 64 * 1024;
+const NOT_FOUND = 127;
+
+/** What every git of ours is told, G1 and G2. */
+const SETTINGS = {
+  "core.hooksPath": "/dev/null",
+  "core.fsmonitor": "false",
+  "core.quotePath": "false",
+  "commit.gpgSign": "false",
+  "gc.auto": "0",
+  "maintenance.auto": "false",
+} as const;
+
+/** What git is told as well when it works on snapshots, G1. */
+const STORE_SETTINGS = {
+  "core.attributesFile": "/dev/null",
+  "core.autocrlf": "false",
+  "core.safecrlf": "false",
+  "core.untrackedCache": "false",
+  "core.splitIndex": "false",
+  "core.sparseCheckout": "false",
+  "core.trustctime": "true",
+  "core.checkStat": "default",
+  "core.logAllRefUpdates": "false",
+  // A name that other systems could not hold is still a file of this one.
+  "core.protectHFS": "false",
+  "core.protectNTFS": "false",
+} as const;
+
+/** Who makes commits of ours. */
+const IDENTITY = {
+  GIT_AUTHOR_NAME: "perdure",
+  GIT_AUTHOR_EMAIL: "perdure@localhost",
+  GIT_COMMITTER_NAME: "perdure",
+  GIT_COMMITTER_EMAIL: "perdure@localhost",
+} as const;
+
+export interface GitVersion {
+  readonly major: number;
+  readonly minor: number;
+}
+
+export interface GitCall {
+  readonly cwd: string;
+  /** "ours" for snapshots (G1), "theirs" in the user's repository (G2). */
+  readonly as: "ours" | "theirs";
+  readonly env?: Readonly<Record<string, string>>;
+  readonly settings?: Readonly<Record<string, string>>;
+  readonly input?: Buffer | string;
+  /** Exit statuses besides 0 that are answers, not failures. */
+  readonly answers?: readonly number[];
+  /** Reading stops, and git is ended, after this many bytes of output. */
+  readonly outputBytesMax?: number;
+}
+
+export interface GitResult {
+  readonly exit: number;
+  readonly stdout: Buffer;
+  readonly stderr: string;
+  /** True when outputBytesMax cut the output short. */
+  readonly cut: boolean;
+}
+
+let versionRead: Promise<GitVersion> | undefined;
+
+/** Runs git to its end; anything but success or an expected answer is a WorkspaceError. */
+export async function git(call: GitCall, ...args: readonly string[]): Promise<GitResult> {
+  const result = await outcomeOf(await startGit(call, ...args), call);
+  if (result.cut || result.exit === 0 || call.answers?.includes(result.exit)) return result;
+  throw gitFailure(call, args, result);
+}
+
+/** Runs git and gives its output as one trimmed line of text. */
+export async function gitLine(call: GitCall, ...args: readonly string[]): Promise<string> {
+  return (await git(call, ...args)).stdout.toString("utf8").trimEnd();
+}
+
+/** Starts git with its streams open, for output that is too large to hold. */
+export async function startGit(call: GitCall, ...args: readonly string[]): Promise<ChildProcess> {
+  const version = await gitVersion();
+  const settings: Record<string, string> = {
+    ...SETTINGS,
+    ...(call.as === "ours" ? { ...STORE_SETTINGS, ...durability(version) } : {}),
+    ...call.settings,
+  };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  return spawn("git", [...flags, ...args], { cwd: call.cwd, env: environmentOf(call) });
+}
+
+/** The version of git on this machine; a WorkspaceError when there is none or it is too old. */
+export function gitVersion(): Promise<GitVersion> {
+  versionRead ??= readVersion();
+  return versionRead;
+}
+
+/** True when git is at least 2.minor. */
+export async function gitHas(minor: number): Promise<boolean> {
+  const version = await gitVersion();
+  return version.major > 2 || (version.major === 2 && version.minor >= minor);
+}
+
+async function readVersion(): Promise<GitVersion> {
+  const child = spawn("git", ["--version"], { env: environmentOf({ as: "ours" }) });
+  const { stdout, exit } = await outcomeOf(child, {});
+  const match = /git version (\d+)\.(\d+)/.exec(stdout.toString("utf8"));
+  if (exit !== 0 || match === null) {
+    versionRead = undefined;
+    throw new WorkspaceError(
+      "git-missing",
+      "git cannot be started, and snapshots of the workspace are kept by it",
+      "install git 2.30 or newer and have it on the PATH",
+    );
+  }
+  const version = { major: Number(match[1]), minor: Number(match[2]) };
+  if (version.major < 2 || (version.major === 2 && version.minor < GIT_MINOR_MIN)) {
+    throw new WorkspaceError(
+      "git-missing",
+      `git ${version.major}.${version.minor} is too old for snapshots of the workspace`,
+      "install git 2.30 or newer",
+    );
+  }
+  return version;
+}
+
+/** What was reported must survive a power failure; the index is only a cache of ours. */
+function durability({ major, minor }: GitVersion): Record<string, string> {
+  if (major === 2 && minor < 36) return { "core.fsyncObjectFiles": "true" };
+  return { "core.fsync": "all,-index" };
+}
+
+function environmentOf(call: Pick<GitCall, "as" | "env">): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith("GIT_"));
+  const isolated = {
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_ATTR_NOSYSTEM: "1",
+    GIT_NO_REPLACE_OBJECTS: "1",
+    // Before 2.32 git knows no GIT_CONFIG_GLOBAL and looks into these.
+    HOME: "/nonexistent",
+    XDG_CONFIG_HOME: "/nonexistent",
+    ...IDENTITY,
+  };
+  return {
+    ...Object.fromEntries(own),
+    LC_ALL: "C",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_OPTIONAL_LOCKS: "0",
+    ...(call.as === "ours" ? isolated : {}),
+    ...call.env,
+  };
+}
+
+/** Feeds a started git and waits for its end. */
+export function outcomeOf(
+  child: ChildProcess,
+  { input, outputBytesMax = Number.POSITIVE_INFINITY }: Pick<GitCall, "input" | "outputBytesMax">,
+): Promise<GitResult> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let stderr = "";
+  child.stdout?.on("data", (chunk: Buffer) => {
+    if (bytes < outputBytesMax) chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > outputBytesMax) child.kill("SIGKILL");
+  });
+  child.stderr?.on("data", (chunk: Buffer) => {
+    if (stderr.length < STDERR_BYTES_MAX) stderr += String(chunk);
+  });
+  // Git may end before it has read everything; its status says why.
+  child.stdin?.on("error", ignore);
+  child.stdin?.end(input ?? "");
+  return new Promise((done) => {
+    child.on("error", (error) => {
+      done({ exit: NOT_FOUND, stdout: Buffer.alloc(0), stderr: error.message, cut: false });
+    });
+    child.on("close", (exit) => {
+      const cut = bytes > outputBytesMax;
+      const stdout = Buffer.concat(chunks).subarray(0, Math.min(bytes, outputBytesMax));
+      done({ exit: exit ?? NOT_FOUND, stdout, stderr, cut });
+    });
+  });
+}
+
+function ignore(): void {
+  // Deliberately nothing: see the caller.
+}
+
+/** The error of a git command that failed, with git's own words. */
+export function gitFailure(
+  call: GitCall,
+  args: readonly string[],
+  { exit, stderr }: Pick<GitResult, "exit" | "stderr">,
+): WorkspaceError {
+  const words = stderr.trim() === "" ? `exit status ${exit}` : stderr.trim();
+  if (/dubious ownership|safe\.directory/.test(words)) {
+    return new WorkspaceError(
+      "not-trusted",
+      `git refuses to work in ${call.cwd}: it belongs to another user`,
+      `git config --global --add safe.directory '${call.cwd}'`,
+    );
+  }
+  const command = args.find((arg) => !arg.startsWith("-")) ?? "";
+  return new WorkspaceError(
+    "git-failed",
+    `git ${command} failed in ${call.cwd}: ${words}`,
+    "look at the repository and the disk (space, permissions), then try again",
+  );
+}

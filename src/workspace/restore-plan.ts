@@ -1,0 +1,213 @@
+/**
+ * What putting a snapshot back would do to a workspace.
+ *
+ * Owns: the difference between what is there and what was, and what protects files in between.
+ * Does not: change a file of the workspace.
+ *
+ * R1 A file is removed only if a snapshot would hold it now and would have held it then: what either
+ *    the rules of now or those of the snapshot ignore stays, and so does what was skipped.
+ * R2 What stands in the way and is in no snapshot is never removed: the plan is blocked by it.
+ */
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { openBlobReader } from "./blob-reader.ts";
+import { type Details, readSnapshot } from "./details.ts";
+import { kindAt } from "./disk.ts";
+import { git } from "./git.ts";
+import {
+  directoriesAbove,
+  joinNul,
+  placeOf,
+  type RawPath,
+  shownPath,
+  splitNul,
+} from "./raw-path.ts";
+import { type Content, readContent } from "./snapshot.ts";
+import { inStore, type SnapshotStore } from "./store.ts";
+import { inWorkspace, type Workspace } from "./workspace.ts";
+
+export interface PlannedFile {
+  readonly path: RawPath;
+  readonly status: "added" | "changed";
+  readonly kind: "file" | "executable" | "link" | "repository";
+  readonly hash: string;
+}
+
+export interface RestorePlan {
+  readonly commit: string;
+  /** The tree of the snapshot. */
+  readonly tree: string;
+  /** The content that the workspace has now. */
+  readonly now: Content;
+  /** What the snapshot says about itself. */
+  readonly was: Details;
+  readonly write: readonly PlannedFile[];
+  readonly remove: readonly RawPath[];
+  /** Files that the snapshot does not have and that stay nevertheless (R1). */
+  readonly left: readonly RawPath[];
+  /** Files that are overwritten although no snapshot of now would hold them. */
+  readonly unsaved: readonly RawPath[];
+  /** What stands in the way (R2); nothing is done while there is any. */
+  readonly blocked: readonly RawPath[];
+}
+
+/** A plan for people: paths as text. */
+export interface ShownPlan {
+  readonly added: readonly string[];
+  readonly changed: readonly string[];
+  readonly removed: readonly string[];
+  readonly left: readonly string[];
+  readonly unsaved: readonly string[];
+  readonly blocked: readonly string[];
+}
+
+const KINDS: Readonly<Record<string, PlannedFile["kind"]>> = {
+  "100644": "file",
+  "100755": "executable",
+  "120000": "link",
+  "160000": "repository",
+};
+
+/** Compares a workspace with a snapshot of it. */
+export async function planRestore(workspace: Workspace, commit: string): Promise<RestorePlan> {
+  const snapshot = await readSnapshot(workspace.store, commit);
+  const now = await readContent(workspace);
+  const { write, gone } = await changesTo(workspace.store, now.tree, snapshot.tree);
+  const rulesDiffer = [...write.map(({ path }) => path), ...gone].some(isRulesFile);
+  const ignoredThen = rulesDiffer
+    ? await ignoredBy(workspace, snapshot.tree, gone)
+    : new Set<RawPath>();
+  const skipped = new Set(snapshot.details.skipped.map(({ path }) => path));
+  const stays = (path: RawPath): boolean => ignoredThen.has(path) || skipped.has(path);
+  const remove = gone.filter((path) => !stays(path));
+  return {
+    commit,
+    tree: snapshot.tree,
+    now,
+    was: snapshot.details,
+    write,
+    remove,
+    left: gone.filter(stays),
+    ...(await obstacles(workspace, write, remove)),
+  };
+}
+
+/** A plan with paths as text. */
+export function shownPlan({ write, remove, left, unsaved, blocked }: RestorePlan): ShownPlan {
+  const withStatus = (status: PlannedFile["status"]): readonly string[] =>
+    write.filter((file) => file.status === status).map(({ path }) => shownPath(path));
+  return {
+    added: withStatus("added"),
+    changed: withStatus("changed"),
+    removed: remove.map(shownPath),
+    left: left.map(shownPath),
+    unsaved: unsaved.map(shownPath),
+    blocked: blocked.map(shownPath),
+  };
+}
+
+/** True for a file that says what is ignored. */
+export function isRulesFile(path: string): boolean {
+  return path === ".gitignore" || path.endsWith("/.gitignore");
+}
+
+async function changesTo(
+  store: SnapshotStore,
+  from: string,
+  to: string,
+): Promise<{ write: readonly PlannedFile[]; gone: readonly RawPath[] }> {
+  const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
+  const items = splitNul((await git(inStore(store), "diff-tree", ...flags, from, to)).stdout);
+  const write: PlannedFile[] = [];
+  const gone: RawPath[] = [];
+  for (let at = 0; at + 1 < items.length; at += 2) {
+    const [, mode = "", , hash = "", letter] = (items[at] as string).split(" ");
+    const path = items[at + 1] as RawPath;
+    if (letter === "D") gone.push(path);
+    else {
+      const status = letter === "A" ? "added" : "changed";
+      write.push({ path, status, kind: KINDS[mode] ?? "file", hash });
+    }
+  }
+  return { write, gone };
+}
+
+/** Those of the paths that the rules of a tree ignore: they are laid out elsewhere and asked. */
+async function ignoredBy(
+  workspace: Workspace,
+  tree: string,
+  paths: readonly RawPath[],
+): Promise<ReadonlySet<RawPath>> {
+  const directory = `${workspace.indexFile}.work-${process.pid}-rules`;
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  const flags = ["-r", "-z", tree];
+  const entries = splitNul((await git(inStore(workspace.store), "ls-tree", ...flags)).stdout);
+  const reader = await openBlobReader(workspace.store);
+  try {
+    for (const entry of entries.filter(isRulesFileEntry)) {
+      const path = entry.slice(entry.indexOf("\t") + 1);
+      const file = join(directory, shownPath(path));
+      const pieces: Buffer[] = [];
+      for await (const piece of reader.read(entry.split(/[ \t]/)[2] ?? "")) pieces.push(piece);
+      await mkdir(dirname(file), { recursive: true });
+      await writeFile(file, Buffer.concat(pieces));
+    }
+  } finally {
+    await reader.close();
+  }
+  const call = inWorkspace(
+    { ...workspace, root: directory, path: directory },
+    `${directory}/.none`,
+  );
+  const asking = { ...call, input: joinNul(paths), answers: [1] };
+  const result = await git(asking, "check-ignore", "--no-index", "-z", "--stdin");
+  await rm(directory, { recursive: true, force: true });
+  return new Set(splitNul(result.stdout));
+}
+
+function isRulesFileEntry(entry: string): boolean {
+  return entry.startsWith("100") && isRulesFile(entry.slice(entry.indexOf("\t") + 1));
+}
+
+async function obstacles(
+  workspace: Workspace,
+  write: readonly PlannedFile[],
+  remove: readonly RawPath[],
+): Promise<{ unsaved: readonly RawPath[]; blocked: readonly RawPath[] }> {
+  const removed = new Set(remove);
+  const checked = new Set<RawPath>();
+  const unsaved: RawPath[] = [];
+  const blocked: RawPath[] = [];
+  for (const { path, status, kind } of write) {
+    if (status === "changed") continue;
+    const there = await kindAt(workspace.path, path);
+    if (there === "directory" && kind !== "repository") {
+      blocked.push(...(await keptBelow(workspace, path, removed)));
+    } else if (there === "other" && !removed.has(path)) unsaved.push(path);
+    for (const above of directoriesAbove(path)) {
+      if (checked.has(above)) break;
+      checked.add(above);
+      if ((await kindAt(workspace.path, above)) === "other" && !removed.has(above))
+        blocked.push(above);
+    }
+  }
+  return { unsaved, blocked };
+}
+
+/** Files below a directory that would be left when the snapshotted ones are removed. */
+async function keptBelow(
+  workspace: Workspace,
+  path: RawPath,
+  removed: ReadonlySet<RawPath>,
+): Promise<readonly RawPath[]> {
+  const options = { withFileTypes: true, encoding: "latin1" } as const;
+  const entries = await readdir(placeOf(workspace.path, path), options);
+  const kept: RawPath[] = [];
+  for (const entry of entries) {
+    const inner = `${path}/${entry.name}` as RawPath;
+    if (entry.isDirectory()) kept.push(...(await keptBelow(workspace, inner, removed)));
+    else if (!removed.has(inner)) kept.push(inner);
+  }
+  return kept;
+}

@@ -1,0 +1,118 @@
+/**
+ * A directory whose content is snapshotted and restored.
+ *
+ * Owns: which directory git looks at, whose ignore rules and whose index hold in it, and what is
+ * never part of it.
+ * Does not: read or write the files in it.
+ *
+ * W1 `.git` and the state directory are never part of a workspace.
+ * W2 A directory that a repository ignores does not belong to it: its own rules hold there.
+ */
+import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { dirname, relative, resolve } from "node:path";
+import { sha256 } from "../util/hash.ts";
+import type { GitCall } from "./git.ts";
+import { type RawPath, rawPath } from "./raw-path.ts";
+import {
+  excludeFilesOf,
+  findRepository,
+  isIgnored,
+  pathWithin,
+  type Repository,
+} from "./repository.ts";
+import { inStore, type SnapshotStore } from "./store.ts";
+
+/** Larger files are not snapshotted, but named. */
+export const FILE_BYTES_MAX = 100 * 1024 * 1024;
+
+export interface Workspace {
+  readonly store: SnapshotStore;
+  readonly path: string;
+  /** The top of the working files that git looks at: the workspace, or a directory above it. */
+  readonly root: string;
+  /** The workspace below the root, with a slash at its end; "" when it is the root. */
+  readonly prefix: RawPath;
+  /** The user's checkout that the workspace belongs to. */
+  readonly checkout: Repository | undefined;
+  /** Ignored files that are snapshotted nevertheless: git's glob patterns. */
+  readonly include: readonly string[];
+  readonly fileBytesMax: number;
+  /** Our own index: a cache, which may be deleted at any time. */
+  readonly indexFile: string;
+  readonly excludeFiles: readonly string[];
+  /** The state directory, when it lies in the workspace. */
+  readonly stateWithin: RawPath | undefined;
+}
+
+/** Looks at a directory as a workspace; its index is kept in `indexFile`. */
+export async function openWorkspace(
+  store: SnapshotStore,
+  options: {
+    readonly path: string;
+    readonly indexFile: string;
+    readonly include?: readonly string[];
+    readonly fileBytesMax?: number;
+  },
+): Promise<Workspace> {
+  const path = await realpath(options.path);
+  const checkout = await checkoutOf(path);
+  const within = checkout === undefined ? "" : await pathWithin(checkout, path);
+  const stateWithin = relative(path, await realpath(store.stateDir));
+  await mkdir(dirname(options.indexFile), { recursive: true });
+  return {
+    store,
+    path,
+    root: checkout === undefined ? path : await realpath(checkout.topLevel),
+    prefix: rawPath(within === "" ? "" : `${within}/`),
+    checkout,
+    include: options.include ?? [],
+    fileBytesMax: options.fileBytesMax ?? FILE_BYTES_MAX,
+    indexFile: resolve(options.indexFile),
+    excludeFiles: await excludeFilesOf(path, checkout),
+    stateWithin: stateWithin.startsWith("..") ? undefined : rawPath(stateWithin),
+  };
+}
+
+/** The call for git on the workspace with an index of ours; paths are relative to the workspace. */
+export function inWorkspace(workspace: Workspace, indexFile: string): GitCall {
+  const call = inStore(workspace.store);
+  return {
+    ...call,
+    cwd: workspace.path,
+    env: { ...call.env, GIT_WORK_TREE: workspace.root, GIT_INDEX_FILE: indexFile },
+    settings: { "core.bare": "false", "core.excludesFile": rulesFileOf(workspace) },
+  };
+}
+
+/** Brings the rules that stand outside of .gitignore files together for git; gives their hash. */
+export async function gatherRules(workspace: Workspace): Promise<string> {
+  const texts = await Promise.all(workspace.excludeFiles.map(textOf));
+  const rules = texts.map((text) => `${text}\n`).join("");
+  const file = rulesFileOf(workspace);
+  if ((await textOf(file)) !== rules) await writeFile(file, rules);
+  return sha256(rules);
+}
+
+/** True for what is never part of a workspace (W1). */
+export function isOutside(workspace: Workspace, path: string): boolean {
+  return [".git", ".perdure", workspace.stateWithin].some(
+    (name) => name !== undefined && name !== "" && (path === name || path.startsWith(`${name}/`)),
+  );
+}
+
+async function checkoutOf(path: string): Promise<Repository | undefined> {
+  const repository = await findRepository(path);
+  if (repository === undefined || (await isIgnored(repository, path))) return undefined;
+  return repository;
+}
+
+function rulesFileOf({ indexFile }: Workspace): string {
+  return `${indexFile}.excludes`;
+}
+
+async function textOf(file: string): Promise<string> {
+  return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT" || error.code === "ENOTDIR" || error.code === "EACCES") return "";
+    throw error;
+  });
+}

@@ -1,0 +1,254 @@
+/**
+ * Worktrees: a directory and a branch of the user's repository for one run.
+ *
+ * Owns: making, repairing and removing them; nothing else of the repository is changed.
+ * Does not: choose names, or put files back (restore.ts does, after a repair).
+ *
+ * T1 A worktree is ready when its mark is written: whoever made it was not killed on the way. One
+ *    without the mark was never worked in and is made anew.
+ * T2 A branch that is there already is taken only when it stands at the commit that was asked for.
+ * T3 Removing refuses while the branch has commits, or the directory content, that is nowhere else.
+ */
+import { constants } from "node:fs";
+import * as fs from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { failpoint } from "../util/failpoint.ts";
+import { absent, kindAt } from "./disk.ts";
+import { type GitCall, git, gitLine } from "./git.ts";
+import { directoryOf, placeOf, type RawPath, shownPath, splitNul } from "./raw-path.ts";
+import { findRepository, type Repository, theirs } from "./repository.ts";
+import { WorkspaceError } from "./workspace-error.ts";
+import { commitOf, type ListedWorktree, listWorktrees } from "./worktree-list.ts";
+
+export interface WorktreePlace {
+  readonly repository: Repository;
+  readonly path: string;
+  /** The branch's short name, such as "perdure/1a2b3c4d". */
+  readonly branch: string;
+}
+
+export interface CreatedWorktree {
+  readonly path: string;
+  readonly branch: string;
+  /** The commit that it was made from. */
+  readonly base: string;
+  /** Ignored files that were brought along. */
+  readonly copied: readonly string[];
+}
+
+const MARK = "perdure-ready";
+
+/** Makes a worktree on a new branch at `base`; can be killed anywhere and called again. */
+export async function createWorktree(
+  options: WorktreePlace & {
+    readonly base: string;
+    /** Ignored files of the repository to bring along: git's glob patterns. */
+    readonly include?: readonly string[];
+  },
+): Promise<CreatedWorktree> {
+  const { repository, path, branch } = options;
+  const base = await needBase(repository, options.base);
+  const listed = await ownEntry(repository, path);
+  if (listed !== undefined && (await isReady(path))) return { path, branch, base, copied: [] };
+  if (listed !== undefined) await removeEntry(repository, path);
+  await needFreePath(path);
+  await needBranchAt(options, base);
+  await fs.mkdir(dirname(path), { recursive: true });
+  await addWorktree(options);
+  const copied = await bringAlong(repository, path, options.include ?? []);
+  failpoint("workspace.worktree-filled");
+  await markReady(path);
+  failpoint("workspace.worktree-ready");
+  return { path, branch, base, copied };
+}
+
+/**
+ * Makes a worktree again whose directory is gone, on its branch; when that is gone too, on a new one
+ * at `tip`. The caller restores the last snapshot into it afterwards.
+ */
+export async function repairWorktree(
+  options: WorktreePlace & { readonly tip: string; readonly include?: readonly string[] },
+): Promise<CreatedWorktree> {
+  const { repository, branch } = options;
+  const alive = await commitOf(repository, `refs/heads/${branch}`);
+  return createWorktree({ ...options, base: alive ?? options.tip });
+}
+
+/** Removes a worktree and its branch. What is gone already is no error. */
+export async function removeWorktree(
+  options: WorktreePlace & {
+    /** True when the content of the directory is in a snapshot that stays. */
+    readonly contentSaved?: boolean;
+    /** Refs of ours that are about to go, and so keep no commit: the beginning of their names. */
+    readonly notCounting?: string;
+    readonly force?: boolean;
+  },
+): Promise<void> {
+  const { repository, path, branch, force = false } = options;
+  const listed = await ownEntry(repository, path);
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  if (!force && tip !== undefined) await refuseLoneCommits(options);
+  const there = (await fs.stat(path).catch(absent)) !== undefined;
+  if (!force && there && options.contentSaved !== true) await refuseUnsaved(path);
+  if (listed !== undefined) await removeEntry(repository, path);
+  failpoint("workspace.worktree-removed");
+  if (tip === undefined) return;
+  const held = await holderOf(repository, branch);
+  if (held !== undefined) throw branchTaken(branch, `is checked out in ${held.path}`);
+  await git(theirs(repository.commonDir), "branch", "-q", "-D", "--", branch);
+  failpoint("workspace.branch-removed");
+}
+
+/** Ignored files of a checkout that patterns name, copied into another directory. */
+export async function bringAlong(
+  repository: Repository,
+  to: string,
+  include: readonly string[],
+): Promise<readonly string[]> {
+  if (include.length === 0) return [];
+  const globs = include.map((glob) => `:(glob)${glob}`);
+  const flags = ["-z", "--others", "--ignored", "--exclude-standard"];
+  const call = theirs(repository.topLevel);
+  const listed = splitNul((await git(call, "ls-files", ...flags, "--", ...globs)).stdout);
+  const wanted = listed.filter((path) => !path.startsWith(".perdure/") && !path.endsWith("/"));
+  for (const path of wanted) await copyOne(repository.topLevel, to, path);
+  return wanted.map(shownPath);
+}
+
+async function copyOne(from: string, to: string, path: RawPath): Promise<void> {
+  const [source, target] = [placeOf(from, path), placeOf(to, path)];
+  const parent = directoryOf(path);
+  if (parent !== "") await fs.mkdir(placeOf(to, parent), { recursive: true });
+  await fs.rm(target, { force: true });
+  const facts = await fs.lstat(source);
+  if (facts.isSymbolicLink()) await fs.symlink(await fs.readlink(source, "buffer"), target);
+  else if (facts.isFile()) await fs.copyFile(source, target, constants.COPYFILE_FICLONE);
+}
+
+async function needBase(repository: Repository, base: string): Promise<string> {
+  const commit = await commitOf(repository, base);
+  if (commit !== undefined) return commit;
+  throw new WorkspaceError(
+    "snapshot-missing",
+    `there is no commit ${base} in ${repository.topLevel} to make a worktree from`,
+    "make a first commit, or name another base",
+  );
+}
+
+async function needFreePath(path: string): Promise<void> {
+  const names = await fs.readdir(path).catch(absent);
+  if (names === undefined || names.length === 0) return;
+  throw new WorkspaceError(
+    "path-taken",
+    `${path} holds files and is not a worktree of this run`,
+    "move it away, then try again",
+  );
+}
+
+/** T2; a branch that some other worktree has cannot be used either. */
+async function needBranchAt({ repository, branch }: WorktreePlace, base: string): Promise<void> {
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  if (tip === undefined) {
+    await git(theirs(repository.commonDir), "branch", "--no-track", "--", branch, base);
+    failpoint("workspace.worktree-branched");
+    return;
+  }
+  if (tip !== base) throw branchTaken(branch, `exists already, at ${tip} instead of ${base}`);
+  const held = await holderOf(repository, branch);
+  if (held === undefined) return;
+  // A directory that is gone holds nothing.
+  if ((await fs.stat(held.path).catch(absent)) === undefined) {
+    await removeEntry(repository, held.path);
+    return;
+  }
+  throw branchTaken(branch, `is checked out in ${held.path}`);
+}
+
+async function addWorktree({ repository, path, branch }: WorktreePlace): Promise<void> {
+  await git(theirs(repository.commonDir), "worktree", "add", "-q", "--no-checkout", path, branch);
+  failpoint("workspace.worktree-added");
+  await git(theirs(path), "reset", "-q", "--hard");
+  failpoint("workspace.worktree-checked-out");
+}
+
+async function isReady(path: string): Promise<boolean> {
+  const repository = await repositoryAt(path);
+  if (repository === undefined) return false;
+  return (await fs.stat(join(repository.gitDir, MARK)).catch(absent)) !== undefined;
+}
+
+/** The repository of a directory that may be gone or half made. */
+async function repositoryAt(path: string): Promise<Repository | undefined> {
+  return (await kindAt(path, ".git")) === undefined ? undefined : findRepository(path);
+}
+
+async function markReady(path: string): Promise<void> {
+  const gitDir = await gitLine(theirs(path), "rev-parse", "--absolute-git-dir");
+  await fs.writeFile(join(gitDir, MARK), "", { flush: true });
+}
+
+/** The entry of exactly this directory in the repository's list. */
+async function ownEntry(repository: Repository, path: string): Promise<ListedWorktree | undefined> {
+  const wanted = [path, await fs.realpath(path).catch(absent)];
+  return (await listWorktrees(repository)).find((one) => wanted.includes(one.path));
+}
+
+async function holderOf(
+  repository: Repository,
+  branch: string,
+): Promise<ListedWorktree | undefined> {
+  const name = `refs/heads/${branch}`;
+  return (await listWorktrees(repository)).find((one) => one.branch === name);
+}
+
+/** Twice --force: one that was killed while it was made is locked. */
+async function removeEntry(repository: Repository, path: string): Promise<void> {
+  const call: GitCall = { ...theirs(repository.commonDir), answers: [128] };
+  const flags = ["worktree", "remove", "--force", "--force", path];
+  const result = await git(call, ...flags);
+  if (result.exit === 0) return;
+  // A half made directory is no worktree for git yet: without it, its entry can be removed.
+  await fs.rm(path, { recursive: true, force: true });
+  await git(theirs(repository.commonDir), ...flags);
+}
+
+async function refuseLoneCommits({
+  repository,
+  branch,
+  notCounting,
+}: WorktreePlace & { readonly notCounting?: string }): Promise<void> {
+  const call = theirs(repository.commonDir);
+  const own = [`--exclude=refs/heads/${branch}`];
+  if (notCounting !== undefined) {
+    const heads = notCounting.replace("refs/perdure/", "refs/perdure-heads/");
+    own.push(`--exclude=${notCounting}*`, `--exclude=${heads}*`);
+  }
+  const flags = ["rev-list", "--count", `refs/heads/${branch}`, "--not", ...own, "--all"];
+  const count = Number(await gitLine(call, ...flags));
+  if (count === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `the branch ${branch} has ${count} ${count === 1 ? "commit" : "commits"} that no other branch has`,
+    `merge or push it, or keep it with: git branch <name> ${branch}`,
+  );
+}
+
+async function refuseUnsaved(path: string): Promise<void> {
+  if ((await repositoryAt(path)) === undefined) return;
+  const flags = ["status", "--porcelain", "-z", "--untracked-files=all"];
+  const items = splitNul((await git(theirs(path), ...flags)).stdout);
+  if (items.length === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `${path} has ${items.length} changed ${items.length === 1 ? "file" : "files"} that no commit holds`,
+    "commit them, or look at them with: git status",
+  );
+}
+
+function branchTaken(branch: string, why: string): WorkspaceError {
+  return new WorkspaceError(
+    "branch-taken",
+    `the branch ${branch} ${why}`,
+    `rename it (git branch -m ${branch} <name>) or give it up there, then try again`,
+  );
+}
