@@ -33,17 +33,12 @@ export async function emptyDirectories(
     const inner = entries.filter((entry) => entry.isDirectory());
     waiting.push(...inner.map(({ name }) => `${path}/${name}` as RawPath));
   }
-  const given = new Set(bare);
-  const ignored = await ignoredOf(
-    workspace,
-    work,
-    empty.filter((path) => !given.has(path)),
-  );
+  const ignored = await ignoredOf(workspace, work, empty);
   return empty.filter((path) => !ignored.has(path)).sort();
 }
 
 /** Those of the paths that the rules ignore. */
-async function ignoredOf(
+export async function ignoredOf(
   workspace: Workspace,
   work: WorkIndex,
   paths: readonly RawPath[],

@@ -8,8 +8,9 @@
  * X1 Work is done on a link of its own and put back by rename, so that two snapshots at once, or a
  *    kill at any point, leave one whole index. Git itself never writes an index in place.
  * X2 An index without the memory that was written for it is not used, nor one for another place.
+ * X3 A file that changes while it is snapshotted is read again by the next snapshot.
  */
-import { link, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { link, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import type { NestedRepository } from "./nested.ts";
@@ -57,12 +58,14 @@ export async function takeIndex(workspace: Workspace): Promise<WorkIndex> {
   return { file, memory: undefined };
 }
 
-/** Puts an index back together with what is to be remembered. */
+/** Puts an index back together with what is to be remembered; the scan began at `startMs`. */
 export async function keepIndex(
   workspace: Workspace,
   work: WorkIndex,
   memory: Omit<IndexMemory, "index" | "place">,
+  startMs: number,
 ): Promise<void> {
+  await predate(work.file, startMs);
   const index = await stampOf(work.file);
   const text = JSON.stringify({ ...memory, index, place: placeKey(workspace) });
   if (text !== JSON.stringify(work.memory)) {
@@ -73,6 +76,16 @@ export async function keepIndex(
   await rename(work.file, workspace.indexFile);
   // Renaming one link over another of the same file leaves both.
   await rm(work.file, { force: true });
+}
+
+/**
+ * Git trusts an entry whose file is older than the index. A file that changed after it was read, in
+ * the same second, would be trusted too: so the index counts as old as the scan (X3).
+ */
+async function predate(file: string, startMs: number): Promise<void> {
+  const { mtimeMs } = await stat(file);
+  const start = Math.floor(startMs / 1000);
+  if (mtimeMs / 1000 > start) await utimes(file, start, start);
 }
 
 /** Gives an index up without putting it back. */

@@ -51,6 +51,8 @@ interface Found {
 const BULK_FILES_MIN = 500;
 const LOOK_AT_ONCE = 64;
 const EXECUTABLE = 0o100;
+/** Names that git takes for ".git" on some system and refuses or complains of. */
+const UNHOLDABLE = /(^|\/)(\.git[ .]*(:[^/]*)?|git~\d+)(\/|$)/i;
 
 /** Makes the entries of an index anew that a scan names. */
 export async function updateIndex(
@@ -112,7 +114,7 @@ async function skipReasonOf(
   { path, facts }: Found,
   place: Buffer,
 ): Promise<SkipReason | undefined> {
-  if (/(^|\/)\.git(\/|$)/i.test(path)) return "name";
+  if (UNHOLDABLE.test(path)) return "name";
   if (facts.isSymbolicLink()) return undefined;
   if (!facts.isFile()) return "not-a-file";
   if (facts.size > fileBytesMax) return "too-large";

@@ -17,7 +17,7 @@ import { WorkspaceError } from "./workspace-error.ts";
 
 export interface MergeConflict {
   readonly path: string;
-  /** Git's word for it: "contents", "modify/delete", "add/add", "binary" and so on. */
+  /** Git's word for it: "contents", "modify/delete", "binary", "file/directory" and so on. */
   readonly kind: string;
 }
 

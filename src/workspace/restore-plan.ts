@@ -22,6 +22,7 @@ import {
   shownPath,
   splitNul,
 } from "./raw-path.ts";
+import { readNote } from "./restore-note.ts";
 import { type Content, readContent } from "./snapshot.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
@@ -43,6 +44,8 @@ export interface RestorePlan {
   readonly was: Details;
   readonly write: readonly PlannedFile[];
   readonly remove: readonly RawPath[];
+  /** What a second try after a kill may remove: as much as the first, not more. */
+  readonly mayRemove: readonly RawPath[];
   /** Files that the snapshot does not have and that stay nevertheless (R1). */
   readonly left: readonly RawPath[];
   /** Files that are overwritten although no snapshot of now would hold them. */
@@ -78,7 +81,12 @@ export async function planRestore(workspace: Workspace, commit: string): Promise
     ? await ignoredBy(workspace, snapshot.tree, gone)
     : new Set<RawPath>();
   const skipped = new Set(snapshot.details.skipped.map(({ path }) => path));
-  const stays = (path: RawPath): boolean => ignoredThen.has(path) || skipped.has(path);
+  const note = await readNote(workspace);
+  const spared = new Set(note?.status === "done" ? note.spared : []);
+  const going =
+    note?.status === "open" && note.commit === commit ? new Set(note.remove) : undefined;
+  const stays = (path: RawPath): boolean =>
+    ignoredThen.has(path) || skipped.has(path) || spared.has(path) || going?.has(path) === false;
   const remove = gone.filter((path) => !stays(path));
   return {
     commit,
@@ -87,6 +95,7 @@ export async function planRestore(workspace: Workspace, commit: string): Promise
     was: snapshot.details,
     write,
     remove,
+    mayRemove: going === undefined ? remove : [...going],
     left: gone.filter(stays),
     ...(await obstacles(workspace, write, remove)),
   };
@@ -111,7 +120,8 @@ export function isRulesFile(path: string): boolean {
   return path === ".gitignore" || path.endsWith("/.gitignore");
 }
 
-async function changesTo(
+/** What leads from one tree to another. */
+export async function changesTo(
   store: SnapshotStore,
   from: string,
   to: string,

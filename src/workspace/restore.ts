@@ -11,13 +11,15 @@
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import * as fs from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import { type BlobReader, openBlobReader } from "./blob-reader.ts";
 import { absent, flushDirectory } from "./disk.ts";
 import { headsOf, isNested } from "./nested.ts";
 import { directoriesAbove, directoryOf, placeOf, type RawPath, shownPath } from "./raw-path.ts";
+import { writeNote } from "./restore-note.ts";
 import {
+  changesTo,
   isRulesFile,
   type PlannedFile,
   planRestore,
@@ -48,8 +50,9 @@ const READ_BITS = 0o444;
 
 /** Makes the workspace what it was at a snapshot; what it does is what planRestore says. */
 export async function restoreSnapshot(workspace: Workspace, commit: string): Promise<Restored> {
-  const plan = await withNote(workspace, await planRestore(workspace, commit));
+  const plan = await planRestore(workspace, commit);
   if (plan.blocked.length > 0) throw blockedError(plan);
+  await writeNote(workspace, { status: "open", commit, remove: plan.mayRemove });
   failpoint("workspace.restore-planned");
   const rulesLast = (a: RawPath, b: RawPath): number =>
     Number(isRulesFile(a)) - Number(isRulesFile(b));
@@ -63,45 +66,17 @@ export async function restoreSnapshot(workspace: Workspace, commit: string): Pro
   await makeEmpties(workspace, plan);
   failpoint("workspace.restore-written");
   const after = await readContent(workspace);
-  const { was } = plan;
-  const sameEmpties = JSON.stringify(after.details.empties) === JSON.stringify(was.empties);
-  await fs.rm(noteFileOf(workspace), { force: true });
+  const { gone: spared } = await changesTo(workspace.store, after.tree, plan.tree);
+  await writeNote(workspace, { status: "done", spared });
   failpoint("workspace.restore-done");
+  const sameEmpties = JSON.stringify(after.details.empties) === JSON.stringify(plan.was.empties);
+  const shown = shownPlan(plan);
   return {
-    ...shownPlan(plan),
+    ...shown,
+    left: [...new Set([...shown.left, ...spared.map(shownPath)])],
     exact: after.tree === plan.tree && sameEmpties,
     nestedMoved: await nestedMoved(workspace, plan),
   };
-}
-
-/** The second try for the same snapshot removes nothing that the first one did not mean to. */
-async function withNote(workspace: Workspace, plan: RestorePlan): Promise<RestorePlan> {
-  const file = noteFileOf(workspace);
-  const text = await fs.readFile(file, "utf8").catch(absent);
-  const note = text === undefined ? undefined : (JSON.parse(text) as Note);
-  if (note?.commit === plan.commit) {
-    const meant = new Set(note.remove);
-    const remove = plan.remove.filter((path) => meant.has(path));
-    return {
-      ...plan,
-      remove,
-      left: [...plan.left, ...plan.remove.filter((path) => !meant.has(path))],
-    };
-  }
-  const fresh: Note = { commit: plan.commit, remove: plan.remove };
-  await fs.writeFile(`${file}.new`, JSON.stringify(fresh), { flush: true });
-  await fs.rename(`${file}.new`, file);
-  await flushDirectory(dirname(file));
-  return plan;
-}
-
-interface Note {
-  readonly commit: string;
-  readonly remove: readonly RawPath[];
-}
-
-function noteFileOf({ indexFile }: Workspace): string {
-  return `${indexFile}.restore`;
 }
 
 async function removeFile(workspace: Workspace, path: RawPath): Promise<void> {

@@ -9,6 +9,9 @@
  *    index changes no snapshot. One exception, on the safe side: when a .gitignore file that ignores
  *    itself is put over files that were snapshotted, they stay until the index is made anew.
  */
+import { readdir } from "node:fs/promises";
+import { kindAt } from "./disk.ts";
+import { ignoredOf } from "./empty-directories.ts";
 import { git } from "./git.ts";
 import { type IndexMemory, stampOf, type WorkIndex } from "./index-cache.ts";
 import {
@@ -27,6 +30,8 @@ export interface Scan {
   readonly look: readonly RawPath[];
   /** Paths in the index that no longer belong there. */
   readonly drop: readonly RawPath[];
+  /** True when a directory stands where the index has a file: git shows it only after an update. */
+  readonly hidden: boolean;
   /** Directories that git sees nothing in. */
   readonly directories: readonly RawPath[];
   /** Worktrees of the same repository, which are left alone. */
@@ -63,6 +68,7 @@ export async function scan(workspace: Workspace, work: WorkIndex): Promise<Scan>
       (path) => !unwanted.has(path) && !isOutside(workspace, path),
     ),
     drop: unique([...modified.gone, ...ignored]),
+    hidden: await anyDirectory(workspace, modified.gone),
     directories: found.plain.filter((path) => !isOutside(workspace, path)),
     worktrees: found.nested.worktrees,
     nested,
@@ -101,13 +107,41 @@ async function otherPaths(
 ): Promise<{ files: readonly RawPath[]; directories: readonly RawPath[] }> {
   const call = inWorkspace(workspace, work.file);
   const items = splitNul((await git(call, ...OTHERS, "--directory")).stdout);
-  const inside = items.filter((path) => path !== "./" && !isOutside(workspace, path));
+  if (items.includes("./" as RawPath)) return wholePaths(workspace, work);
+  const inside = items.filter((path) => !isOutside(workspace, path));
   return {
     files: inside.filter((path) => !path.endsWith("/")),
     directories: inside
       .filter((path) => path.endsWith("/"))
       .map((path) => path.slice(0, -1) as RawPath),
   };
+}
+
+/** Git names a whole workspace below its root with one entry; then we look at the top ourselves. */
+async function wholePaths(
+  workspace: Workspace,
+  work: WorkIndex,
+): Promise<{ files: readonly RawPath[]; directories: readonly RawPath[] }> {
+  const options = { withFileTypes: true, encoding: "latin1" } as const;
+  const entries = await readdir(Buffer.from(workspace.path), options);
+  const inside = entries.filter(({ name }) => !isOutside(workspace, name));
+  const ignored = await ignoredOf(
+    workspace,
+    work,
+    inside.map(({ name }) => name as RawPath),
+  );
+  const seen = inside.filter(({ name }) => !ignored.has(name as RawPath));
+  const namesOf = (some: typeof seen): readonly RawPath[] =>
+    some.map(({ name }) => name as RawPath);
+  return {
+    files: namesOf(seen.filter((entry) => entry.isFile() || entry.isSymbolicLink())),
+    directories: namesOf(seen.filter((entry) => entry.isDirectory())),
+  };
+}
+
+async function anyDirectory(workspace: Workspace, paths: readonly RawPath[]): Promise<boolean> {
+  for (const path of paths) if ((await kindAt(workspace.path, path)) === "directory") return true;
+  return false;
 }
 
 /** What stands in directories that the index does not know. */

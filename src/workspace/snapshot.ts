@@ -15,6 +15,7 @@ import { git, gitLine } from "./git.ts";
 import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
 import { headOf, headsOf } from "./nested.ts";
+import { clearNote } from "./restore-note.ts";
 import { bareDirectories, type Scan, scan } from "./scan.ts";
 import { headRefOf, inStore, type SnapshotStore, writeRefs } from "./store.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
@@ -48,15 +49,32 @@ export async function takeSnapshot(
   workspace: Workspace,
   { ref, ...options }: CommitOptions & { readonly ref: string },
 ): Promise<Snapshot> {
-  const { tree, details, ...read } = await readContent(workspace);
-  const commit = await commitTree(workspace.store, tree, details, options);
+  const { commit, tree, details, ...read } = await commitContent(workspace, options);
   failpoint("workspace.commit-written");
   const head =
     details.head === undefined ? [] : [{ ref: headRefOf(ref), commit: details.head.commit }];
   const ownHead = workspace.checkout?.commonDir === workspace.store.repository?.commonDir;
   await writeRefs(workspace.store, [{ ref, commit }, ...(ownHead ? head : [])]);
   failpoint("workspace.ref-written");
+  await clearNote(workspace);
   return { commit, tree, ...read, ...shownDetails(details) };
+}
+
+/** The tree that an unchanged index remembers may be gone, with a snapshot that was dropped. */
+async function commitContent(
+  workspace: Workspace,
+  options: CommitOptions,
+): Promise<Content & { readonly commit: string }> {
+  const content = await readContent(workspace);
+  const { store } = workspace;
+  try {
+    return { ...content, commit: await commitTree(store, content.tree, content.details, options) };
+  } catch (error) {
+    if (!isGitFailure(error)) throw error;
+    await forgetIndex(workspace);
+    const anew = await readContent(workspace);
+    return { ...anew, commit: await commitTree(store, anew.tree, anew.details, options) };
+  }
 }
 
 /** Brings the content of a workspace into the store. */
@@ -84,7 +102,7 @@ export async function commitTree(
 ): Promise<string> {
   const call = inStore(store);
   const seconds = Math.floor((at ?? Date.now()) / 1000);
-  const date = `${seconds} +0000`;
+  const date = `@${seconds} +0000`;
   const env = { ...call.env, GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date };
   const flags = parents.flatMap((parent) => ["-p", parent]);
   const input = messageOf(message, details);
@@ -92,12 +110,11 @@ export async function commitTree(
 }
 
 async function contentWith(workspace: Workspace, work: WorkIndex): Promise<Content> {
-  const [found, head] = await Promise.all([
-    scan(workspace, work),
+  const startMs = Date.now();
+  const [{ found, update }, head] = await Promise.all([
+    bringUpToDate(workspace, work),
     workspace.checkout === undefined ? undefined : headOf(workspace.path),
   ]);
-  failpoint("workspace.scanned");
-  const update = await updateIndex(workspace, work, found);
   failpoint("workspace.indexed");
   const [tree, bare, nested] = await Promise.all([
     treeOf(workspace, work, update),
@@ -111,7 +128,7 @@ async function contentWith(workspace: Workspace, work: WorkIndex): Promise<Conte
     work,
     bare.filter((path) => !apart.has(path)),
   );
-  await remember(workspace, work, { found, update, tree });
+  await remember(workspace, work, { found, update, tree, startMs });
   failpoint("workspace.index-kept");
   const worktrees = found.worktrees.map(
     (path) => ({ path, bytes: 0, why: "other-worktree" }) as const,
@@ -122,6 +139,31 @@ async function contentWith(workspace: Workspace, work: WorkIndex): Promise<Conte
     details: { empties, skipped, nested, head },
     filesRead: update.files,
     bytesRead: update.bytes,
+  };
+}
+
+/** Scans and updates; twice where a directory took a file's place, for git hides it until then. */
+async function bringUpToDate(
+  workspace: Workspace,
+  work: WorkIndex,
+): Promise<{ readonly found: Scan; readonly update: IndexUpdate }> {
+  const found = await scan(workspace, work);
+  failpoint("workspace.scanned");
+  const update = await updateIndex(workspace, work, found);
+  if (!found.hidden) return { found, update };
+  const second = await scan(workspace, work);
+  const more = await updateIndex(workspace, work, second);
+  const skipped = new Map([...update.skipped, ...more.skipped].map((one) => [one.path, one]));
+  const absent = [...new Set([...found.memory.absent, ...second.memory.absent])];
+  return {
+    found: { ...second, memory: { ...second.memory, absent } },
+    update: {
+      skipped: [...skipped.values()],
+      files: update.files + more.files,
+      bytes: update.bytes + more.bytes,
+      missing: [...update.missing, ...more.missing],
+      changed: update.changed || more.changed,
+    },
   };
 }
 
@@ -143,20 +185,23 @@ async function treeOf(
 async function remember(
   workspace: Workspace,
   work: WorkIndex,
-  done: { readonly found: Scan; readonly update: IndexUpdate; readonly tree: string },
+  done: {
+    readonly found: Scan;
+    readonly update: IndexUpdate;
+    readonly tree: string;
+    readonly startMs: number;
+  },
 ): Promise<void> {
   // An index that was never written, for a workspace without files, is not worth keeping.
   if (work.memory === undefined && !done.update.changed) return;
   const forced = new Set(done.found.memory.forced);
-  const absent = done.update.missing.filter((path) => forced.has(path));
-  await keepIndex(workspace, work, {
-    ...done.found.memory,
-    absent: [
-      ...new Set([...absent, ...done.found.memory.absent.filter((path) => absent.includes(path))]),
-    ],
-    nested: done.found.nested,
-    tree: done.tree,
-  });
+  const gone = [...done.found.memory.absent, ...done.update.missing];
+  const there = new Set(done.found.look);
+  for (const path of done.update.missing) there.delete(path);
+  const absent = gone.filter((path) => forced.has(path) && !there.has(path));
+  const memory = { ...done.found.memory, absent: [...new Set(absent)] };
+  const { tree, startMs, found } = done;
+  await keepIndex(workspace, work, { ...memory, nested: found.nested, tree }, startMs);
 }
 
 function isGitFailure(error: unknown): boolean {

@@ -223,7 +223,9 @@ async function refuseLoneCommits({
     const heads = notCounting.replace("refs/perdure/", "refs/perdure-heads/");
     own.push(`--exclude=${notCounting}*`, `--exclude=${heads}*`);
   }
-  const flags = ["rev-list", "--count", `refs/heads/${branch}`, "--not", ...own, "--all"];
+  // Only one worktree's HEAD counts as a ref: the others' are the branches that are asked about.
+  const all = ["--not", ...own, "--single-worktree", "--all"];
+  const flags = ["rev-list", "--count", `refs/heads/${branch}`, ...all];
   const count = Number(await gitLine(call, ...flags));
   if (count === 0) return;
   throw new WorkspaceError(

@@ -1,0 +1,76 @@
+/**
+ * A process of its own that works on a workspace, for the tests that kill it.
+ * Arguments: <what> <project> [...]. It prints what it made as its last line.
+ */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { mergeSnapshots } from "../../src/workspace/merge.ts";
+import { findRepository } from "../../src/workspace/repository.ts";
+import { restoreSnapshot } from "../../src/workspace/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot.ts";
+import { dropRefs, listRefs, openStore, packStore } from "../../src/workspace/store.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
+import { createWorktree, removeWorktree } from "../../src/workspace/worktree.ts";
+
+const [what = "", project = "", ...rest] = process.argv.slice(2);
+const stateDir = join(project, ".perdure");
+
+async function worktreePlace(): Promise<Parameters<typeof removeWorktree>[0]> {
+  const repository = await findRepository(project);
+  if (repository === undefined) throw new Error("no repository");
+  return { repository, path: join(stateDir, "runs", "r1", "tree"), branch: "perdure/r1" };
+}
+
+async function work(): Promise<string> {
+  const [first = "", second = "", third = ""] = rest;
+  if (what === "worktree") {
+    const made = await createWorktree({
+      ...(await worktreePlace()),
+      base: first,
+      include: [".env"],
+    });
+    return made.base;
+  }
+  if (what === "remove-worktree") {
+    await removeWorktree(await worktreePlace());
+    return "removed";
+  }
+  const store = await openStore({ project, stateDir });
+  if (what === "merge") {
+    const options = { base: first, ours: second, theirs: third, message: "merge", at: 1000 };
+    return (await mergeSnapshots(store, { ...options, ref: "refs/perdure/r1/merged" })).tree;
+  }
+  if (what === "drop") {
+    await dropRefs(
+      store,
+      (await listRefs(store)).map(({ ref }) => ref),
+    );
+    return "dropped";
+  }
+  if (what === "pack") {
+    await packStore(store);
+    return "packed";
+  }
+  const indexFile = join(stateDir, "runs", "r1", "index");
+  const workspace = await openWorkspace(store, { path: project, indexFile });
+  if (what === "snapshot") {
+    return (await takeSnapshot(workspace, { ref: first, message: "a snapshot" })).tree;
+  }
+  if (what === "loop") return loop(workspace, first);
+  if (what === "restore") return String((await restoreSnapshot(workspace, first)).exact);
+  throw new Error(`unknown: ${what}`);
+}
+
+/** Changes, snapshots and restores until it is killed. */
+async function loop(workspace: Workspace, commit: string): Promise<never> {
+  for (let n = 0; ; n++) {
+    writeFileSync(join(project, "a.txt"), `changed ${n}\n`);
+    writeFileSync(join(project, `new-${n}.txt`), "n\n");
+    await takeSnapshot(workspace, { ref: "refs/perdure/r1/loop", message: "m" });
+    console.log("taken");
+    await restoreSnapshot(workspace, commit);
+    console.log("restored");
+  }
+}
+
+console.log(await work());

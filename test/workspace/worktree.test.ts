@@ -1,0 +1,229 @@
+/** Worktrees: made, looked at in every state, repaired, removed. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { findRepository, type Repository } from "../../src/workspace/repository.ts";
+import { restoreSnapshot } from "../../src/workspace/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot.ts";
+import type { SnapshotStore } from "../../src/workspace/store.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
+import { createWorktree, removeWorktree, repairWorktree } from "../../src/workspace/worktree.ts";
+import { stateOfWorktree, type WorktreeState } from "../../src/workspace/worktree-state.ts";
+import { contentOf, gitProject, open, scratch, userGit, userState, write } from "./rig.ts";
+
+const BRANCH = "perdure/1a2b3c4d";
+const REF = "refs/perdure/r1/one";
+
+class Rig {
+  readonly project = gitProject({ ".gitignore": ".env\nnode_modules/\n", "a.txt": "a\n" });
+  readonly path = join(this.project, ".perdure", "runs", "r1", "tree");
+  readonly base = userGit(this.project, "rev-parse", "HEAD").trim();
+  repository!: Repository;
+  store!: SnapshotStore;
+
+  async start(): Promise<this> {
+    this.store = (await open(this.project)).store;
+    const repository = await findRepository(this.project);
+    if (repository === undefined) throw new Error("no repository");
+    this.repository = repository;
+    return this;
+  }
+
+  get place(): Parameters<typeof removeWorktree>[0] {
+    return { repository: this.repository, path: this.path, branch: BRANCH };
+  }
+
+  async create(): ReturnType<typeof createWorktree> {
+    return createWorktree({ ...this.place, base: "HEAD", include: [".env"] });
+  }
+
+  async workspace(): Promise<Workspace> {
+    const indexFile = join(this.project, ".perdure", "runs", "r1", "index");
+    return openWorkspace(this.store, { path: this.path, indexFile, include: [".env"] });
+  }
+
+  /** A worktree with a commit, a changed file and a snapshot of both. */
+  async worked(): Promise<{ workspace: Workspace; commit: string; tip: string }> {
+    await this.create();
+    write(this.path, { "done.txt": "committed\n" });
+    userGit(this.path, "add", "-A");
+    userGit(this.path, "commit", "-q", "-m", "work");
+    write(this.path, { "a.txt": "changed\n", "new.txt": "n\n" });
+    const workspace = await this.workspace();
+    const { commit } = await takeSnapshot(workspace, { ref: REF, message: "m" });
+    return { workspace, commit, tip: userGit(this.path, "rev-parse", "HEAD").trim() };
+  }
+
+  async state(expected?: { workspace: Workspace; commit: string }): Promise<WorktreeState> {
+    const { project, path, base } = this;
+    return stateOfWorktree({ project, path, branch: BRANCH, base }, expected);
+  }
+}
+
+describe("a worktree", () => {
+  it("is made from a commit, on its branch, with the ignored files that are named", async () => {
+    const rig = await new Rig().start();
+    write(rig.project, { ".env": "secret", "node_modules/m.js": "m", "a.txt": "not committed" });
+    const trace = join(rig.project, ".git", "hook-ran");
+    write(rig.project, { ".git/hooks/post-checkout": `#!/bin/sh\ntouch '${trace}'\n` });
+    fs.chmodSync(join(rig.project, ".git/hooks/post-checkout"), 0o755);
+    const { refs: _refs, ...state } = userState(rig.project);
+    const made = await rig.create();
+    expect(made).toEqual({ path: rig.path, branch: BRANCH, base: rig.base, copied: [".env"] });
+    expect(contentOf(rig.path)).toEqual({
+      ".env": "file secret",
+      ".gitignore": "file .env\nnode_modules/\n",
+      "a.txt": "file a\n",
+    });
+    expect(userGit(rig.path, "status", "--porcelain")).toBe("");
+    const { refs: _after, ...after } = userState(rig.project);
+    expect({ ...after, reflog: "" }).toEqual({ ...state, reflog: "" });
+    expect(fs.existsSync(trace)).toBe(false);
+    expect(await rig.state()).toEqual({ status: "there", tip: rig.base });
+  });
+
+  it("that is there already is left as it is", async () => {
+    const rig = await new Rig().start();
+    const { tip } = await rig.worked();
+    const before = contentOf(rig.path);
+    await rig.create();
+    expect(contentOf(rig.path)).toEqual(before);
+    expect(userGit(rig.project, "rev-parse", BRANCH).trim()).toBe(tip);
+  });
+
+  it("is refused where something else stands, on a branch of others, or without a commit", async () => {
+    const rig = await new Rig().start();
+    write(rig.path, { "mine.txt": "x" });
+    await expect(rig.create()).rejects.toMatchObject({ code: "path-taken" });
+    fs.rmSync(rig.path, { recursive: true });
+    userGit(rig.project, "commit", "-q", "--allow-empty", "-m", "second");
+    userGit(rig.project, "branch", BRANCH, rig.base);
+    await expect(rig.create()).rejects.toMatchObject({ code: "branch-taken" });
+    const young = scratch();
+    userGit(young, "init", "-q");
+    const repository = await findRepository(young);
+    if (repository === undefined) throw new Error("no repository");
+    const place = { repository, path: join(young, "tree"), branch: BRANCH };
+    await expect(createWorktree({ ...place, base: "HEAD" })).rejects.toMatchObject({
+      code: "snapshot-missing",
+    });
+  });
+});
+
+describe("the state of a worktree", () => {
+  const STATES: Readonly<Record<WorktreeState["status"], (rig: Rig, tip: string) => void>> = {
+    there: () => undefined,
+    "directory-gone": ({ path }) => fs.rmSync(path, { recursive: true }),
+    "both-gone": ({ project, path }) => {
+      fs.rmSync(path, { recursive: true });
+      userGit(project, "worktree", "prune");
+      userGit(project, "branch", "-q", "-D", BRANCH);
+    },
+    "branch-gone": ({ project }) => userGit(project, "update-ref", "-d", `refs/heads/${BRANCH}`),
+    "other-branch": ({ path }) => userGit(path, "checkout", "-q", "-b", "elsewhere"),
+    "foreign-changes": ({ path }) => write(path, { "a.txt": "by hand\n" }),
+    "branch-held-elsewhere": ({ project, path }) => {
+      fs.rmSync(path, { recursive: true });
+      userGit(project, "worktree", "prune");
+      userGit(project, "worktree", "add", "-q", join(project, "..", `held-${Date.now()}`), BRANCH);
+    },
+    "base-moved": ({ path }) => {
+      userGit(path, "checkout", "-q", "--orphan", "fresh");
+      userGit(path, "commit", "-q", "-m", "no parent");
+      userGit(path, "branch", "-q", "-M", "fresh", BRANCH);
+    },
+    "not-a-worktree": ({ path }) => {
+      fs.rmSync(path, { recursive: true });
+      write(path, { "other.txt": "x" });
+    },
+    "not-a-repository": ({ project }) => fs.rmSync(join(project, ".git"), { recursive: true }),
+  };
+
+  it.each(Object.entries(STATES))("is told: %s", async (status, change) => {
+    const rig = await new Rig().start();
+    const { workspace, commit, tip } = await rig.worked();
+    const expected = { workspace, commit };
+    expect(await rig.state(expected)).toEqual({ status: "there", tip });
+    change(rig, tip);
+    expect(await rig.state(expected)).toMatchObject({ status });
+    const holder = join(rig.project, "..");
+    for (const name of fs.readdirSync(holder).filter((one) => one.startsWith("held-"))) {
+      fs.rmSync(join(holder, name), { recursive: true, force: true });
+    }
+  });
+
+  it.each(["directory-gone", "both-gone"] as const)("is repaired: %s", async (status) => {
+    const rig = await new Rig().start();
+    const { commit, tip } = await rig.worked();
+    const before = contentOf(rig.path);
+    STATES[status](rig, tip);
+    await repairWorktree({ ...rig.place, tip });
+    const workspace = await rig.workspace();
+    expect(await restoreSnapshot(workspace, commit)).toMatchObject({ exact: true });
+    expect(contentOf(rig.path)).toEqual(before);
+    expect(await rig.state({ workspace, commit })).toEqual({ status: "there", tip });
+  });
+
+  it("keeps the commits of a branch that was deleted, in the snapshot's head", async () => {
+    const rig = await new Rig().start();
+    const { tip } = await rig.worked();
+    STATES["both-gone"](rig, tip);
+    userGit(rig.project, "reflog", "expire", "--expire=now", "--all");
+    userGit(rig.project, "gc", "-q", "--prune=now");
+    await repairWorktree({ ...rig.place, tip });
+    expect(fs.readFileSync(join(rig.path, "done.txt"), "utf8")).toBe("committed\n");
+  });
+});
+
+describe("removing a worktree", () => {
+  it("takes the directory and the branch, and nothing else, and may be repeated", async () => {
+    const rig = await new Rig().start();
+    const { reflog: _log, ...before } = userState(rig.project);
+    await rig.create();
+    await removeWorktree(rig.place);
+    await removeWorktree(rig.place);
+    const { reflog: _after, ...after } = userState(rig.project);
+    expect(after).toEqual(before);
+    expect(fs.existsSync(rig.path)).toBe(false);
+    expect(userGit(rig.project, "worktree", "list").trim().split("\n")).toHaveLength(1);
+  });
+
+  it("is refused while commits or files are nowhere else, unless forced", async () => {
+    const rig = await new Rig().start();
+    await rig.worked();
+    const options = { ...rig.place, notCounting: "refs/perdure/r1/" };
+    await expect(removeWorktree(options)).rejects.toMatchObject({
+      code: "work-at-risk",
+      message: expect.stringContaining("1 commit that no other branch has"),
+    });
+    userGit(rig.project, "branch", "kept", BRANCH);
+    await expect(removeWorktree(options)).rejects.toMatchObject({
+      code: "work-at-risk",
+      message: expect.stringContaining("2 changed files"),
+    });
+    expect(fs.existsSync(join(rig.path, "new.txt"))).toBe(true);
+    userGit(rig.project, "branch", "-q", "-D", "kept");
+    await removeWorktree({ ...options, force: true });
+    expect(fs.existsSync(rig.path)).toBe(false);
+  });
+
+  it("goes through when a snapshot that stays has the commits and the files", async () => {
+    const rig = await new Rig().start();
+    const { commit, tip } = await rig.worked();
+    const before = contentOf(rig.path);
+    await removeWorktree({ ...rig.place, contentSaved: true });
+    await repairWorktree({ ...rig.place, tip });
+    await restoreSnapshot(await rig.workspace(), commit);
+    expect(contentOf(rig.path)).toEqual(before);
+  });
+
+  it("refuses a branch that somebody has checked out elsewhere", async () => {
+    const rig = await new Rig().start();
+    await rig.create();
+    userGit(rig.path, "checkout", "-q", "--detach");
+    const other = join(scratch(), "other");
+    userGit(rig.project, "worktree", "add", "-q", other, BRANCH);
+    await expect(removeWorktree(rig.place)).rejects.toMatchObject({ code: "branch-taken" });
+    expect(fs.existsSync(other)).toBe(true);
+  });
+});
