@@ -87,6 +87,7 @@ async function runBlock(project: string): Promise<number> {
     env: { ...process.env },
     redact,
     agents: undefined,
+    keeper: undefined,
     now: Date.now,
   });
   const took = await timed(() => driver.run([]));

@@ -17,6 +17,8 @@ import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import type { LaunchSite } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import type { WorkspaceKeeper } from "../engine/workspace-keeper.ts";
+import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
@@ -47,6 +49,8 @@ export interface ExecuteOptions {
   readonly added?: Budget;
   /** What the person wants done with conversations that were cut off. */
   readonly recover?: Recover;
+  /** What the person wants done with changes by others in the run's own workspace. */
+  readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
   readonly takeOver?: boolean;
   /** Said once the lease is ours. */
@@ -153,6 +157,7 @@ async function drive(
     dir,
     env,
   }));
+  const keeper = await keeperOf(project, known, options, screen.say.bind(screen));
   const engine: Engine = new Engine({
     journal,
     runId: known.id,
@@ -162,13 +167,17 @@ async function drive(
     epoch,
     ...(options.recover === undefined ? {} : { recover: options.recover }),
     clock,
-    around: { env, offer: (place, session) => agents?.offer(place, session) },
+    around: {
+      env,
+      offer: (place, session) => agents?.offer(place, session),
+      base: () => keeper?.base(),
+    },
     watch: (events, run) => {
       files().record(events, run);
       screen.update(events, run);
     },
   });
-  const driver = new Driver({ engine, dir, env, redact, agents, now });
+  const driver = new Driver({ engine, dir, env, redact, agents, keeper, now });
   signals.driver = driver;
   if (signals.first !== undefined) driver.stop("now", signals.first);
   signals.onRequest();
@@ -180,6 +189,38 @@ async function drive(
   } finally {
     signals.driver = undefined;
     await screen.close();
+  }
+}
+
+/** What keeps the files of a run; loaded only for plans that want them kept. */
+async function keeperOf(
+  project: Project,
+  { plan, run, id }: KnownRun,
+  options: ExecuteOptions,
+  say: (line: string) => void,
+): Promise<WorkspaceKeeper | undefined> {
+  const { workspace } = plan;
+  if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
+    return undefined;
+  }
+  const { WorkspaceKeeper } = await import("../engine/workspace-keeper.ts");
+  const { WorkspaceError } = await import("../workspace/workspace-error.ts");
+  const dir = runDirOf(project.dir, id);
+  const { foreign } = options;
+  try {
+    return await WorkspaceKeeper.open({
+      plan: workspace,
+      run,
+      dir,
+      stateDir: project.dir.root,
+      ...(foreign === undefined ? {} : { foreign }),
+    });
+  } catch (error) {
+    if (!(error instanceof WorkspaceError)) throw error;
+    const optional = workspace.kind === "here" && error.code === "git-missing";
+    if (!optional) throw new CliError(EXIT.error, error.message, error.remedy);
+    say(`The files of this run are not kept: ${error.message}`);
+    return undefined;
   }
 }
 

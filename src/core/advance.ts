@@ -27,6 +27,8 @@ export interface Turn {
   readonly launches: readonly AttemptRef[];
   /** Attempts whose process is to be ended, now or when its agent has finished its tools. */
   readonly cancels: readonly Cancel[];
+  /** The snapshot to which the files are to be put back before anything else. */
+  readonly restore?: string;
   /** When to come back although no fact has arrived. */
   readonly wakeAt?: number;
   /** There is more to do at once. */
@@ -73,8 +75,15 @@ function outlook(
   });
   const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action] : []));
   const wake = actions.find((action) => action.type === "wake-at");
-  const more = actions.some(({ type }) => type !== "cancel" && type !== "wake-at");
-  return { launches, cancels, more, ...(wake === undefined ? {} : { wakeAt: wake.time }) };
+  const restore = actions.find((action) => action.type === "restore");
+  const more = actions.some(({ type }) => !["cancel", "wake-at", "restore"].includes(type));
+  return {
+    launches,
+    cancels,
+    more,
+    ...(restore === undefined ? {} : { restore: restore.commit }),
+    ...(wake === undefined ? {} : { wakeAt: wake.time }),
+  };
 }
 
 /** Actions that are decisions, not effects, come back as facts at once. */
@@ -84,8 +93,16 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
       const { place } = action;
       const visit = findVisit(run, place);
       const offer = visit && around.offer(place, sessionWanted(run, visit));
-      const fact = { type: "dispatched", place, env: around.env } as const;
-      return [offer === undefined ? fact : { ...fact, offer }];
+      const base = around.base?.();
+      return [
+        {
+          type: "dispatched",
+          place,
+          env: around.env,
+          ...(offer === undefined ? {} : { offer }),
+          ...(base === undefined ? {} : { base }),
+        },
+      ];
     }
     case "close":
       return [{ type: "scopes-closed", place: action.place }];

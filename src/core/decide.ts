@@ -15,13 +15,28 @@ import type { Arrow, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
-import type { AttemptRef, FailureReason, RunEvent, StepFailed, StopMode } from "./event.ts";
+import type {
+  AttemptRef,
+  Conversation,
+  FailureReason,
+  RunEvent,
+  StepFailed,
+  StopMode,
+} from "./event.ts";
 import type { Ending, Fact } from "./fact.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, stepPath } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
 import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
-import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import {
+  findVisit,
+  isComposite,
+  placeOf,
+  type Run,
+  stepOf,
+  type Visit,
+  workedAlone,
+} from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
@@ -40,13 +55,33 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     case "dispatched": {
       const visit = findVisit(run, fact.place);
       if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
-      return dispatch(run, visit, fact);
+      return dispatch(plan, run, visit, fact);
     }
     case "adopted": {
       const visit = runningAt(run, fact.at);
       return visit === undefined
         ? []
         : [{ type: "step.adopted", ...attemptOf(visit), found: fact.found }];
+    }
+    case "placed":
+      return run.workspace === undefined ? [{ type: "run.placed", workspace: fact.workspace }] : [];
+    case "restored": {
+      const { commit, aside } = fact;
+      const restored = { type: "run.restored", commit } as const;
+      if (run.restoring?.commit !== commit) return [];
+      return [aside === undefined ? restored : { ...restored, aside }];
+    }
+    case "based": {
+      const visit = runningAt(run, fact.at);
+      return visit === undefined
+        ? []
+        : [{ type: "step.based", ...attemptOf(visit), base: fact.base }];
+    }
+    case "saved": {
+      const visit = runningAt(run, fact.at);
+      return visit === undefined
+        ? []
+        : [{ type: "step.saved", ...attemptOf(visit), snapshot: fact.snapshot }];
     }
     case "session-known": {
       const visit = runningAt(run, fact.at);
@@ -70,7 +105,13 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     case "retry-requested":
       return retryEvents(plan, run, fact.step);
     case "rewind-requested":
-      return [{ type: "run.rewound", ...planRewind(plan, run, fact.step) }];
+      return [
+        {
+          type: "run.rewound",
+          ...planRewind(plan, run, fact.step),
+          ...(fact.restore === undefined ? {} : { restore: fact.restore }),
+        },
+      ];
     default:
       return unreachable(fact);
   }
@@ -92,7 +133,12 @@ function allowances(run: Run): readonly RunEvent[] {
 
 type Dispatched = Extract<Fact, { type: "dispatched" }>;
 
-function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly RunEvent[] {
+function dispatch(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { env, offer, base }: Dispatched,
+): readonly RunEvent[] {
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
@@ -112,7 +158,8 @@ function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly 
   }
   if (step.work.kind !== "each") {
     const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-    const started = { type: "step.started", ...at } as const;
+    const files = filesFor(plan, run, visit, conversation, base);
+    const started = { type: "step.started", ...at, ...files } as const;
     return [conversation === undefined ? started : { ...started, conversation }];
   }
   const items = evaluateIn(run, visit, step.work.items, env);
@@ -122,6 +169,27 @@ function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly 
     return failAtStart(run, visit, at, "expression", message);
   }
   return [{ type: "step.started", ...at, items: items.value as readonly Json[] }];
+}
+
+/**
+ * The files that an attempt starts from. The first one takes them as they are. A new try starts from
+ * where the first one did, in a workspace of the run's own, or where a person or the author says so;
+ * what continues a conversation goes on with what is there, and so does who was not alone.
+ */
+function filesFor(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  conversation: Conversation | undefined,
+  base: string | undefined,
+): { readonly base?: string; readonly restore?: true } {
+  if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
+  if (visit.base === undefined) return base === undefined ? {} : { base };
+  const wanted = visit.cut === true ? (run.recover ?? stepOf(visit).recover) : undefined;
+  const usual = plan.workspace.kind === "here" ? "continue" : "restart";
+  const goesOn = conversation?.kind === "continue" || (wanted ?? usual) === "continue";
+  if (goesOn || !workedAlone(run, visit)) return {};
+  return { base: visit.base, restore: true };
 }
 
 function typeText(value: Json): string {
@@ -167,7 +235,7 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
 
 function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
   const at = attemptOf(visit);
-  const paid = ending.spent === undefined ? {} : { spent: ending.spent };
+  const paid = paidBy(ending);
   switch (ending.how) {
     case "exited":
       return ending.fromStream === true
@@ -204,7 +272,7 @@ function ask(
   ending: Extract<Ending, { how: "asked" }>,
   now: number,
 ): RunEvent {
-  const paid = ending.spent === undefined ? {} : { spent: ending.spent };
+  const paid = paidBy(ending);
   if ((visit.talk?.asks ?? 0) < ASKS_MAX) {
     return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
   }
@@ -218,7 +286,7 @@ function relay(
   ending: Extract<Ending, { how: "relayed" }>,
   now: number,
 ): RunEvent {
-  const paid = ending.spent === undefined ? {} : { spent: ending.spent };
+  const paid = paidBy(ending);
   if ((visit.talk?.relays ?? 0) < RELAYS_MAX) {
     return { type: "step.relayed", ...attemptOf(visit), checkpoint: ending.checkpoint, ...paid };
   }
@@ -226,15 +294,20 @@ function relay(
   return fail(run, visit, "relay", message, now, paid);
 }
 
+/** What an attempt used and left, for the event that ends it. */
+function paidBy(end: Pick<Ending, "spent" | "snapshot">): Pick<Ending, "spent" | "snapshot"> {
+  const { spent, snapshot } = end;
+  return {
+    ...(snapshot === undefined ? {} : { snapshot }),
+    ...(spent === undefined ? {} : { spent }),
+  };
+}
+
 type Exited = Extract<Ending, { how: "exited" }>;
 
 function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, spent } = ending;
-  const evidence = {
-    exit,
-    ...(check === undefined ? {} : { check }),
-    ...(spent === undefined ? {} : { spent }),
-  };
+  const { exit, problem, check } = ending;
+  const evidence = { exit, ...(check === undefined ? {} : { check }), ...paidBy(ending) };
   if (problem !== undefined) {
     return fail(run, visit, problem.reason, problem.message, now, evidence);
   }
@@ -246,12 +319,12 @@ function complete(
   run: Run,
   visit: Visit,
   exit: number,
-  result: Pick<Exited, "outputs" | "context" | "answer" | "check" | "spent">,
+  result: Pick<Exited, "outputs" | "context" | "answer" | "check" | "spent" | "snapshot">,
 ): RunEvent {
-  const { outputs, context, answer, check, spent } = result;
+  const { outputs, context, answer, check } = result;
   const outcome = { status: "completed", exit, context, outputs, answer } as const;
   const chosen = chooseArrows(run, visit, outcome);
-  const paid = spent === undefined ? {} : { spent };
+  const paid = paidBy(result);
   if (!chosen.ok) {
     const failed = finalFailure(run, visit, attemptOf(visit), "expression", chosen.message);
     return { ...failed, ...paid };
@@ -276,7 +349,7 @@ function fail(
   reason: FailureReason,
   message: string,
   now: number,
-  evidence: Pick<StepFailed, "exit" | "check" | "spent"> = {},
+  evidence: Pick<StepFailed, "exit" | "check" | "spent" | "snapshot"> = {},
 ): RunEvent {
   const failures = visit.failures + 1;
   const base = { type: "step.failed", ...attemptOf(visit), reason, message, ...evidence } as const;

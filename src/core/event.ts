@@ -9,11 +9,32 @@
  *   random number is consulted again.
  * - V2 A released event type never changes its meaning; a new meaning is a new version.
  */
-import type { Budget, Recover } from "../plan/plan.ts";
+import type { Budget, Recover, WorkspaceKind } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 
 /** The version of the vocabulary, stored with each event. */
 export const EVENT_VERSION = 1;
+
+/** Where a run works. */
+export interface Placed {
+  readonly kind: WorkspaceKind;
+  readonly path: string;
+  /** Of a worktree: its branch, and the commit that it was made from. */
+  readonly branch?: string;
+  readonly base?: string;
+}
+
+/** The content of a workspace at a moment: a commit, and what is not in it. */
+export interface Saved {
+  readonly commit: string;
+  readonly skipped?: readonly SkippedFile[];
+}
+
+export interface SkippedFile {
+  readonly path: string;
+  readonly bytes: number;
+  readonly why: string;
+}
 
 /** Who owns a run: enough to prove that the process is alive, or dead. */
 export interface Owner {
@@ -130,6 +151,14 @@ export type RunEvent =
       /** What a person wants done with conversations that were cut off. */
       readonly recover?: Recover;
     }
+  /** The run has a place to work in. */
+  | { readonly type: "run.placed"; readonly workspace: Placed }
+  /** The files were put back to a snapshot; what was there before is kept in `aside`. */
+  | {
+      readonly type: "run.restored";
+      readonly commit: string;
+      readonly aside?: string;
+    }
   | { readonly type: "run.stopping"; readonly mode: StopMode; readonly by: string }
   | { readonly type: "run.stopped"; readonly by: string }
   | { readonly type: "run.completed" }
@@ -141,7 +170,15 @@ export type RunEvent =
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];
         readonly conversation?: Conversation;
+        /** The snapshot that it works on; absent when `step.based` is to tell it. */
+        readonly base?: string;
+        /** The files are put back to it first. */
+        readonly restore?: true;
       })
+  /** The workspace was saved right before the attempt. */
+  | ({ readonly type: "step.based" } & AttemptRef & { readonly base: string })
+  /** The workspace was saved while the attempt was running. */
+  | ({ readonly type: "step.saved" } & AttemptRef & { readonly snapshot: Saved })
   /** The agent has said which conversation it is in. */
   | ({ readonly type: "step.session" } & AttemptRef & { readonly session: string })
   /** A new owner took over what an earlier one had started. */
@@ -149,11 +186,13 @@ export type RunEvent =
   /** The attempt is over and its conversation goes on with a request of ours. */
   | ({ readonly type: "step.continued" } & AttemptRef & {
         readonly ask: Ask;
+        readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
   /** The conversation has handed over; the next one starts from this file. */
   | ({ readonly type: "step.relayed" } & AttemptRef & {
         readonly checkpoint: Output;
+        readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
   | StepCompleted
@@ -163,6 +202,7 @@ export type RunEvent =
         /** When the next attempt may start; absent when the losses are used up. */
         readonly retry?: Retry;
         readonly tool?: LastTool;
+        readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
   | ({ readonly type: "step.paused" } & AttemptRef & {
@@ -170,11 +210,13 @@ export type RunEvent =
         readonly message: string;
         /** When the next attempt may start; absent when the pauses are used up. */
         readonly retry?: Retry;
+        readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
   | ({ readonly type: "step.interrupted" } & AttemptRef & {
         readonly message: string;
         readonly tool?: LastTool;
+        readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
   | ({ readonly type: "step.skipped" } & Place & { readonly arrows: readonly number[] })
@@ -212,6 +254,8 @@ export interface RunRewound {
   readonly reopened: readonly string[];
   /** Unfinished steps before it that the person declared done. */
   readonly assumed: readonly string[];
+  /** The snapshot to which the files are put back before anything starts. */
+  readonly restore?: string;
 }
 
 export interface StepCompleted extends AttemptRef {
@@ -223,6 +267,8 @@ export interface StepCompleted extends AttemptRef {
   /** What an agent answered: the value that its schema asked for, or its text. */
   readonly answer?: Json;
   readonly check?: CheckEvidence;
+  /** The files right after it. */
+  readonly snapshot?: Saved;
   readonly spent?: Spent;
   /** Which arrows of the graph were followed. */
   readonly arrows: readonly number[];
@@ -234,6 +280,7 @@ export interface StepFailed extends AttemptRef {
   readonly message: string;
   readonly exit?: number;
   readonly check?: CheckEvidence;
+  readonly snapshot?: Saved;
   readonly spent?: Spent;
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;

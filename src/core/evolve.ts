@@ -129,6 +129,13 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
       return;
+    case "run.placed":
+      draft(run).workspace = event.workspace;
+      return;
+    case "run.restored":
+      delete draft(run).restoring;
+      draft(run).snapshot = event.commit;
+      return;
     case "run.stopping":
       return become(run, { status: "stopping", mode: event.mode, by: event.by });
     case "run.stopped":
@@ -149,14 +156,25 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
+  if ("snapshot" in event && event.snapshot !== undefined) {
+    draft(run).snapshot = event.snapshot.commit;
+  }
   const talk = talkAfter(visit.talk, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
       delete draft(visit).cut;
+      if (event.base !== undefined) draft(visit).base = event.base;
+      if (event.restore === undefined) delete draft(visit).restore;
+      else draft(visit).restore = event.restore;
       return start(run, visit, event.items, time);
     case "step.session":
     case "step.adopted":
+    case "step.saved":
+      return;
+    case "step.based":
+      draft(visit).base = event.base;
+      draft(run).snapshot = event.base;
       return;
     case "step.continued":
     case "step.relayed":
@@ -285,8 +303,19 @@ function start(run: Run, visit: Visit, items: readonly Json[] | undefined, time:
     const none = { total, opened: 0, ended: 0, failed: 0 };
     draft(visit).instances = items === undefined ? none : { items, ...none };
   }
+  if (!composite) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
+}
+
+/** Notes who works beside whom: files that others may have changed are not put back for one. */
+function crowd(run: Run, visit: Visit): void {
+  for (const other of run.running) {
+    if (other === visit || other.instances !== undefined) continue;
+    draft(other).crowded = true;
+    draft(visit).crowded = true;
+  }
+  draft(run).latest = visit;
 }
 
 function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
@@ -356,6 +385,9 @@ function rewind(run: Run, event: RunRewound, time: number): void {
   for (const position of reopenBehind(run, scope, start)) {
     const record = scope.steps[position];
     if (record !== undefined) makePast(run, record, time);
+  }
+  if (event.restore !== undefined) {
+    draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
   }
   for (const id of event.assumed) assume(run, scope, byId.get(id), time);
   const startRecord = recordAt(scope, start);

@@ -11,6 +11,8 @@ import type {
   Owner,
   PauseReason,
   Place,
+  Placed,
+  Saved,
   Spent,
   StopMode,
 } from "./event.ts";
@@ -32,7 +34,16 @@ export type Fact =
       readonly env: Environment;
       /** For a step that talks to an agent. */
       readonly offer?: ConversationOffer;
+      /** The snapshot that the workspace equals now, when that is known. */
+      readonly base?: string;
     }
+  | { readonly type: "placed"; readonly workspace: Placed }
+  /** The files were put back. */
+  | { readonly type: "restored"; readonly commit: string; readonly aside?: string }
+  /** The workspace was saved right before an attempt. */
+  | { readonly type: "based"; readonly at: AttemptRef; readonly base: string }
+  /** The workspace was saved while an attempt is running. */
+  | { readonly type: "saved"; readonly at: AttemptRef; readonly snapshot: Saved }
   /** An agent has said which conversation it is in. */
   | { readonly type: "session-known"; readonly at: AttemptRef; readonly session: string }
   /** Every instance in this visit has ended. */
@@ -46,7 +57,12 @@ export type Fact =
   /** A person asked for this step again. */
   | { readonly type: "retry-requested"; readonly step: string }
   /** A person asked to go on from this step, taking what lies before it as done. */
-  | { readonly type: "rewind-requested"; readonly step: string };
+  | {
+      readonly type: "rewind-requested";
+      readonly step: string;
+      /** The snapshot to which the files are to be put back. */
+      readonly restore?: string;
+    };
 
 /** The engine's own environment; values are looked up, never stored. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -63,10 +79,12 @@ export interface ConversationOffer {
 export interface Surroundings {
   readonly env: Environment;
   readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
+  /** The snapshot that the workspace equals now, when that is known. */
+  readonly base?: () => string | undefined;
 }
 
 /** How an attempt ended, with the evidence and what it used of a model. */
-export type Ending = { readonly spent?: Spent } & (
+export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
   | {
       readonly how: "exited";
       readonly exit: number;

@@ -27,12 +27,15 @@ export type Action =
   | { readonly type: "wake-at"; readonly time: number }
   /** The budget is used up: the run is to stop. */
   | { readonly type: "halt"; readonly mode: StopMode; readonly why: string }
+  /** Put the files back before anything starts. */
+  | { readonly type: "restore"; readonly commit: string }
   | { readonly type: "finish" };
 
 /** Everything that the run allows now. */
 export function nextActions(plan: Plan, run: Run, now: number): readonly Action[] {
   if (run.state.status === "stopping") return whileStopping(run, run.state.mode);
   if (run.state.status !== "running") return [];
+  if (run.restoring !== undefined) return [{ type: "restore", commit: run.restoring.commit }];
   const halt = isIdle(run) ? undefined : outOfFunds(run, now);
   if (halt !== undefined) return [halt];
   const actions: Action[] = [];

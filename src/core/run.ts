@@ -13,7 +13,7 @@
 import { indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
-import type { FailureReason, Output, Place, RunCreated, Spent, StopMode } from "./event.ts";
+import type { FailureReason, Output, Place, Placed, RunCreated, Spent, StopMode } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
 
@@ -47,6 +47,14 @@ export interface Run {
   readonly conversations: ReadonlyMap<string, Spent>;
   /** The conversations that steps share: name -> where it is and who was the last in it. */
   readonly shared: ReadonlyMap<string, SharedConversation>;
+  /** Where its steps work, once that is made. */
+  readonly workspace?: Placed;
+  /** The last snapshot of it. */
+  readonly snapshot?: string;
+  /** The snapshot to which its files are to be put back before anything starts, and since when. */
+  readonly restoring?: { readonly commit: string; readonly since: number };
+  /** The visit that was started last. */
+  readonly latest?: Visit;
   /** What its owner wants done with conversations that were cut off. */
   readonly recover?: Recover;
   /** How long attempts have run, all together. */
@@ -121,6 +129,12 @@ export interface Visit {
   /** Times that it could not go on through no fault of its own. */
   readonly pauses: number;
   readonly startedAt?: number;
+  /** The snapshot that its work began with. */
+  readonly base?: string;
+  /** Its files are put back to that before its current attempt begins. */
+  readonly restore?: true;
+  /** Others were at work in the same workspace when it was. */
+  readonly crowded?: true;
   /** It was cut off by a loss or a stop, not by its own end. */
   readonly cut?: true;
   /** For a step that talks to an agent. */
@@ -224,6 +238,12 @@ export function isDone(record: StepRecord | undefined): boolean {
   if (state === undefined) return record?.unreachable === true;
   if (state.status === "failed") return state.handled;
   return state.status === "completed" || state.status === "skipped";
+}
+
+/** True when nobody else has worked in the workspace since this visit began. */
+export function workedAlone(run: Run, visit: Visit): boolean {
+  if (stepOf(visit).own === true) return true;
+  return run.latest === visit && visit.crowded !== true;
 }
 
 /** True when the work of a step is done by steps of its own. */

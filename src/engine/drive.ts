@@ -30,6 +30,7 @@ import { collectEvidence } from "./evidence.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
 import { Mailbox } from "./mailbox.ts";
 import { attemptDirOf, type RunDir } from "./state-dir.ts";
+import type { WorkspaceKeeper } from "./workspace-keeper.ts";
 
 export interface DriverOptions {
   readonly engine: Engine;
@@ -38,6 +39,8 @@ export interface DriverOptions {
   readonly redact: Redact;
   /** For plans with steps that talk to agents. */
   readonly agents: AgentSteps | undefined;
+  /** For plans whose files are kept. */
+  readonly keeper: WorkspaceKeeper | undefined;
   /** The clock that the engine uses. */
   readonly now: () => number;
 }
@@ -49,6 +52,9 @@ export class Driver {
   readonly #hands = new Map<string, StepProcess>();
   readonly #agents = new Map<string, FollowedAgent>();
   readonly #cancelled = new Map<string, Cancel["when"]>();
+  readonly #adopted = new Set<string>();
+  #afterTurn: (() => void)[] = [];
+  #restoring: string | undefined;
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -66,9 +72,12 @@ export class Driver {
 
   /** Runs until nothing is left to do for this owner. */
   async run(wishes: readonly Fact[]): Promise<RunState> {
-    const { engine, now } = this.#options;
+    const { engine, keeper, now } = this.#options;
     const found = [...engine.run.running].map(attemptOf);
-    let turn = engine.open(wishes);
+    const placed = keeper?.placed;
+    const place: readonly Fact[] =
+      placed === undefined || placed.kind === "here" ? [] : [{ type: "placed", workspace: placed }];
+    let turn = engine.open([...place, ...wishes]);
     for (const at of found) this.#adopt(at);
     for (;;) {
       this.#perform(turn);
@@ -81,11 +90,14 @@ export class Driver {
       }
       const waitMs = turn.wakeAt === undefined ? undefined : turn.wakeAt - now();
       const facts = turn.more ? [] : await this.#mailbox.take(waitMs);
+      const waiting = facts.length === 0 ? [] : this.#afterTurn.splice(0);
       turn = engine.turn(facts);
+      for (const resolve of waiting) resolve();
     }
   }
 
   #perform(turn: Turn): void {
+    if (turn.restore !== undefined) this.#restore(turn.restore);
     for (const at of turn.launches) this.#launch(at);
     for (const { at, when } of turn.cancels) {
       const key = attemptText(at);
@@ -103,17 +115,58 @@ export class Driver {
 
   #launch(at: AttemptRef): void {
     const visit = this.#visit(at);
-    const { agents } = this.#options;
-    if (agents?.serves(visit) !== true) {
+    const { agents, keeper } = this.#options;
+    if (agents?.serves(visit) !== true && keeper === undefined) {
       this.#start(at, () => prepareLaunch(this.#site(), visit, at));
       return;
     }
-    const started = agents.prepare(visit, at).then((prepare) => {
-      this.#start(at, prepare);
-      const when = this.#cancelled.get(attemptText(at));
-      if (when !== undefined) this.#cancel(attemptText(at), when);
+    this.#prepare(at, visit).catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  /** What has to be awaited before an attempt gets its process. */
+  async #prepare(at: AttemptRef, visit: Visit): Promise<void> {
+    const { agents, keeper } = this.#options;
+    if (keeper !== undefined) await this.#settleFiles(at, visit, keeper);
+    const prepare =
+      agents?.serves(visit) === true
+        ? await agents.prepare(visit, at)
+        : () => prepareLaunch(this.#site(), visit, at);
+    this.#start(at, prepare);
+    const when = this.#cancelled.get(attemptText(at));
+    if (when !== undefined) this.#cancel(attemptText(at), when);
+  }
+
+  /** The files that an attempt starts from are put back, known already, or saved now. */
+  async #settleFiles(at: AttemptRef, visit: Visit, keeper: WorkspaceKeeper): Promise<void> {
+    if (visit.base === undefined) {
+      const base = await keeper.before(at);
+      if (base === undefined) return;
+      // Durable before the first byte changes: else partial work could be taken for the beginning.
+      await this.#recorded({ type: "based", at, base });
+    } else if (visit.restore === true) await keeper.restore(visit.base);
+  }
+
+  /** Posts a fact; resolves when the events that it brings about are on the disk. */
+  #recorded(fact: Fact): Promise<void> {
+    return new Promise((resolve) => {
+      this.#afterTurn.push(resolve);
+      this.#mailbox.post(fact);
     });
-    started.catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  /** Puts the files back for a person, once. */
+  #restore(commit: string): void {
+    const { keeper, engine } = this.#options;
+    const { restoring } = engine.run;
+    if (this.#restoring === commit || keeper === undefined || restoring === undefined) return;
+    this.#restoring = commit;
+    keeper.rewind(restoring).then(
+      (aside) => {
+        this.#restoring = undefined;
+        this.#mailbox.post({ type: "restored", commit, aside });
+      },
+      (error: unknown) => this.#mailbox.fail(asError(error)),
+    );
   }
 
   #start(at: AttemptRef, prepare: () => Launch): void {
@@ -139,6 +192,7 @@ export class Driver {
     if (found !== "dead") {
       this.#mailbox.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
     }
+    this.#adopted.add(attemptText(at));
     this.#hold(at, dir, adoptProcess(dir, marker, limitsOf(stepOf(visit))));
   }
 
@@ -156,14 +210,42 @@ export class Driver {
           })
         : undefined;
     if (agent !== undefined) this.#agents.set(key, agent);
+    this.#options.keeper?.enter();
+    const saving = this.#saveNowAndThen(at);
     const report = async (ending: ProcessEnding): Promise<void> => {
-      const evidence = await this.#evidence(at, dir, ending, agent);
+      clearInterval(saving);
+      const evidence = await this.#withFiles(at, await this.#evidence(at, dir, ending, agent));
       this.#hands.delete(key);
       this.#agents.delete(key);
       failpoint("engine.ended");
       this.#mailbox.post({ type: "attempt-ended", at, ending: evidence });
     };
     process.ended.then(report).catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  /** What a long step has done so far is not lost with it. */
+  #saveNowAndThen(at: AttemptRef): NodeJS.Timeout | undefined {
+    const { keeper, engine } = this.#options;
+    const everyMs = engine.plan.workspace?.snapshotEveryMs;
+    if (keeper === undefined || everyMs === undefined) return undefined;
+    return setInterval(() => {
+      keeper.during(at).then(
+        (snapshot) => {
+          if (snapshot !== undefined) this.#mailbox.post({ type: "saved", at, snapshot });
+        },
+        (error: unknown) => this.#mailbox.fail(asError(error)),
+      );
+    }, everyMs);
+  }
+
+  /** The ending of an attempt and the files that it left, which are one fact (F1). */
+  async #withFiles(at: AttemptRef, ending: Ending): Promise<Ending> {
+    const { keeper } = this.#options;
+    keeper?.leave();
+    if (keeper === undefined || (ending.how === "lost" && !ending.started)) return ending;
+    const whose = this.#adopted.has(attemptText(at)) ? "adopted" : "ours";
+    const snapshot = await keeper.after(at, whose);
+    return snapshot === undefined ? ending : { ...ending, snapshot };
   }
 
   /** A budget counts what agents are using now, not only what ended attempts have used. */

@@ -140,7 +140,7 @@ export function evaluatorAt(site: LaunchSite, visit: Visit): Evaluate {
 /** The directory in which a step works. */
 export function workDirOf(site: LaunchSite, visit: Visit): string {
   const { cwd } = stepOf(visit);
-  const root = site.run.created?.cwd ?? ".";
+  const root = site.run.workspace?.path ?? site.run.created?.cwd ?? ".";
   return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
 }
 

@@ -14,8 +14,10 @@ import {
   EVENT_VERSION,
   type LastTool,
   type Owner,
+  type Placed,
   type Recorded,
   type RunEvent,
+  type Saved,
   type Spent,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
@@ -88,6 +90,18 @@ const attempt = { ...place, attempt: integer };
 const retry = optional(record({ at: number, delayMs: number }));
 const arrows = listOf(integer);
 const output = record({ path: text, sha256: text, bytes: integer });
+const saved = optional(
+  record({
+    commit: text,
+    skipped: optional(listOf(record({ path: text, bytes: number, why: text }))),
+  } satisfies Fields<Saved>),
+);
+const placed = record({
+  kind: oneOf("here", "worktree", "directory", "copy"),
+  path: text,
+  branch: optional(text),
+  base: optional(text),
+} satisfies Fields<Placed>);
 const stopMode = oneOf("now", "after-turn", "after-step");
 const lastTool = optional(
   record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
@@ -132,6 +146,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     envNames: listOf(text),
   },
   "run.opened": { owner, epoch: integer, recover: optional(oneOf("continue", "restart")) },
+  "run.placed": { workspace: placed },
+  "run.restored": { commit: text, aside: optional(text) },
   "run.stopping": { mode: stopMode, by: text },
   "run.stopped": { by: text },
   "run.completed": {},
@@ -144,16 +160,30 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       timeMs: optional(number),
     }),
   },
-  "run.rewound": { step: text, reopened: listOf(text), assumed: listOf(text) },
-  "step.started": { ...attempt, items: optional(listOf(json)), conversation },
+  "run.rewound": {
+    step: text,
+    reopened: listOf(text),
+    assumed: listOf(text),
+    restore: optional(text),
+  },
+  "step.started": {
+    ...attempt,
+    items: optional(listOf(json)),
+    conversation,
+    base: optional(text),
+    restore: optional(boolean),
+  },
+  "step.based": { ...attempt, base: text },
+  "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
   "step.continued": {
     ...attempt,
     ask: record({ kind: oneOf("relay", "correct"), why: text }),
+    snapshot: saved,
     spent,
   },
-  "step.relayed": { ...attempt, checkpoint: output, spent },
+  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -161,6 +191,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     context: mapOf(json),
     answer: optional(json),
     check: evidence,
+    snapshot: saved,
     spent,
     arrows,
   },
@@ -170,13 +201,14 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     message: text,
     exit: optional(integer),
     check: evidence,
+    snapshot: saved,
     spent,
     retry,
     arrows,
   },
-  "step.lost": { ...attempt, message: text, retry, tool: lastTool, spent },
-  "step.paused": { ...attempt, reason: text, message: text, retry, spent },
-  "step.interrupted": { ...attempt, message: text, tool: lastTool, spent },
+  "step.lost": { ...attempt, message: text, retry, tool: lastTool, snapshot: saved, spent },
+  "step.paused": { ...attempt, reason: text, message: text, retry, snapshot: saved, spent },
+  "step.interrupted": { ...attempt, message: text, tool: lastTool, snapshot: saved, spent },
   "step.skipped": { ...place, arrows },
   "step.granted": { ...place, attempts: integer },
 };

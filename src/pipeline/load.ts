@@ -24,6 +24,7 @@ import type {
   PipelineWork,
   RetrySettings,
   StepSettings,
+  WorkspaceSettings,
 } from "./pipeline.ts";
 import { Report } from "./report.ts";
 import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
@@ -87,6 +88,7 @@ function lower(
       ]),
     ),
     ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
+    workspace: lowerWorkspace(shape.workspace),
     defaults: {
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
       agent: lowerAgentSettings(shape.defaults ?? {}),
@@ -108,6 +110,22 @@ function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["bu
     ...(tokens === undefined ? {} : { tokens }),
     ...(turns === undefined ? {} : { turns }),
     ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
+  };
+}
+
+const MEGABYTE = 1024 * 1024;
+
+function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
+  if (shape === undefined) return {};
+  if (typeof shape === "string") return { kind: shape };
+  const { kind, base, include, snapshots, snapshot_every, max_file_mb } = shape;
+  return {
+    ...(kind === undefined ? {} : { kind }),
+    ...(base === undefined ? {} : { base }),
+    ...(include === undefined ? {} : { include }),
+    ...(snapshots === undefined ? {} : { snapshots }),
+    ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
+    ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
   };
 }
 

@@ -12,8 +12,19 @@ export interface Pipeline {
   readonly env: Env;
   readonly agents: Readonly<Record<string, PipelineAgent>>;
   readonly budget?: Budget;
+  readonly workspace: WorkspaceSettings;
   readonly defaults: StepSettings & { readonly agent: AgentSettings };
   readonly steps: readonly PipelineStep[];
+}
+
+/** Where steps work; what the author does not say is left out. */
+export interface WorkspaceSettings {
+  readonly kind?: "here" | "worktree" | "directory" | "copy";
+  readonly base?: string;
+  readonly include?: readonly string[];
+  readonly snapshots?: boolean;
+  readonly snapshotEveryMs?: number;
+  readonly fileBytesMax?: number;
 }
 
 /** What a run may use of models and time. */

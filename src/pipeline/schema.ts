@@ -14,6 +14,7 @@ export const NAME_LENGTH_MAX = 64;
 const PARALLEL_MAX = 1_000;
 const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
+const FILE_MB_MAX = 100_000;
 /** Less would be used up by the agent's own instructions. */
 const RELAY_TOKENS_MIN = 1_000;
 const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
@@ -51,6 +52,32 @@ const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
 
 const env = bounded(z.record(envName, z.union([z.string(), z.number(), z.boolean()])));
 const jsonSchema = z.record(z.string(), z.unknown());
+
+const workspaceKind = z.enum(["here", "worktree", "directory", "copy"]);
+const workspace = z.union([
+  workspaceKind,
+  z.strictObject({
+    kind: workspaceKind
+      .optional()
+      .describe("The project itself (here), a git worktree, a fresh directory, or a copy."),
+    base: path.optional().describe("Worktree: the commit or branch to begin with."),
+    include: z
+      .array(path)
+      .max(ENTRIES_MAX)
+      .optional()
+      .describe("Ignored files that belong to it nevertheless: globs."),
+    snapshots: z.boolean().optional().describe("False: its content is not kept. Default: true."),
+    snapshot_every: duration
+      .optional()
+      .describe("How often it is kept during long steps. Default: 2m."),
+    max_file_mb: z
+      .int()
+      .min(1)
+      .max(FILE_MB_MAX)
+      .optional()
+      .describe("Larger files are not kept, but named. Default: 100."),
+  }),
+]);
 
 const backoff = z.strictObject({
   initial: duration.optional().describe("The first delay. Default: 1s."),
@@ -222,6 +249,9 @@ export const pipelineSchema = z.strictObject({
     })
     .optional()
     .describe("What a run may use; when it is used up the run stops, and can be resumed."),
+  workspace: workspace
+    .optional()
+    .describe("Where steps work: here, worktree, directory or copy, and what is kept of it."),
   defaults: z
     .strictObject({
       agent: z.string().optional().describe("The agent of steps that have a prompt but name none."),

@@ -17,6 +17,7 @@ import {
   type Plan,
   type RetryPolicy,
   type Step,
+  type WorkspacePlan,
 } from "./plan.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
@@ -24,6 +25,14 @@ const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",
+};
+
+/** Where steps work when the author says nothing about it. */
+const WORKSPACE_DEFAULT: WorkspacePlan = {
+  kind: "here",
+  include: [],
+  snapshots: true,
+  snapshotEveryMs: 120_000,
 };
 
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
@@ -37,6 +46,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     env,
     agents: withDefaults({ ...knownAgents(pipeline), ...agents }, pipeline.defaults.agent),
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
+    workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     graph: {
       steps: steps.map((step) => buildStep(step, pipeline)),
       arrows: buildArrows(steps),

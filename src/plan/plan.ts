@@ -36,7 +36,28 @@ export interface Plan {
   readonly env: Readonly<Record<string, string>>;
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
+  /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
+  readonly workspace?: WorkspacePlan;
   readonly graph: Graph;
+}
+
+/**
+ * Where steps work: in the project itself, in a git worktree and branch of the run, in a fresh
+ * directory, or in a copy of the project.
+ */
+export type WorkspaceKind = "here" | "worktree" | "directory" | "copy";
+
+export interface WorkspacePlan {
+  readonly kind: WorkspaceKind;
+  /** Worktree: the commit or branch to begin with. Default: what is checked out. */
+  readonly base?: string;
+  /** Ignored files that belong to it nevertheless: globs. */
+  readonly include: readonly string[];
+  /** False: its content is not kept. */
+  readonly snapshots: boolean;
+  /** How often a long step is snapshotted. */
+  readonly snapshotEveryMs: number;
+  readonly fileBytesMax?: number;
 }
 
 /** An agent that steps may name. */
@@ -100,6 +121,8 @@ export interface Step {
   readonly outputs: Readonly<Record<string, string>>;
   /** Must not happen twice: a loss is never repeated without being asked. */
   readonly once: boolean;
+  /** It works in a directory of its own, which is merged back when it is done. */
+  readonly own?: true;
   /** Its processes live in a PID namespace of their own. */
   readonly isolate?: true;
   /** What becomes of work that was cut off, unless a person says otherwise. Default: it goes on. */

@@ -92,6 +92,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "journal.request": "`perdure stop` writes requests",
   "journal.rebuild": "summary rows are rebuilt by a repair",
   "journal.clean": "`perdure clean` notes what it removed",
+  workspace: "pipelines whose files are kept; workspace.test.ts kills them there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };
 

@@ -13,10 +13,13 @@ export interface CrashPipeline {
   readonly parallel?: boolean;
 }
 
+/** What becomes of files is walked through in workspace.test.ts. */
+const PLAIN = "workspace: { snapshots: false }";
+
 export const SEQUENTIAL: CrashPipeline = {
   name: "sequential",
   args: ["--input", "who=it's you"],
-  text: `
+  text: `${PLAIN}
 input: { type: object, properties: { who: { type: string } } }
 steps:
   - id: write
@@ -39,7 +42,7 @@ steps:
 export const PARALLEL: CrashPipeline = {
   name: "parallel",
   parallel: true,
-  text: `
+  text: `${PLAIN}
 max_parallel: 2
 steps:
   - id: left
@@ -69,7 +72,7 @@ steps:
 
 export const RETRYING: CrashPipeline = {
   name: "retrying",
-  text: `
+  text: `${PLAIN}
 steps:
   - id: flaky
     run: |
@@ -83,7 +86,7 @@ steps:
 
 export const FAILING: CrashPipeline = {
   name: "failing",
-  text: `
+  text: `${PLAIN}
 steps:
   - id: good
     run: echo good >> effects
@@ -99,7 +102,7 @@ steps:
 
 export const CHECKING: CrashPipeline = {
   name: "checking",
-  text: `
+  text: `${PLAIN}
 steps:
   - id: tested
     run: echo tested >> effects
@@ -119,7 +122,7 @@ steps:
 
 export const SKIPPING: CrashPipeline = {
   name: "skipping",
-  text: `
+  text: `${PLAIN}
 steps:
   - id: choose
     run: |

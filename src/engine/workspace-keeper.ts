@@ -1,0 +1,182 @@
+/**
+ * Keeps the files of a run: a snapshot at every boundary of a step and now and then during long ones,
+ * and puts them back.
+ *
+ * Owns: the names of snapshots, one operation at a time, and what the workspace is known to equal.
+ * Does not: decide when files are put back (core/decide.ts) or where a run works (workspace-place.ts).
+ * Invariants:
+ * - F1 The event that ends an attempt names a snapshot that is on the disk. A kill between the two
+ *   leaves a ref without an event; whoever ends the attempt later takes that ref.
+ * - F2 Before files are put back for a person, what is there is kept aside.
+ */
+import type { AttemptRef, Placed, Saved } from "../core/event.ts";
+import { attemptText } from "../core/place.ts";
+import type { Run } from "../core/run.ts";
+import type { WorkspacePlan } from "../plan/plan.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { sha256 } from "../util/hash.ts";
+import { restoreSnapshot } from "../workspace/restore.ts";
+import { type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
+import { listRefs, openStore, REFS, type SnapshotStore } from "../workspace/store.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import type { RunDir } from "./state-dir.ts";
+import {
+  type ForeignFiles,
+  findPlace,
+  makePlace,
+  type PlaceOptions,
+  workspaceAt,
+} from "./workspace-place.ts";
+
+/** How many files that are not in a snapshot an event names. */
+const SKIPPED_MAX = 20;
+const HASH_LENGTH = 8;
+
+export interface KeeperOptions {
+  readonly plan: WorkspacePlan;
+  readonly run: Run;
+  readonly dir: RunDir;
+  /** The project's state directory. */
+  readonly stateDir: string;
+  readonly foreign?: ForeignFiles;
+}
+
+/** The files of one run, in the hands of its owner. */
+export class WorkspaceKeeper {
+  readonly placed: Placed;
+  readonly #options: KeeperOptions;
+  readonly #store: SnapshotStore;
+  readonly #workspace: Workspace;
+  #queue: Promise<unknown> = Promise.resolve();
+  #last: Snapshot | undefined;
+  /** What the files equal, while nobody works in them. */
+  #clean: string | undefined;
+  #working = 0;
+
+  private constructor(
+    options: KeeperOptions,
+    store: SnapshotStore,
+    placed: Placed,
+    workspace: Workspace,
+  ) {
+    this.#options = options;
+    this.#store = store;
+    this.placed = placed;
+    this.#workspace = workspace;
+  }
+
+  /** Makes or finds the place of a run. */
+  static async open(options: KeeperOptions): Promise<WorkspaceKeeper> {
+    const { run, dir, plan, stateDir } = options;
+    const project = run.created?.cwd ?? ".";
+    const store = await openStore({ project, stateDir });
+    const place: PlaceOptions = { ...options, store };
+    const placed = run.workspace ?? (await makePlace(place));
+    if (run.workspace !== undefined) await findPlace(place, placed);
+    return new WorkspaceKeeper(
+      options,
+      store,
+      placed,
+      await workspaceAt(store, placed.path, dir, plan),
+    );
+  }
+
+  /** The snapshot that the workspace equals now; undefined when somebody may have changed it. */
+  base(): string | undefined {
+    return this.#working === 0 ? this.#clean : undefined;
+  }
+
+  /** Somebody begins to work in it. */
+  enter(): void {
+    this.#working++;
+    this.#clean = undefined;
+  }
+
+  /** Somebody has ended. */
+  leave(): void {
+    this.#working--;
+  }
+
+  /** Saves the workspace right before an attempt. */
+  async before(at: AttemptRef): Promise<string | undefined> {
+    if (!this.#options.plan.snapshots) return undefined;
+    return this.#inTurn(async () => (await this.#take(at, "before")).commit);
+  }
+
+  /** Saves the workspace while an attempt runs; undefined when nothing has changed. */
+  async during(at: AttemptRef): Promise<Saved | undefined> {
+    if (!this.#options.plan.snapshots) return undefined;
+    return this.#inTurn(async () => {
+      const known = this.#last;
+      const taken = await this.#take(at, "during");
+      return taken.tree === known?.tree ? undefined : savedOf(taken);
+    });
+  }
+
+  /** Saves the workspace after an attempt; one that an earlier owner had saved is as it was then. */
+  async after(at: AttemptRef, whose: "ours" | "adopted"): Promise<Saved | undefined> {
+    if (!this.#options.plan.snapshots) return undefined;
+    return this.#inTurn(async () => {
+      const ref = this.#refOf(at, "after");
+      const [kept] = whose === "adopted" ? await listRefs(this.#store, ref) : [];
+      if (kept !== undefined) return { commit: kept.commit };
+      const taken = await this.#take(at, "after");
+      failpoint("workspace.after");
+      if (this.#working === 0) this.#clean = taken.commit;
+      return savedOf(taken);
+    });
+  }
+
+  /** Puts the files back to where an attempt is to begin. */
+  async restore(commit: string): Promise<void> {
+    await this.#inTurn(async () => {
+      await restoreSnapshot(this.#workspace, commit);
+      this.#last = undefined;
+      failpoint("workspace.restored");
+    });
+  }
+
+  /** Puts the files back for a person; gives what they were, which is kept (F2). */
+  async rewind({ commit, since }: NonNullable<Run["restoring"]>): Promise<string> {
+    return this.#inTurn(async () => {
+      const ref = `${REFS}${this.#options.run.id}/aside/${since}`;
+      const [kept] = await listRefs(this.#store, ref);
+      const aside =
+        kept?.commit ?? (await takeSnapshot(this.#workspace, { ref, message: "set aside" })).commit;
+      await restoreSnapshot(this.#workspace, commit);
+      this.#last = undefined;
+      this.#clean = commit;
+      return aside;
+    });
+  }
+
+  async #take(at: AttemptRef, when: "before" | "during" | "after"): Promise<Snapshot> {
+    const ref = this.#refOf(at, when);
+    const message = `${attemptText(at)}, ${when}`;
+    const parents = this.#last === undefined ? [] : [this.#last.commit];
+    const taken = await takeSnapshot(this.#workspace, { ref, message, parents });
+    this.#last = taken;
+    return taken;
+  }
+
+  #refOf(at: AttemptRef, when: string): string {
+    return `${REFS}${this.#options.run.id}/${refWord(attemptText(at))}/${when}`;
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const mine = this.#queue.then(work);
+    this.#queue = mine.catch(() => undefined);
+    return mine;
+  }
+}
+
+/** An attempt's name as a part of a ref; what git does not allow becomes a hash. */
+export function refWord(text: string): string {
+  const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
+  return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;
+}
+
+function savedOf({ commit, skipped }: Snapshot): Saved {
+  if (skipped.length === 0) return { commit };
+  return { commit, skipped: skipped.slice(0, SKIPPED_MAX) };
+}

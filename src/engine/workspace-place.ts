@@ -1,0 +1,221 @@
+/**
+ * The place in which a run works: made when it begins, found or repaired when it goes on.
+ *
+ * Owns: which directory and branch belong to a run, and what is done in each state in which they may
+ * be found.
+ * Does not: take snapshots (workspace-keeper.ts).
+ * Invariants:
+ * - P1 The names come from the run's id and never change.
+ * - P2 What is repaired comes from the snapshots; what is not ours is refused with the remedy.
+ */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Placed } from "../core/event.ts";
+import type { Run } from "../core/run.ts";
+import type { WorkspacePlan } from "../plan/plan.ts";
+import { copyProject, makeDirectory } from "../workspace/copy.ts";
+import { differences, type FileDifference } from "../workspace/difference.ts";
+import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
+import { restoreSnapshot } from "../workspace/restore.ts";
+import { takeSnapshot } from "../workspace/snapshot.ts";
+import type { SnapshotStore } from "../workspace/store.ts";
+import { openWorkspace, type Workspace } from "../workspace/workspace.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { createWorktree, repairWorktree } from "../workspace/worktree.ts";
+import { commitOf } from "../workspace/worktree-list.ts";
+import { stateOfWorktree, type WorktreeState } from "../workspace/worktree-state.ts";
+import type { RunDir } from "./state-dir.ts";
+
+/** What to do with changes that somebody made in a run's own workspace while it stood still. */
+export type ForeignFiles = "keep" | "restore";
+
+export interface PlaceOptions {
+  readonly plan: WorkspacePlan;
+  readonly run: Run;
+  readonly dir: RunDir;
+  readonly store: SnapshotStore;
+  readonly foreign?: ForeignFiles;
+}
+
+const BRANCH_ID_LENGTH = 8;
+const CHANGES_SHOWN_MAX = 5;
+
+/** The branch of a run. */
+export function branchOf(runId: string): string {
+  return `perdure/${runId.slice(0, BRANCH_ID_LENGTH)}`;
+}
+
+/** The directory of a run's own workspace. */
+export function workspacePathOf(dir: RunDir): string {
+  return join(dir.root, "workspace");
+}
+
+/** Makes the place of a new run; can be killed anywhere and called again. */
+export async function makePlace({ plan, run, dir }: PlaceOptions): Promise<Placed> {
+  const project = run.created?.cwd ?? ".";
+  const path = workspacePathOf(dir);
+  const { kind } = plan;
+  switch (kind) {
+    case "here":
+      return { kind, path: project };
+    case "directory":
+      if (!existsSync(path)) await makeDirectory(path);
+      return { kind, path };
+    case "copy":
+      await copyProject({ from: project, to: path });
+      return { kind, path };
+    case "worktree": {
+      const repository = await needRepository(project);
+      const branch = branchOf(run.id);
+      const base = await needCommit(repository, plan.base ?? "HEAD");
+      await createWorktree({ repository, path, branch, base, include: plan.include });
+      return { kind, path: join(path, await pathWithin(repository, project)), branch, base };
+    }
+  }
+}
+
+/** Looks at the workspace of a run that goes on; repairs what is safely repaired. */
+export async function findPlace(options: PlaceOptions, placed: Placed): Promise<void> {
+  if (placed.kind === "worktree") return findWorktree(options, placed);
+  if (placed.kind === "here") return;
+  const path = workspacePathOf(options.dir);
+  if (existsSync(path)) return settleForeign(options, await foreignChanges(options, path));
+  await makePlace(options);
+  await putBack(options, path);
+}
+
+async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void> {
+  const { run, dir, plan } = options;
+  const path = workspacePathOf(dir);
+  const project = run.created?.cwd ?? ".";
+  const { branch = branchOf(run.id), base = "HEAD" } = placed;
+  const state = await stateOfWorktree({ project, path, branch, base });
+  switch (state.status) {
+    case "there":
+      return settleForeign(options, await foreignChanges(options, path));
+    case "directory-gone":
+    case "both-gone": {
+      const repository = await needRepository(project);
+      const place = { repository, path, branch, include: plan.include };
+      await repairWorktree({ ...place, tip: state.status === "both-gone" ? base : state.tip });
+      return putBack(options, path);
+    }
+    default:
+      throw refusal(state, { path, branch, base, project });
+  }
+}
+
+/** What differs from the last snapshot, when nothing of the run itself can have made the difference. */
+async function foreignChanges(
+  { plan, run, dir, store }: PlaceOptions,
+  path: string,
+): Promise<readonly FileDifference[]> {
+  const cut = run.running.size + run.interrupted.size > 0 || run.restoring !== undefined;
+  if (!plan.snapshots || cut || run.snapshot === undefined) return [];
+  const workspace = await workspaceAt(store, path, dir, plan);
+  return differences(store, run.snapshot, workspace);
+}
+
+async function settleForeign(
+  options: PlaceOptions,
+  changes: readonly FileDifference[],
+): Promise<void> {
+  if (changes.length === 0 || options.foreign === "keep") return;
+  const { run, dir } = options;
+  const path = workspacePathOf(dir);
+  if (options.foreign === "restore") {
+    await setAside(options, path);
+    return putBack(options, path);
+  }
+  const shown = changes.slice(0, CHANGES_SHOWN_MAX).map((change) => change.path);
+  const more = changes.length > shown.length ? `, and ${changes.length - shown.length} more` : "";
+  throw new WorkspaceError(
+    "blocked",
+    `files in ${path} were changed by somebody else: ${shown.join(", ")}${more}`,
+    `perdure resume ${run.id} --files keep (go on with them) or --files restore (set them aside)`,
+  );
+}
+
+async function setAside({ plan, run, dir, store }: PlaceOptions, path: string): Promise<void> {
+  const workspace = await workspaceAt(store, path, dir, plan);
+  const ref = `refs/perdure/${run.id}/aside/foreign-${run.seq}`;
+  await takeSnapshot(workspace, { ref, message: "changes by somebody else" });
+}
+
+async function putBack({ plan, run, dir, store }: PlaceOptions, path: string): Promise<void> {
+  if (run.snapshot === undefined) return;
+  await restoreSnapshot(await workspaceAt(store, path, dir, plan), run.snapshot);
+}
+
+/** A directory of a run as a workspace; each has an index of its own. */
+export async function workspaceAt(
+  store: SnapshotStore,
+  path: string,
+  dir: RunDir,
+  plan: WorkspacePlan,
+  name = "shared",
+): Promise<Workspace> {
+  return openWorkspace(store, {
+    path: resolve(path),
+    indexFile: join(dir.root, "snapshots", `${name}.index`),
+    include: plan.include,
+    ...(plan.fileBytesMax === undefined ? {} : { fileBytesMax: plan.fileBytesMax }),
+  });
+}
+
+async function needRepository(project: string): Promise<Repository> {
+  const repository = await findRepository(project);
+  if (repository !== undefined) return repository;
+  throw new WorkspaceError(
+    "path-taken",
+    `a worktree needs a git repository, and ${project} is in none`,
+    "git init, or `workspace: copy` in the pipeline",
+  );
+}
+
+async function needCommit(repository: Repository, name: string): Promise<string> {
+  const commit = await commitOf(repository, name);
+  if (commit !== undefined) return commit;
+  throw new WorkspaceError(
+    "snapshot-missing",
+    `${name} names no commit in ${repository.topLevel}`,
+    "make a first commit, or name another `base` for the worktree",
+  );
+}
+
+function refusal(
+  state: Exclude<WorktreeState, { status: "there" | "directory-gone" | "both-gone" }>,
+  at: { path: string; branch: string; base: string; project: string },
+): WorkspaceError {
+  const { path, branch, base, project } = at;
+  const say = (message: string, remedy: string): WorkspaceError =>
+    new WorkspaceError("branch-taken", message, remedy);
+  switch (state.status) {
+    case "branch-gone":
+      return say(
+        `the branch ${branch} of the run's worktree is gone`,
+        `git -C '${path}' branch ${branch} ${state.head ?? base}`,
+      );
+    case "other-branch":
+      return say(
+        `${state.head} is checked out in the run's worktree, not ${branch}`,
+        `git -C '${path}' switch ${branch}`,
+      );
+    case "branch-held-elsewhere":
+      return say(
+        `the branch ${branch} is checked out in ${state.holder}`,
+        `git -C '${state.holder}' switch --detach`,
+      );
+    case "base-moved":
+      return say(
+        `the branch ${branch} no longer holds the commit ${base} that the run began with`,
+        `git -C '${path}' reset --keep ${base}, or a new run`,
+      );
+    case "not-a-worktree":
+      return say(`${path} is not the run's worktree any more`, `move ${path} away, then resume`);
+    case "not-a-repository":
+      return say(`${project} is in no git repository any more`, "put the repository back");
+    case "foreign-changes":
+      return say(`files in ${path} were changed`, "perdure resume --files keep");
+  }
+}
