@@ -11,9 +11,16 @@ import { WorkspaceError } from "./workspace-error.ts";
 
 const NEWLINE = 10;
 
-/** Reads objects one after another; each must be read to its end before the next is asked for. */
+/** One object: its size, and its content, which must be read to its end. */
+export interface Blob {
+  readonly bytes: number;
+  readonly pieces: AsyncGenerator<Buffer>;
+}
+
+/** Reads objects one after another, each to its end, in the order in which they were asked for. */
 export interface BlobReader {
-  read(hash: string): AsyncGenerator<Buffer>;
+  ask(hashes: readonly string[]): void;
+  read(): Promise<Blob>;
   close(): Promise<void>;
 }
 
@@ -47,12 +54,12 @@ export async function openBlobReader(store: SnapshotStore): Promise<BlobReader> 
       return line;
     }
   }
-  async function* read(hash: string): AsyncGenerator<Buffer> {
-    stdin?.write(`${hash}\n`);
-    const [, type, size] = (await header()).split(" ");
-    if (type === "missing") throw missing(store, hash);
+  function ask(hashes: readonly string[]): void {
+    stdin?.write(hashes.map((hash) => `${hash}\n`).join(""));
+  }
+  async function* piecesOf(bytes: number): AsyncGenerator<Buffer> {
     // The content is followed by a newline of git's own.
-    for (let left = Number(size) + 1; left > 0; ) {
+    for (let left = bytes + 1; left > 0; ) {
       if (rest.length === 0) rest = Buffer.from(await more());
       const piece = rest.subarray(0, left);
       rest = rest.subarray(piece.length);
@@ -60,12 +67,24 @@ export async function openBlobReader(store: SnapshotStore): Promise<BlobReader> 
       yield left === 0 ? piece.subarray(0, -1) : piece;
     }
   }
+  async function read(): Promise<Blob> {
+    const [hash = "", type, size] = (await header()).split(" ");
+    if (type === "missing") throw missing(store, hash);
+    return { bytes: Number(size), pieces: piecesOf(Number(size)) };
+  }
   async function close(): Promise<void> {
     stdin?.end();
     stdout?.destroy();
     await ended;
   }
-  return { read, close };
+  return { ask, read, close };
+}
+
+/** The whole content of a blob that is known to be small. */
+export async function wholeOf({ pieces }: Blob): Promise<Buffer> {
+  const all: Buffer[] = [];
+  for await (const piece of pieces) all.push(piece);
+  return Buffer.concat(all);
 }
 
 function missing(store: SnapshotStore, hash: string): WorkspaceError {

@@ -4,10 +4,10 @@
  * Owns: writing, checking and reading git bundles of our refs.
  * Does not: carry anything but commits; the journal and its files go another way.
  */
-import { open, rename } from "node:fs/promises";
+import { rename } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
-import { flushDirectory } from "./disk.ts";
+import { flush } from "./disk.ts";
 import { git } from "./git.ts";
 import {
   HEAD_REFS,
@@ -53,12 +53,10 @@ export async function writeBundle(
   };
   await git(call, "bundle", "create", "--quiet", made, "--stdin");
   await git(call, "bundle", "verify", "--quiet", made);
-  const written = await open(made, "r");
-  await written.sync();
-  await written.close();
+  await flush(made);
   failpoint("workspace.bundle-written");
   await rename(made, file);
-  await flushDirectory(dirname(file));
+  await flush(dirname(file));
   return refs;
 }
 

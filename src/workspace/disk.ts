@@ -18,13 +18,13 @@ export function absent(error: NodeJS.ErrnoException): undefined {
   throw error;
 }
 
-/** Makes what was renamed or removed in a directory durable. */
-export async function flushDirectory(path: string | Buffer): Promise<void> {
-  const directory = await open(path, "r").catch(absent);
-  if (directory === undefined) return;
+/** Makes a file, or what was renamed in a directory, durable; what is gone needs no flush. */
+export async function flush(path: string | Buffer): Promise<void> {
+  const file = await open(path, "r").catch(absent);
+  if (file === undefined) return;
   try {
-    await directory.sync();
+    await file.sync();
   } finally {
-    await directory.close();
+    await file.close();
   }
 }

@@ -13,6 +13,7 @@
 import { link, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
+import { absent } from "./disk.ts";
 import type { NestedRepository } from "./nested.ts";
 import type { RawPath } from "./raw-path.ts";
 import type { Workspace } from "./workspace.ts";
@@ -52,7 +53,7 @@ export async function takeIndex(workspace: Workspace): Promise<WorkIndex> {
   const memory = await readMemory(workspace);
   if (memory === undefined) return { file, memory: undefined };
   // A link, not a copy: git compares the time of the index with those of the files.
-  await link(workspace.indexFile, file);
+  await link(workspace.indexFile, file).catch(absent);
   if ((await stampOf(file)) === memory.index) return { file, memory };
   await rm(file, { force: true });
   return { file, memory: undefined };
@@ -102,20 +103,12 @@ export async function forgetIndex({ indexFile }: Workspace): Promise<void> {
 
 /** What tells one state of a file from another without reading it; "" when there is none. */
 export async function stampOf(file: string): Promise<string> {
-  const facts = await stat(file, { bigint: true }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-    throw error;
-  });
+  const facts = await stat(file, { bigint: true }).catch(absent);
   return facts === undefined ? "" : `${facts.ino}:${facts.size}:${facts.mtimeNs}`;
 }
 
 async function readMemory(workspace: Workspace): Promise<IndexMemory | undefined> {
-  const text = await readFile(memoryFileOf(workspace.indexFile), "utf8").catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return undefined;
-      throw error;
-    },
-  );
+  const text = await readFile(memoryFileOf(workspace.indexFile), "utf8").catch(absent);
   if (text === undefined) return undefined;
   const memory = parseMemory(text);
   if (memory?.place !== placeKey(workspace)) return undefined;

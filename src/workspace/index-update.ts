@@ -9,6 +9,7 @@ import { constants, type Stats } from "node:fs";
 import { access, copyFile, lstat, mkdir, readlink, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
+import { absent } from "./disk.ts";
 import { type GitCall, git, gitHas } from "./git.ts";
 import type { WorkIndex } from "./index-cache.ts";
 import { joinNul, placeOf, type RawPath } from "./raw-path.ts";
@@ -40,6 +41,8 @@ export interface IndexUpdate {
   readonly missing: readonly RawPath[];
   /** True when the index has been changed. */
   readonly changed: boolean;
+  /** True when it has other paths than before, not only other contents. */
+  readonly reshaped: boolean;
 }
 
 interface Found {
@@ -58,7 +61,7 @@ const UNHOLDABLE = /(^|\/)(\.git[ .]*(:[^/]*)?|git~\d+)(\/|$)/i;
 export async function updateIndex(
   workspace: Workspace,
   work: WorkIndex,
-  { look, drop }: Pick<Scan, "look" | "drop">,
+  { look, drop, touched }: Pick<Scan, "look" | "drop" | "touched">,
 ): Promise<IndexUpdate> {
   const found: Found[] = [];
   const skipped: Skipped[] = [];
@@ -82,6 +85,7 @@ export async function updateIndex(
     bytes: found.reduce((sum, { facts }) => sum + facts.size, 0),
     missing,
     changed: gone.length > 0 || found.length > unreadable.length,
+    reshaped: gone.length > 0 || found.some(({ path }) => !touched.has(path)),
   };
 }
 
@@ -103,7 +107,7 @@ async function* inspect(
 
 async function inspectOne(workspace: Workspace, path: RawPath): Promise<Inspected> {
   const place = placeOf(workspace.path, path);
-  const facts = await lstat(place).catch(missingOf);
+  const facts = await lstat(place).catch(absent);
   // A directory at a file's path: its files are looked at by themselves.
   if (facts === undefined || facts.isDirectory()) return { path, facts: undefined, why: undefined };
   return { path, facts, why: await skipReasonOf(workspace, { path, facts }, place) };
@@ -230,9 +234,4 @@ function codeOf(error: unknown): string | undefined {
 function modeOf(facts: Stats): string {
   if (facts.isSymbolicLink()) return "120000";
   return (facts.mode & EXECUTABLE) === 0 ? "100644" : "100755";
-}
-
-function missingOf(error: NodeJS.ErrnoException): undefined {
-  if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-  throw error;
 }

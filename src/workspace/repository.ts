@@ -48,8 +48,9 @@ export async function findRepository(directory: string): Promise<Repository | un
   if (inside !== "true") return undefined;
   const [topLevel = ""] = linesOf((await git(call, "rev-parse", "--show-toplevel")).stdout);
   return {
-    gitDir,
-    commonDir: resolve(directory, common),
+    gitDir: await realpath(gitDir),
+    // One name for each place: a worktree and its repository are compared by it.
+    commonDir: await realpath(resolve(directory, common)),
     topLevel,
     indexFile: resolve(directory, index),
     objectFormat: format === "sha256" ? "sha256" : "sha1",

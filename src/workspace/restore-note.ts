@@ -9,7 +9,7 @@
  */
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { absent, flushDirectory } from "./disk.ts";
+import { absent, flush } from "./disk.ts";
 import type { RawPath } from "./raw-path.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -28,7 +28,7 @@ export async function writeNote(workspace: Workspace, note: RestoreNote): Promis
   const file = noteFileOf(workspace);
   await writeFile(`${file}.new`, JSON.stringify(note), { flush: true });
   await rename(`${file}.new`, file);
-  await flushDirectory(dirname(file));
+  await flush(dirname(file));
 }
 
 /** Forgets what was spared: a snapshot holds it now. A restore that is not finished stays open. */

@@ -10,7 +10,7 @@
  */
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { openBlobReader } from "./blob-reader.ts";
+import { openBlobReader, wholeOf } from "./blob-reader.ts";
 import { type Details, readSnapshot } from "./details.ts";
 import { kindAt } from "./disk.ts";
 import { git } from "./git.ts";
@@ -158,10 +158,10 @@ async function ignoredBy(
     for (const entry of entries.filter(isRulesFileEntry)) {
       const path = entry.slice(entry.indexOf("\t") + 1);
       const file = join(directory, shownPath(path));
-      const pieces: Buffer[] = [];
-      for await (const piece of reader.read(entry.split(/[ \t]/)[2] ?? "")) pieces.push(piece);
+      reader.ask([entry.split(/[ \t]/)[2] ?? ""]);
+      const content = await wholeOf(await reader.read());
       await mkdir(dirname(file), { recursive: true });
-      await writeFile(file, Buffer.concat(pieces));
+      await writeFile(file, content);
     }
   } finally {
     await reader.close();
@@ -186,21 +186,22 @@ async function obstacles(
   remove: readonly RawPath[],
 ): Promise<{ unsaved: readonly RawPath[]; blocked: readonly RawPath[] }> {
   const removed = new Set(remove);
-  const checked = new Set<RawPath>();
+  const kinds = new Map<RawPath, "directory" | "other" | undefined>();
   const unsaved: RawPath[] = [];
   const blocked: RawPath[] = [];
-  for (const { path, status, kind } of write) {
-    if (status === "changed") continue;
+  for (const { path, kind } of write.filter(({ status }) => status === "added")) {
+    const above = directoriesAbove(path);
+    for (const directory of above) {
+      if (kinds.has(directory)) break;
+      const there = await kindAt(workspace.path, directory);
+      kinds.set(directory, there);
+      if (there === "other" && !removed.has(directory)) blocked.push(directory);
+    }
+    if (above[0] !== undefined && kinds.get(above[0]) !== "directory") continue;
     const there = await kindAt(workspace.path, path);
     if (there === "directory" && kind !== "repository") {
       blocked.push(...(await keptBelow(workspace, path, removed)));
     } else if (there === "other" && !removed.has(path)) unsaved.push(path);
-    for (const above of directoriesAbove(path)) {
-      if (checked.has(above)) break;
-      checked.add(above);
-      if ((await kindAt(workspace.path, above)) === "other" && !removed.has(above))
-        blocked.push(above);
-    }
   }
   return { unsaved, blocked };
 }

@@ -28,6 +28,8 @@ import { gatherRules, inWorkspace, isOutside, type Workspace } from "./workspace
 export interface Scan {
   /** Paths whose entry in the index is to be made anew from the disk. */
   readonly look: readonly RawPath[];
+  /** Those of them that the index held already. */
+  readonly touched: ReadonlySet<RawPath>;
   /** Paths in the index that no longer belong there. */
   readonly drop: readonly RawPath[];
   /** True when a directory stands where the index has a file: git shows it only after an update. */
@@ -67,6 +69,7 @@ export async function scan(workspace: Workspace, work: WorkIndex): Promise<Scan>
     look: unique(asked ? [...candidates, ...forced] : candidates).filter(
       (path) => !unwanted.has(path) && !isOutside(workspace, path),
     ),
+    touched: new Set(modified.touched),
     drop: unique([...modified.gone, ...ignored]),
     hidden: await anyDirectory(workspace, modified.gone),
     directories: found.plain.filter((path) => !isOutside(workspace, path)),

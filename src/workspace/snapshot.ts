@@ -118,7 +118,7 @@ async function contentWith(workspace: Workspace, work: WorkIndex): Promise<Conte
   failpoint("workspace.indexed");
   const [tree, bare, nested] = await Promise.all([
     treeOf(workspace, work, update),
-    update.changed ? bareDirectories(workspace, work) : found.directories,
+    update.reshaped ? bareDirectories(workspace, work) : found.directories,
     headsOf(workspace, found.nested),
   ]);
   failpoint("workspace.tree-written");
@@ -163,6 +163,7 @@ async function bringUpToDate(
       bytes: update.bytes + more.bytes,
       missing: [...update.missing, ...more.missing],
       changed: update.changed || more.changed,
+      reshaped: true,
     },
   };
 }

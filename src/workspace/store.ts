@@ -15,6 +15,7 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
+import { absent } from "./disk.ts";
 import { type GitCall, git, gitFailure } from "./git.ts";
 import { findRepository, isIgnored, type Repository } from "./repository.ts";
 import { WorkspaceError } from "./workspace-error.ts";
@@ -184,12 +185,7 @@ async function repositoryOf(project: string): Promise<Repository | undefined> {
 }
 
 async function readChoice(gitDir: string): Promise<Choice | undefined> {
-  const text = await readFile(join(gitDir, CHOICE_FILE), "utf8").catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return undefined;
-      throw error;
-    },
-  );
+  const text = await readFile(join(gitDir, CHOICE_FILE), "utf8").catch(absent);
   if (text === undefined) return undefined;
   const { objects, format } = JSON.parse(text) as Partial<Choice>;
   return {

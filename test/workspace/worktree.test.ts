@@ -91,6 +91,24 @@ describe("a worktree", () => {
     expect(userGit(rig.project, "rev-parse", BRANCH).trim()).toBe(tip);
   });
 
+  it("that was killed while git made it is made anew, locked or without its .git", async () => {
+    const rig = await new Rig().start();
+    for (const [lock, torn] of [
+      [true, false],
+      [false, true],
+      [true, true],
+    ]) {
+      const flags = lock === true ? ["--lock"] : [];
+      userGit(rig.project, "worktree", "add", "-q", ...flags, "-b", BRANCH, rig.path);
+      fs.rmSync(join(rig.path, "a.txt"));
+      if (torn === true) fs.rmSync(join(rig.path, ".git"));
+      await rig.create();
+      expect(fs.readFileSync(join(rig.path, "a.txt"), "utf8")).toBe("a\n");
+      expect(await rig.state()).toEqual({ status: "there", tip: rig.base });
+      await removeWorktree(rig.place);
+    }
+  });
+
   it("is refused where something else stands, on a branch of others, or without a commit", async () => {
     const rig = await new Rig().start();
     write(rig.path, { "mine.txt": "x" });
