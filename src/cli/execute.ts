@@ -12,15 +12,12 @@ import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
-import type { AgentSteps } from "../engine/agent-steps.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
-import type { LaunchSite } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
-import type { WorkspaceKeeper } from "../engine/workspace-keeper.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
-import type { Budget, Plan, Recover } from "../plan/plan.ts";
+import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
@@ -39,6 +36,7 @@ import {
   whyInputOf,
 } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
+import { agentsOf, keeperOf } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
 
 export interface ExecuteOptions {
@@ -151,17 +149,13 @@ async function drive(
     redact,
     now,
   });
-  const agents = await agentsOf(known.plan, () => ({
-    plan: known.plan,
-    run: engine.run,
-    dir,
-    env,
-  }));
-  const keeper = await keeperOf(project, known, options, screen.say.bind(screen));
+  const { plan } = known;
+  const agents = await agentsOf(plan, () => ({ plan, run: engine.run, dir, env }));
+  const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
   const engine: Engine = new Engine({
     journal,
     runId: known.id,
-    plan: known.plan,
+    plan,
     run: known.run,
     owner: thisOwner(),
     epoch,
@@ -190,46 +184,6 @@ async function drive(
     signals.driver = undefined;
     await screen.close();
   }
-}
-
-/** What keeps the files of a run; loaded only for plans that want them kept. */
-async function keeperOf(
-  project: Project,
-  { plan, run, id }: KnownRun,
-  options: ExecuteOptions,
-  say: (line: string) => void,
-): Promise<WorkspaceKeeper | undefined> {
-  const { workspace } = plan;
-  if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
-    return undefined;
-  }
-  const { WorkspaceKeeper } = await import("../engine/workspace-keeper.ts");
-  const { WorkspaceError } = await import("../workspace/workspace-error.ts");
-  const dir = runDirOf(project.dir, id);
-  const { foreign } = options;
-  try {
-    return await WorkspaceKeeper.open({
-      plan: workspace,
-      run,
-      dir,
-      stateDir: project.dir.root,
-      ...(foreign === undefined ? {} : { foreign }),
-    });
-  } catch (error) {
-    if (!(error instanceof WorkspaceError)) throw error;
-    const optional = workspace.kind === "here" && error.code === "git-missing";
-    if (!optional) throw new CliError(EXIT.error, error.message, error.remedy);
-    say(`The files of this run are not kept: ${error.message}`);
-    return undefined;
-  }
-}
-
-/** What talks to agents; loaded only for plans that have some. */
-async function agentsOf(plan: Plan, site: () => LaunchSite): Promise<AgentSteps | undefined> {
-  const served = Object.values(plan.agents).some(({ adapter }) => adapter !== "command");
-  if (!served) return undefined;
-  const { AgentSteps } = await import("../engine/agent-steps.ts");
-  return new AgentSteps(site);
 }
 
 /** Tells how the run stands after this owner, in the words of `why`. */

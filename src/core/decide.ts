@@ -10,10 +10,10 @@
  * - D2 A lost attempt never uses up the author's retries (R2), and a step marked `once` is never
  *   repeated after a loss.
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Arrow, Plan } from "../plan/plan.ts";
+import type { Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { arrowsAfterFailure, chooseArrows } from "./arrow-choice.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
 import type {
   AttemptRef,
@@ -37,31 +37,21 @@ import {
   type Visit,
   workedAlone,
 } from "./run.ts";
-import { evaluateIn, type Outcome } from "./values.ts";
+import { evaluateIn } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
   switch (fact.type) {
     case "opened":
-      return [
-        {
-          type: "run.opened",
-          owner: fact.owner,
-          epoch: fact.epoch,
-          ...(fact.recover === undefined ? {} : { recover: fact.recover }),
-        },
-        ...(run.state.status === "failed" ? allowances(run) : []),
-      ];
+      return open(run, fact);
     case "dispatched": {
       const visit = findVisit(run, fact.place);
       if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
       return dispatch(plan, run, visit, fact);
     }
-    case "adopted": {
-      const visit = runningAt(run, fact.at);
-      return visit === undefined
-        ? []
-        : [{ type: "step.adopted", ...attemptOf(visit), found: fact.found }];
+    case "scopes-closed": {
+      const visit = findVisit(run, fact.place);
+      return visit !== undefined && run.closing.has(visit) ? closeScopes(run, visit, now) : [];
     }
     case "placed":
       return run.workspace === undefined ? [{ type: "run.placed", workspace: fact.workspace }] : [];
@@ -71,31 +61,6 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       if (run.restoring?.commit !== commit) return [];
       return [aside === undefined ? restored : { ...restored, aside }];
     }
-    case "based": {
-      const visit = runningAt(run, fact.at);
-      return visit === undefined
-        ? []
-        : [{ type: "step.based", ...attemptOf(visit), base: fact.base }];
-    }
-    case "saved": {
-      const visit = runningAt(run, fact.at);
-      return visit === undefined
-        ? []
-        : [{ type: "step.saved", ...attemptOf(visit), snapshot: fact.snapshot }];
-    }
-    case "session-known": {
-      const visit = runningAt(run, fact.at);
-      if (visit === undefined || visit.talk?.session === fact.session) return [];
-      return [{ type: "step.session", ...attemptOf(visit), session: fact.session }];
-    }
-    case "scopes-closed": {
-      const visit = findVisit(run, fact.place);
-      return visit !== undefined && run.closing.has(visit) ? closeScopes(run, visit, now) : [];
-    }
-    case "attempt-ended": {
-      const visit = runningAt(run, fact.at);
-      return visit === undefined ? [] : endAttempt(run, visit, fact.ending, now);
-    }
     case "exhausted":
       return [ending(run)];
     case "stop-requested":
@@ -104,17 +69,46 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       return [{ type: "run.funded", added: fact.added }];
     case "retry-requested":
       return retryEvents(plan, run, fact.step);
-    case "rewind-requested":
-      return [
-        {
-          type: "run.rewound",
-          ...planRewind(plan, run, fact.step),
-          ...(fact.restore === undefined ? {} : { restore: fact.restore }),
-        },
-      ];
+    case "rewind-requested": {
+      const rewound = { type: "run.rewound", ...planRewind(plan, run, fact.step) } as const;
+      return [fact.restore === undefined ? rewound : { ...rewound, restore: fact.restore }];
+    }
+    default: {
+      const visit = runningAt(run, fact.at);
+      return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);
+    }
+  }
+}
+
+type AttemptFact = Extract<Fact, { at: AttemptRef }>;
+
+/** What is told about the running attempt of a visit. */
+function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {
+  const at = attemptOf(visit);
+  switch (fact.type) {
+    case "adopted":
+      return [{ type: "step.adopted", ...at, found: fact.found }];
+    case "based":
+      return [{ type: "step.based", ...at, base: fact.base }];
+    case "saved":
+      return [{ type: "step.saved", ...at, snapshot: fact.snapshot }];
+    case "session-known":
+      if (visit.talk?.session === fact.session) return [];
+      return [{ type: "step.session", ...at, session: fact.session }];
+    case "attempt-ended":
+      return endAttempt(run, visit, fact.ending, now);
     default:
       return unreachable(fact);
   }
+}
+
+function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
+  const { owner, epoch, recover } = fact;
+  const opened = { type: "run.opened", owner, epoch } as const;
+  return [
+    recover === undefined ? opened : { ...opened, recover },
+    ...(run.state.status === "failed" ? allowances(run) : []),
+  ];
 }
 
 /** The visit whose current attempt this is, if it is running (D1). */
@@ -411,50 +405,4 @@ function ending(run: Run): RunEvent {
   if (visit === undefined) return { type: "run.completed" };
   const message = visit.state.status === "failed" ? visit.state.message : "";
   return { type: "run.failed", message: `step ${stepPath(placeOf(visit))}: ${message}` };
-}
-
-type Chosen =
-  | { readonly ok: true; readonly arrows: readonly number[] }
-  | { readonly ok: false; readonly message: string };
-
-/** The arrows that a visit is left by: all that apply, or the best one. */
-function chooseArrows(run: Run, visit: Visit, outcome: Outcome): Chosen {
-  const { scope, position } = visit.record;
-  const on = outcome.status === "failed" ? "failed" : "completed";
-  const candidates: { index: number; arrow: Arrow }[] = [];
-  for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
-    const arrow = scope.graph.arrows[index];
-    if (arrow?.on === on) candidates.push({ index, arrow });
-  }
-  const applying: typeof candidates = [];
-  for (const candidate of candidates) {
-    const { condition } = candidate.arrow;
-    if (condition !== undefined) {
-      const held = evaluateIn(run, visit, condition, {}, outcome);
-      if (!held.ok) return held;
-      if (held.value !== true) continue;
-    }
-    applying.push(candidate);
-  }
-  if (stepOf(visit).split === "all")
-    return { ok: true, arrows: applying.map(({ index }) => index) };
-  const conditional = applying.filter(({ arrow }) => arrow.condition !== undefined);
-  const best = heaviest(conditional.length > 0 ? conditional : applying);
-  if (best === undefined && candidates.length > 0 && on === "completed") {
-    return { ok: false, message: "none of the arrows that leave it applies" };
-  }
-  return { ok: true, arrows: best === undefined ? [] : [best.index] };
-}
-
-function heaviest<T extends { readonly arrow: Arrow }>(candidates: readonly T[]): T | undefined {
-  return candidates.reduce<T | undefined>(
-    (best, next) => (best === undefined || next.arrow.weight > best.arrow.weight ? next : best),
-    undefined,
-  );
-}
-
-/** Arrows that lead on from a failure; a condition that cannot be evaluated leads nowhere. */
-function arrowsAfterFailure(run: Run, visit: Visit): readonly number[] {
-  const chosen = chooseArrows(run, visit, { status: "failed", exit: 1, context: {}, outputs: {} });
-  return chosen.ok ? chosen.arrows : [];
 }

@@ -42,6 +42,7 @@ describe("loadPipeline", () => {
       maxParallel: 4,
       env: {},
       agents: {},
+      workspace: {},
       defaults: { env: {}, retry: {}, agent: {} },
       steps: [
         {
