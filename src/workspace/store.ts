@@ -202,7 +202,7 @@ async function makePrivate(gitDir: string, repository: Repository | undefined): 
   };
   const made = `${gitDir}.${process.pid}`;
   await rm(made, { recursive: true, force: true });
-  await mkdir(made, { recursive: true });
+  await mkdir(made, { recursive: true, mode: 0o700 });
   const flags = ["--bare", "--template=", `--object-format=${choice.format}`];
   await git({ cwd: made, as: "ours" }, "init", "--quiet", ...flags, ".");
   await mkdir(join(made, "info"), { recursive: true });

@@ -58,7 +58,7 @@ export async function openWorkspace(
   const checkout = await checkoutOf(path);
   const within = checkout === undefined ? "" : await pathWithin(checkout, path);
   const stateWithin = relative(path, await realpath(store.stateDir));
-  await mkdir(dirname(options.indexFile), { recursive: true });
+  await mkdir(dirname(options.indexFile), { recursive: true, mode: 0o700 });
   return {
     store,
     path,
