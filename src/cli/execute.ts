@@ -8,7 +8,7 @@
  * - P6 The lease is taken before anything is read that a decision depends on.
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
-import { BUDGET_STOP } from "../core/advance.ts";
+import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
@@ -200,9 +200,11 @@ function exitCodeOf(run: Run, signals: Signals): ExitCode {
   switch (run.state.status) {
     case "completed":
       return EXIT.done;
-    case "stopped":
-      if (run.state.by.startsWith(BUDGET_STOP)) return EXIT.failed;
+    case "stopped": {
+      const { by } = run.state;
+      if ([BUDGET_STOP, MERGE_STOP].some((why) => by.startsWith(why))) return EXIT.failed;
       return signals.first === "SIGINT" ? EXIT.interrupted : EXIT.terminated;
+    }
     case "failed": {
       const reasons = [...run.failed].map((visit) => "reason" in visit.state && visit.state.reason);
       const timedOut = reasons.some((reason) => reason === "timeout" || reason === "idle");

@@ -17,6 +17,9 @@ import { findVisit, type Run } from "./run.ts";
 /** How a stop for lack of funds begins to be told. */
 export const BUDGET_STOP = "the budget";
 
+/** How a stop for work that does not fit begins to be told. */
+export const MERGE_STOP = "a merge conflict";
+
 /** One turn makes about this many events at most; the rest follows in the next. */
 export const EVENTS_PER_TURN = 512;
 

@@ -178,6 +178,8 @@ function filesFor(
   base: string | undefined,
 ): { readonly base?: string; readonly restore?: true } {
   if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
+  // What is only to be merged stays as it is.
+  if (visit.held !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.cut === true ? (run.recover ?? stepOf(visit).recover) : undefined;
   const usual = plan.workspace.kind === "here" ? "continue" : "restart";
@@ -240,6 +242,10 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
     case "stopped": {
       const tool = ending.tool === undefined ? {} : { tool: ending.tool };
       return [{ type: "step.interrupted", ...at, message: ending.message, ...tool, ...paid }];
+    }
+    case "conflicted": {
+      const { paths, message, base, held } = ending;
+      return [{ type: "step.conflicted", ...at, paths, message, base, held, ...paid }];
     }
     case "reined":
       return [fail(run, visit, ending.reason, ending.message, now, paid)];

@@ -36,6 +36,15 @@ export interface SkippedFile {
   readonly why: string;
 }
 
+/** What an attempt had to show when it ended well, while its work is not merged yet. */
+export interface Held {
+  readonly exit: number;
+  readonly outputs: Readonly<Record<string, Output>>;
+  readonly context: JsonObject;
+  readonly answer?: Json;
+  readonly check?: CheckEvidence;
+}
+
 /** Who owns a run: enough to prove that the process is alive, or dead. */
 export interface Owner {
   readonly pid: number;
@@ -174,6 +183,17 @@ export type RunEvent =
         readonly base?: string;
         /** The files are put back to it first. */
         readonly restore?: true;
+      })
+  /** It ended well, and what it did in a workspace of its own does not fit what others did. */
+  | ({ readonly type: "step.conflicted" } & AttemptRef & {
+        /** The files in conflict, as many as are named. */
+        readonly paths: readonly string[];
+        readonly message: string;
+        /** Its workspace now holds the merge with markers, on top of this snapshot. */
+        readonly base: string;
+        readonly held: Held;
+        readonly snapshot?: Saved;
+        readonly spent?: Spent;
       })
   /** The workspace was saved right before the attempt. */
   | ({ readonly type: "step.based" } & AttemptRef & { readonly base: string })

@@ -15,8 +15,10 @@ import type { Json } from "../util/json.ts";
 import type {
   Place,
   Recorded,
+  Retry,
   RunEvent,
   RunRewound,
+  Saved,
   Spent,
   StepCompleted,
   StepFailed,
@@ -156,9 +158,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
-  if ("snapshot" in event && event.snapshot !== undefined) {
-    draft(run).snapshot = event.snapshot.commit;
-  }
+  if ("snapshot" in event) save(run, visit, event);
   const talk = talkAfter(visit.talk, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
@@ -179,6 +179,12 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.continued":
     case "step.relayed":
       return goOnLater(run, visit, "its conversation goes on");
+    case "step.conflicted":
+      draft(visit).held = event.held;
+      draft(visit).conflicts = [...event.paths];
+      draft(visit).base = event.base;
+      // A person is needed first; whoever opens the run again merges again.
+      return enter(run, visit, { status: "interrupted", message: event.message });
     case "step.completed":
       return complete(run, visit, event, time);
     case "step.failed":
@@ -186,26 +192,10 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.lost":
       draft(visit).losses++;
       draft(visit).cut = true;
-      if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-      enter(run, visit, {
-        status: "failed",
-        at: time,
-        reason: "lost",
-        message: event.message,
-        handled: false,
-      });
-      return closeIfOver(run, visit.record.scope);
+      return waitOrFail(run, visit, event, "lost", time);
     case "step.paused":
       draft(visit).pauses++;
-      if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-      enter(run, visit, {
-        status: "failed",
-        at: time,
-        reason: "paused",
-        message: event.message,
-        handled: false,
-      });
-      return closeIfOver(run, visit.record.scope);
+      return waitOrFail(run, visit, event, "paused", time);
     case "step.interrupted":
       draft(visit).cut = true;
       return goOnLater(run, visit, event.message);
@@ -218,6 +208,25 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     default:
       return unreachable(event);
   }
+}
+
+/** What is left of the allowance decides; it is used up where the event names no next try. */
+function waitOrFail(
+  run: Run,
+  visit: Visit,
+  { retry, message }: { readonly retry?: Retry; readonly message: string },
+  reason: "lost" | "paused",
+  time: number,
+): void {
+  if (retry !== undefined) return wait(run, visit, retry, message);
+  enter(run, visit, { status: "failed", at: time, reason, message, handled: false });
+  closeIfOver(run, visit.record.scope);
+}
+
+/** What is done apart is part of the shared files only when it is merged. */
+function save(run: Run, visit: Visit, event: { type: string; snapshot?: Saved }): void {
+  const apart = stepOf(visit).own === true && event.type !== "step.completed";
+  if (event.snapshot !== undefined && !apart) draft(run).snapshot = event.snapshot.commit;
 }
 
 /** Not while the run is being stopped; an owner that is not stopping it goes on at once. */
@@ -246,6 +255,7 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.interrupted",
   "step.continued",
   "step.relayed",
+  "step.conflicted",
 ]);
 
 /** Counts the time of an attempt; a composite has none of its own, and clocks may go back. */
@@ -340,6 +350,7 @@ function share(run: Run, visit: Visit): void {
 
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   draft(visit).failures++;
+  delete draft(visit).held;
   draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.

@@ -6,6 +6,7 @@ import type {
   AttemptRef,
   CheckEvidence,
   Found,
+  Held,
   LastTool,
   Output,
   Owner,
@@ -99,6 +100,14 @@ export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
       };
       /** There is no exit status; its agent's stream holds its last word. */
       readonly fromStream?: true;
+    }
+  /** It ended well, and its work does not fit what others did meanwhile. */
+  | {
+      readonly how: "conflicted";
+      readonly paths: readonly string[];
+      readonly message: string;
+      readonly base: string;
+      readonly held: Held;
     }
   /** It was ended because its agent got nowhere or had used up its turns. */
   | { readonly how: "reined"; readonly reason: "stall" | "turns"; readonly message: string }

@@ -13,7 +13,16 @@
 import { indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
-import type { FailureReason, Output, Place, Placed, RunCreated, Spent, StopMode } from "./event.ts";
+import type {
+  FailureReason,
+  Held,
+  Output,
+  Place,
+  Placed,
+  RunCreated,
+  Spent,
+  StopMode,
+} from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
 
@@ -133,6 +142,9 @@ export interface Visit {
   readonly base?: string;
   /** Its files are put back to that before its current attempt begins. */
   readonly restore?: true;
+  /** It is done but for the merge of its work, which these files stand against. */
+  readonly held?: Held;
+  readonly conflicts?: readonly string[];
   /** Others were at work in the same workspace when it was. */
   readonly crowded?: true;
   /** It was cut off by a loss or a stop, not by its own end. */

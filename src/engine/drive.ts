@@ -8,7 +8,7 @@
  * - E5 Whatever the journal says is running is in our hands before the first wait: started by us, or
  *   adopted on the evidence that it left.
  */
-import { BUDGET_STOP, type Turn } from "../core/advance.ts";
+import { BUDGET_STOP, MERGE_STOP, type Turn } from "../core/advance.ts";
 import type { AttemptRef, StopMode } from "../core/event.ts";
 import type { Ending, Environment, Fact } from "../core/fact.ts";
 import { attemptOf, type Cancel } from "../core/next-actions.ts";
@@ -30,6 +30,7 @@ import { collectEvidence } from "./evidence.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
 import { Mailbox } from "./mailbox.ts";
 import { attemptDirOf, type RunDir } from "./state-dir.ts";
+import { StepFiles } from "./step-files.ts";
 import type { WorkspaceKeeper } from "./workspace-keeper.ts";
 
 export interface DriverOptions {
@@ -54,10 +55,15 @@ export class Driver {
   readonly #cancelled = new Map<string, Cancel["when"]>();
   readonly #adopted = new Set<string>();
   #afterTurn: (() => void)[] = [];
+  readonly #files: StepFiles | undefined;
   #restoring: string | undefined;
 
   constructor(options: DriverOptions) {
     this.#options = options;
+    const { keeper, dir, engine } = options;
+    if (keeper === undefined) return;
+    const record = (fact: Fact): Promise<void> => this.#recorded(fact);
+    this.#files = new StepFiles({ keeper, dir, run: () => engine.run, record });
   }
 
   /** Asks the run to stop; a second, stronger wish ends the processes at once. */
@@ -93,6 +99,7 @@ export class Driver {
       const waiting = facts.length === 0 ? [] : this.#afterTurn.splice(0);
       turn = engine.turn(facts);
       for (const resolve of waiting) resolve();
+      this.#files?.admit();
     }
   }
 
@@ -125,8 +132,12 @@ export class Driver {
 
   /** What has to be awaited before an attempt gets its process. */
   async #prepare(at: AttemptRef, visit: Visit): Promise<void> {
-    const { agents, keeper } = this.#options;
-    if (keeper !== undefined) await this.#settleFiles(at, visit, keeper);
+    const { agents } = this.#options;
+    if (visit.held !== undefined && this.#files !== undefined) {
+      this.#report(at, await this.#files.mergeHeld(at, visit));
+      return;
+    }
+    await this.#files?.begin(at, visit);
     const prepare =
       agents?.serves(visit) === true
         ? await agents.prepare(visit, at)
@@ -134,16 +145,6 @@ export class Driver {
     this.#start(at, prepare);
     const when = this.#cancelled.get(attemptText(at));
     if (when !== undefined) this.#cancel(attemptText(at), when);
-  }
-
-  /** The files that an attempt starts from are put back, known already, or saved now. */
-  async #settleFiles(at: AttemptRef, visit: Visit, keeper: WorkspaceKeeper): Promise<void> {
-    if (visit.base === undefined) {
-      const base = await keeper.before(at);
-      if (base === undefined) return;
-      // Durable before the first byte changes: else partial work could be taken for the beginning.
-      await this.#recorded({ type: "based", at, base });
-    } else if (visit.restore === true) await keeper.restore(visit.base);
   }
 
   /** Posts a fact; resolves when the events that it brings about are on the disk. */
@@ -214,13 +215,20 @@ export class Driver {
     const saving = this.#saveNowAndThen(at);
     const report = async (ending: ProcessEnding): Promise<void> => {
       clearInterval(saving);
-      const evidence = await this.#withFiles(at, await this.#evidence(at, dir, ending, agent));
+      const said = await this.#evidence(at, dir, ending, agent);
+      const whose = this.#adopted.has(key) ? "adopted" : "ours";
+      const ended = (await this.#files?.end(at, visit, said, whose)) ?? said;
       this.#hands.delete(key);
       this.#agents.delete(key);
       failpoint("engine.ended");
-      this.#mailbox.post({ type: "attempt-ended", at, ending: evidence });
+      this.#report(at, ended);
     };
     process.ended.then(report).catch((error: unknown) => this.#mailbox.fail(asError(error)));
+  }
+
+  #report(at: AttemptRef, ending: Ending): void {
+    this.#mailbox.post({ type: "attempt-ended", at, ending });
+    if (ending.how === "conflicted") this.stop("after-step", `${MERGE_STOP}: ${ending.message}`);
   }
 
   /** What a long step has done so far is not lost with it. */
@@ -236,16 +244,6 @@ export class Driver {
         (error: unknown) => this.#mailbox.fail(asError(error)),
       );
     }, everyMs);
-  }
-
-  /** The ending of an attempt and the files that it left, which are one fact (F1). */
-  async #withFiles(at: AttemptRef, ending: Ending): Promise<Ending> {
-    const { keeper } = this.#options;
-    keeper?.leave();
-    if (keeper === undefined || (ending.how === "lost" && !ending.started)) return ending;
-    const whose = this.#adopted.has(attemptText(at)) ? "adopted" : "ours";
-    const snapshot = await keeper.after(at, whose);
-    return snapshot === undefined ? ending : { ...ending, snapshot };
   }
 
   /** A budget counts what agents are using now, not only what ended attempts have used. */

@@ -9,7 +9,7 @@ import { dirname, join, resolve } from "node:path";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
-import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
+import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
@@ -19,7 +19,7 @@ import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText } from "../util/template.ts";
-import { attemptDirOf, type RunDir } from "./state-dir.ts";
+import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
 const ANCESTORS_MAX = 1_000;
@@ -140,8 +140,21 @@ export function evaluatorAt(site: LaunchSite, visit: Visit): Evaluate {
 /** The directory in which a step works. */
 export function workDirOf(site: LaunchSite, visit: Visit): string {
   const { cwd } = stepOf(visit);
-  const root = site.run.workspace?.path ?? site.run.created?.cwd ?? ".";
+  const root = rootOf(site, visit);
   return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
+}
+
+/** The top of the files that a step works on. */
+function rootOf({ run, dir }: LaunchSite, visit: Visit): string {
+  if (stepOf(visit).own === true) return ownPathOf(dir, placeOf(visit));
+  return run.workspace?.path ?? run.created?.cwd ?? ".";
+}
+
+/** Git must not take the project above a directory of ours for that directory's own repository. */
+function gitFence({ run, dir }: LaunchSite, visit: Visit): Record<string, string> {
+  const kind = run.workspace?.kind ?? "here";
+  const ours = stepOf(visit).own === true || kind === "directory" || kind === "copy";
+  return ours ? { GIT_CEILING_DIRECTORIES: dir.root } : {};
 }
 
 /** Where a step is to write its outputs: name -> absolute path. */
@@ -171,6 +184,7 @@ export function environmentOf(
   return {
     ...Object.fromEntries(inherited),
     ...mapValues(written, (value) => renderText(value, evaluate)),
+    ...gitFence(site, visit),
     ...outputsBefore(visit),
     ...prefixed("PERDURE_OUTPUT_", outputPaths(site, visit)),
     PERDURE: "1",

@@ -1,8 +1,8 @@
 /** Where things lie in `.perdure/`, and nothing else. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef } from "../core/event.ts";
-import { attemptText } from "../core/place.ts";
+import type { AttemptRef, Place } from "../core/event.ts";
+import { attemptText, placeText } from "../core/place.ts";
 
 export const STATE_DIR = ".perdure";
 
@@ -45,6 +45,11 @@ export function runDirOf(dir: StateDir, runId: string): RunDir {
     receipts: join(root, "receipts"),
     handoffs: join(root, "handoffs"),
   };
+}
+
+/** The directory of a step that works in one of its own. */
+export function ownPathOf(run: RunDir, place: Place): string {
+  return join(run.root, "own", placeText(place).replaceAll("/", "~"));
 }
 
 /** The folder of one attempt; a nested scope becomes part of its name. */

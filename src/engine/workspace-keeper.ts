@@ -9,17 +9,21 @@
  *   leaves a ref without an event; whoever ends the attempt later takes that ref.
  * - F2 Before files are put back for a person, what is there is kept aside.
  */
+import { existsSync } from "node:fs";
+import { mkdir, rename } from "node:fs/promises";
 import type { AttemptRef, Placed, Saved } from "../core/event.ts";
-import { attemptText } from "../core/place.ts";
+import { attemptText, placeText } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { sha256 } from "../util/hash.ts";
+import { NO_DETAILS } from "../workspace/details.ts";
+import { mergeSnapshots } from "../workspace/merge.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
-import { type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
-import { listRefs, openStore, REFS, type SnapshotStore } from "../workspace/store.ts";
+import { commitTree, type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
+import { listRefs, openStore, REFS, type SnapshotStore, writeRefs } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import type { RunDir } from "./state-dir.ts";
+import { ownPathOf, type RunDir } from "./state-dir.ts";
 import {
   type ForeignFiles,
   findPlace,
@@ -31,6 +35,17 @@ import {
 /** How many files that are not in a snapshot an event names. */
 const SKIPPED_MAX = 20;
 const HASH_LENGTH = 8;
+
+/** What came of merging: the shared files with the step's work, or the files in conflict. */
+export type Merged =
+  | { readonly ok: true; readonly snapshot: Saved }
+  | {
+      readonly ok: false;
+      readonly paths: readonly string[];
+      /** The shared files, on top of which the step's directory now is. */
+      readonly base: string;
+      readonly theirs: Saved;
+    };
 
 export interface KeeperOptions {
   readonly plan: WorkspacePlan;
@@ -103,6 +118,64 @@ export class WorkspaceKeeper {
     return this.#inTurn(async () => (await this.#take(at, "before")).commit);
   }
 
+  /** The directory of a step that has one of its own, as it is to be when the step begins. */
+  async prepareOwn(at: AttemptRef, base: string, how: "as-it-is" | "restored"): Promise<void> {
+    await this.#inTurn(async () => {
+      const path = ownPathOf(this.#options.dir, at);
+      const there = existsSync(path);
+      if (there && how === "as-it-is") return;
+      const target = there ? path : `${path}.partial`;
+      await mkdir(target, { recursive: true, mode: 0o700 });
+      await restoreSnapshot(await this.#own(at, target), base);
+      failpoint("workspace.own-filled");
+      if (!there) await rename(target, path);
+      failpoint("workspace.own-made");
+    });
+  }
+
+  /**
+   * Merges what such a step did into the shared files. Merging twice is merging once: what is there
+   * already is the same on both sides. A conflict goes into the step's own directory, with markers.
+   */
+  async merge(at: AttemptRef, base: string): Promise<Merged> {
+    return this.#inTurn(async () => {
+      const own = await this.#own(at, ownPathOf(this.#options.dir, at));
+      const message = attemptText(at);
+      const after = { ref: this.#refOf(at, "after"), message: `${message}, after` };
+      const theirs = savedOf(await takeSnapshot(own, after));
+      const { commit: ours } = await this.#take(at, "ours");
+      failpoint("workspace.merging");
+      const merged = { ref: this.#refOf(at, "merged"), message: `${message}, merged`, at: 0 };
+      const sides = { base, ours, theirs: theirs.commit };
+      const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
+      if (result.status === "conflicts") {
+        const marked = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
+        await writeRefs(this.#store, [{ ref: this.#refOf(at, "conflict"), commit: marked }]);
+        await restoreSnapshot(own, marked);
+        return { ok: false, paths: result.conflicts.map(({ path }) => path), base: ours, theirs };
+      }
+      await restoreSnapshot(this.#workspace, result.commit);
+      failpoint("workspace.merged");
+      this.#last = undefined;
+      if (this.#working === 0) this.#clean = result.commit;
+      return { ok: true, snapshot: { ...theirs, commit: result.commit } };
+    });
+  }
+
+  /** Saves the directory of such a step after an attempt that is not merged. */
+  async afterOwn(at: AttemptRef): Promise<Saved> {
+    return this.#inTurn(async () => {
+      const own = await this.#own(at, ownPathOf(this.#options.dir, at));
+      const ref = this.#refOf(at, "after");
+      return savedOf(await takeSnapshot(own, { ref, message: `${attemptText(at)}, after` }));
+    });
+  }
+
+  #own(at: AttemptRef, path: string): Promise<Workspace> {
+    const { dir, plan } = this.#options;
+    return workspaceAt(this.#store, path, dir, plan, `own-${refWord(placeText(at))}`);
+  }
+
   /** Saves the workspace while an attempt runs; undefined when nothing has changed. */
   async during(at: AttemptRef): Promise<Saved | undefined> {
     if (!this.#options.plan.snapshots) return undefined;
@@ -150,7 +223,7 @@ export class WorkspaceKeeper {
     });
   }
 
-  async #take(at: AttemptRef, when: "before" | "during" | "after"): Promise<Snapshot> {
+  async #take(at: AttemptRef, when: "before" | "during" | "after" | "ours"): Promise<Snapshot> {
     const ref = this.#refOf(at, when);
     const message = `${attemptText(at)}, ${when}`;
     const parents = this.#last === undefined ? [] : [this.#last.commit];

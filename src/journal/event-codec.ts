@@ -12,6 +12,7 @@
 import {
   type Conversation,
   EVENT_VERSION,
+  type Held,
   type LastTool,
   type Owner,
   type Placed,
@@ -177,6 +178,21 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
+  "step.conflicted": {
+    ...attempt,
+    paths: listOf(text),
+    message: text,
+    base: text,
+    held: record({
+      exit: integer,
+      outputs: mapOf(output),
+      context: mapOf(json),
+      answer: optional(json),
+      check: evidence,
+    } satisfies Fields<Held>),
+    snapshot: saved,
+    spent,
+  },
   "step.continued": {
     ...attempt,
     ask: record({ kind: oneOf("relay", "correct"), why: text }),

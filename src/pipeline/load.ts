@@ -182,6 +182,7 @@ function lowerStep(
     ...(check === undefined ? {} : { check: lowerCheck(check) }),
     outputs: step.outputs ?? {},
     once: step.once ?? false,
+    ...(step.workspace === "own" ? { own: true } : {}),
   };
 }
 

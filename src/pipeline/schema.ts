@@ -215,6 +215,10 @@ const stepSchema = z
     outputs: bounded(z.record(name, path))
       .optional()
       .describe("Files that the step hands on: name -> path, relative to its directory."),
+    workspace: z
+      .enum(["own", "shared"])
+      .optional()
+      .describe("own: it works in a directory of its own, which is merged back when it is done."),
     once: z.boolean().optional().describe("True for what must never happen twice."),
     ...settings,
   })

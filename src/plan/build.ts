@@ -96,6 +96,7 @@ function buildStep(step: PipelineStep, { defaults }: Pipeline): Step {
     ...(step.check === undefined ? {} : { check: step.check }),
     outputs: step.outputs,
     once: step.once,
+    ...(step.own === true ? { own: true } : {}),
     ...(isolate ? { isolate } : {}),
     ...(recover === undefined ? {} : { recover }),
     visitsMax: 1,

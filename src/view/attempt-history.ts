@@ -15,7 +15,8 @@ export type AttemptEnd = Extract<
       | "step.paused"
       | "step.interrupted"
       | "step.continued"
-      | "step.relayed";
+      | "step.relayed"
+      | "step.conflicted";
   }
 >;
 
@@ -31,7 +32,8 @@ export interface Attempt {
     | "paused"
     | "interrupted"
     | "continued"
-    | "relayed";
+    | "relayed"
+    | "conflicted";
   readonly exit?: number;
   readonly reason?: FailureReason;
   readonly message?: string;
@@ -47,6 +49,7 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
     case "step.interrupted":
     case "step.continued":
     case "step.relayed":
+    case "step.conflicted":
       return event;
     default:
       return undefined;
@@ -98,6 +101,8 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
       return { ...closed, outcome: "paused", message: `${end.reason}: ${end.message}` };
     case "step.interrupted":
       return { ...closed, outcome: "interrupted", message: end.message };
+    case "step.conflicted":
+      return { ...closed, outcome: "conflicted", message: end.message };
     case "step.continued":
       return { ...closed, outcome: "continued", message: end.ask.why };
     case "step.relayed":

@@ -67,6 +67,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND[event.found]}`;
     case "step.continued":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on: ${messageText(event.ask.why)}`;
+    case "step.conflicted": {
+      const said = `${stepPath(event)} conflicts: ${messageText(event.message)}`;
+      return `${STEP_LOOKS.interrupted.glyph} ${said}`;
+    }
     case "step.relayed":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":

@@ -39,6 +39,7 @@ const STATUSES = {
   "step.interrupted": "interrupted",
   "step.continued": "continued",
   "step.relayed": "relayed",
+  "step.conflicted": "conflicted",
 } as const;
 
 const NOT_MEASURED = { measured: false } as const;
@@ -60,6 +61,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     message: messageOf(event),
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
+    snapshot: snapshotJson(event),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
@@ -132,6 +134,12 @@ function checkJson(check: CheckEvidence): Json {
     output_path: check.outputPath ?? null,
     output_sha256: check.outputSha256 ?? null,
   };
+}
+
+function snapshotJson({ snapshot }: AttemptEnd): Json {
+  if (snapshot === undefined) return NOT_MEASURED;
+  const skipped = (snapshot.skipped ?? []).map(({ path, bytes, why }) => ({ path, bytes, why }));
+  return { measured: true, commit: snapshot.commit, skipped };
 }
 
 function messageOf(event: AttemptEnd): string | null {

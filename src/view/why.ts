@@ -7,9 +7,9 @@
  * Invariants:
  * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
  */
-import { BUDGET_STOP } from "../core/advance.ts";
+import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
-import { stepPath } from "../core/place.ts";
+import { placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { placeOf, type Run, type Visit } from "../core/run.ts";
 import { indexOf } from "../plan/graph-index.ts";
@@ -93,6 +93,7 @@ function situation(input: WhyInput): Situation {
       return failed(input, run.state.message);
     case "stopped":
       if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
+      if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}`,
         advice: [{ say: "Go on", command: perdure("resume", shortId) }],
@@ -116,6 +117,17 @@ function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
   return {
     happened: `was stopped: ${by}`,
     advice: [{ say: "Add to it and go on", command: perdure("resume", shortId, "--budget", more) }],
+  };
+}
+
+/** Where the person finds the files with markers. */
+function inConflict({ run, shortId }: WhyInput, by: string): Situation {
+  const held = [...run.interrupted].find((visit) => visit.held !== undefined);
+  const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
+  const say = `Resolve the marks (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then go on`;
+  return {
+    happened: `was stopped: ${by}`,
+    advice: [{ say, command: perdure("resume", shortId) }],
   };
 }
 

@@ -141,6 +141,7 @@ test("the receipt of an attempt, with its evidence", () => {
       output_sha256: "cafe",
     },
     outputs: { app: output },
+    snapshot: { measured: false },
     last_tool: null,
     cost: { measured: false },
     resume: { from: "next", steps: ["test"], command: `perdure resume ${RUN_ID}` },

@@ -1,0 +1,341 @@
+/** The files of a run: where steps work, what is put back, and what is merged. */
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Program, Project, type Result } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+function git(...args: readonly string[]): string {
+  const env = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" };
+  const who = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+  return execFileSync("git", [...who, ...args], { cwd: project.dir, env, encoding: "utf8" }).trim();
+}
+
+function repository(): void {
+  git("init", "-q", "-b", "main");
+  project.write(".gitignore", "effects\nhold-*\nsecret.env\n");
+  project.write("readme", "one\ntwo\nthree\n");
+  git("add", ".");
+  git("commit", "-qm", "begin");
+  project.write("secret.env", "KEY=1\n");
+}
+
+function pipeline(yaml: string): void {
+  project.write("p.yaml", yaml);
+}
+
+function good(result: Result): void {
+  expect(result.exit, result.stdout + result.stderr).toBe(0);
+}
+
+async function runDir(): Promise<string> {
+  const [id = ""] = await project.runIds();
+  return join(".perdure", "runs", id);
+}
+
+async function workspaceFile(name: string): Promise<string> {
+  return project.read(await runDir(), "workspace", name);
+}
+
+/** All that belongs to the user in the repository, to be compared. */
+function users(): unknown {
+  return {
+    head: git("rev-parse", "HEAD"),
+    branch: git("symbolic-ref", "HEAD"),
+    main: git("rev-parse", "main"),
+    index: git("ls-files", "-s"),
+    status: git("status", "--porcelain"),
+    stash: git("stash", "list"),
+  };
+}
+
+const effect = (name: string): string => `echo ${name} >> ${project.path("effects")}`;
+
+async function killAll(runner: Program): Promise<void> {
+  await runner.kill("SIGKILL");
+  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+}
+
+describe("kinds", () => {
+  it("worktree: a branch of its own, with the ignored files that are named", async () => {
+    repository();
+    project.write("readme", "changed by the user\n");
+    const before = users();
+    pipeline(`
+workspace: { kind: worktree, include: [secret.env] }
+steps:
+  - { id: work, run: "cat secret.env readme > out; git branch --show-current >> out" }
+`);
+    good(await project.run(["run", "p.yaml"]));
+    const [id = ""] = await project.runIds();
+    expect(await workspaceFile("out")).toBe(`KEY=1\none\ntwo\nthree\nperdure/${id.slice(0, 8)}\n`);
+    fs.rmSync(project.path("p.yaml"));
+    expect(users()).toEqual(before);
+  });
+
+  it("directory: an empty one; copy: the project without its history", async () => {
+    repository();
+    pipeline(
+      "workspace: directory\nsteps: [{ id: a, run: 'ls -A > out; git status 2>> out || :' }]",
+    );
+    good(await project.run(["run", "p.yaml"]));
+    expect(await workspaceFile("out")).toMatch(/^out\nfatal: not a git repository/);
+    pipeline("workspace: copy\nsteps: [{ id: a, run: 'ls -A | sort > out' }]");
+    good(await project.run(["run", "p.yaml"]));
+    expect(await workspaceFile("out")).toBe(".gitignore\nout\np.yaml\nreadme\nsecret.env\n");
+  });
+
+  it("worktree: refuses a place without git or without a commit, with the remedy", async () => {
+    pipeline("workspace: worktree\nsteps: [{ id: a, run: ls }]");
+    const none = await project.run(["run", "p.yaml"]);
+    expect([none.exit, none.stderr]).toEqual([1, expect.stringContaining("git init")]);
+    git("init", "-q");
+    const empty = await project.run(["run", "p.yaml"]);
+    expect([empty.exit, empty.stderr]).toEqual([1, expect.stringContaining("first commit")]);
+  });
+});
+
+describe("files of a new try", () => {
+  const yaml = (kind: string, more = ""): string => `
+workspace: ${kind}
+steps:
+  - { id: first, run: echo first > log }
+  - id: work
+    run: "cat log >> seen; echo partial >> log; ${effect("work")}; test -e ${project.path("go")} || exit 1"
+${more}`;
+
+  it.each(["worktree", "copy"])(
+    "are those before the step (%s), on retry and on resume",
+    async (kind) => {
+      repository();
+      pipeline(yaml(kind, "    retry: { attempts: 2, backoff: 1ms }\n"));
+      expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+      project.write("go", "");
+      good(await project.run(["resume"]));
+      expect(project.effects()).toEqual({ work: 3 });
+      expect(await workspaceFile("log")).toBe("first\npartial\n");
+      expect(await workspaceFile("seen")).toBe("first\n");
+    },
+  );
+
+  it("are what is there, in the project itself", async () => {
+    pipeline(yaml("here"));
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    project.write("go", "");
+    good(await project.run(["resume"]));
+    expect(project.read("log")).toBe("first\npartial\npartial\n");
+  });
+
+  it("are those before the step when runner and step were killed", async () => {
+    repository();
+    const hold = project.hold("work");
+    pipeline(`
+workspace: worktree
+steps:
+  - { id: work, run: "echo partial >> log; rm readme; ${hold.command}; echo done >> log" }
+`);
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await killAll(runner);
+    const resumed = project.start(["resume"]);
+    await hold.release();
+    good(await resumed.ended);
+    expect(await workspaceFile("log")).toBe("partial\ndone\n");
+    // What was left behind by the attempt that was killed is kept.
+    const [id = ""] = await project.runIds();
+    expect(git("show", `refs/perdure/${id}/work@1.1/after:log`)).toBe("partial");
+  });
+
+  it("stay as they are where others have worked beside it", async () => {
+    repository();
+    const hold = project.hold("other");
+    pipeline(`
+workspace: worktree
+steps:
+  - { id: other, needs: [], run: "${hold.command}; echo other > other" }
+  - id: work
+    needs: []
+    run: "echo try >> log; ${effect("work")}; test -e ${project.path("go")} || { : > ${project.path("go")}; exit 1; }"
+    retry: { attempts: 2, backoff: 1ms }
+`);
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.printed("work done");
+    await hold.release();
+    good(await runner.ended);
+    expect(await workspaceFile("log")).toBe("try\ntry\n");
+    expect(await workspaceFile("other")).toBe("other\n");
+  });
+});
+
+describe("a worktree that is not as it was left", () => {
+  async function stopped(): Promise<string> {
+    repository();
+    pipeline(`
+workspace: worktree
+steps:
+  - { id: one, run: "echo one > one; echo changed > readme" }
+  - { id: two, run: "test -e ${project.path("go")} || exit 1; cat one readme > two" }
+`);
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    project.write("go", "");
+    const [id = ""] = await project.runIds();
+    return project.path(".perdure", "runs", id, "workspace");
+  }
+
+  const branch = (): string => git("branch", "--list", "perdure/*").replace(/^[*+ ]+/, "");
+
+  const repaired: readonly (readonly [string, (path: string) => void])[] = [
+    ["the directory is gone", (path) => fs.rmSync(path, { recursive: true })],
+    [
+      "directory and branch are gone",
+      (path) => {
+        const name = branch();
+        git("worktree", "remove", "--force", path);
+        git("branch", "-D", name);
+      },
+    ],
+  ];
+  it.each(repaired)("%s: it is made again from the snapshot", async (_what, damage) => {
+    const path = await stopped();
+    damage(path);
+    good(await project.run(["resume"]));
+    expect(fs.readFileSync(join(path, "two"), "utf8")).toBe("one\nchanged\n");
+  });
+
+  const refused: readonly (readonly [string, (path: string) => void, RegExp, RegExp])[] = [
+    [
+      "another branch",
+      (path) => git("-C", path, "switch", "-qc", "else"),
+      /else is checked out/,
+      /git -C .* switch perdure/,
+    ],
+    [
+      "held elsewhere",
+      (path) => {
+        git("-C", path, "switch", "-q", "--detach");
+        git("worktree", "add", "-q", project.path("..", `held-${process.pid}`), branch());
+      },
+      /is checked out in/,
+      /switch --detach/,
+    ],
+    [
+      "base moved",
+      (path) => git("-C", path, "commit", "-q", "--amend", "--allow-empty", "-m", "other"),
+      /no longer holds the commit/,
+      /reset --keep/,
+    ],
+    [
+      "foreign changes",
+      (path) => fs.writeFileSync(join(path, "one"), "mine\n"),
+      /changed by somebody else: one/,
+      /--files keep/,
+    ],
+    [
+      "something else stands there",
+      (path) => {
+        fs.rmSync(path, { recursive: true });
+        fs.mkdirSync(path);
+      },
+      /not the run's worktree/,
+      /move .* away/,
+    ],
+  ];
+  it.each(refused)("%s: refused, with the remedy", async (_what, damage, message, remedy) => {
+    const path = await stopped();
+    damage(path);
+    const result = await project.run(["resume"]);
+    expect(result.exit, result.stdout + result.stderr).toBe(1);
+    expect(result.stderr).toMatch(message);
+    expect(result.stderr).toMatch(remedy);
+    fs.rmSync(project.path("..", `held-${process.pid}`), { recursive: true, force: true });
+  });
+});
+
+describe("a step with a workspace of its own", () => {
+  const yaml = (left: string, right: string): string => `
+workspace: worktree
+steps:
+  - { id: left, needs: [], workspace: own, run: "${left}" }
+  - { id: right, needs: [], workspace: own, run: "${right}" }
+  - { id: after, needs: [left, right], run: "cat readme" }
+`;
+
+  it("is merged back in the order of the plan", async () => {
+    repository();
+    const hold = project.hold("left");
+    pipeline(
+      yaml(
+        `${hold.command}; sed -i s/one/ONE/ readme; echo l > l`,
+        "sed -i s/three/THREE/ readme; echo r > r",
+      ),
+    );
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.release();
+    good(await runner.ended);
+    expect(await workspaceFile("readme")).toBe("ONE\ntwo\nTHREE\n");
+    expect(await workspaceFile("l")).toBe("l\n");
+    const done = [...runner.stdout.matchAll(/✓ (\w+) done/g)].map((match) => match[1]);
+    expect(done).toEqual(["left", "right", "after"]);
+  });
+
+  it("stops at a conflict, and goes on when it is resolved, without doing the work again", async () => {
+    repository();
+    pipeline(
+      yaml(
+        `sed -i s/two/LEFT/ readme; ${effect("left")}`,
+        `sed -i s/two/RIGHT/ readme; ${effect("right")}`,
+      ),
+    );
+    const stopped = await project.run(["run", "p.yaml"]);
+    expect(stopped.exit, stopped.stdout).toBe(3);
+    expect(stopped.stdout).toContain(
+      "a merge conflict: its work does not fit what other steps did in readme",
+    );
+    const [, place = ""] = /Resolve the marks \(<{7}\) in (\S+), then/.exec(stopped.stdout) ?? [];
+    expect(project.read(place, "readme")).toContain("<<<<<<<");
+    const again = await project.run(["resume"]);
+    expect(again.exit, again.stdout).toBe(3);
+    project.write(join(place, "readme"), "one\nBOTH\nthree\n");
+    good(await project.run(["resume"]));
+    expect(await workspaceFile("readme")).toBe("one\nBOTH\nthree\n");
+    expect(project.effects()).toEqual({ left: 1, right: 1 });
+  });
+});
+
+describe("snapshots", () => {
+  it("name what is too large for them, in the receipt", async () => {
+    repository();
+    pipeline(`
+workspace: { kind: worktree, max_file_mb: 1 }
+steps: [{ id: work, run: "head -c 2000000 /dev/zero > big; echo small > small" }]
+`);
+    good(await project.run(["run", "p.yaml"]));
+    const [id = ""] = await project.runIds();
+    const receipt = JSON.parse(
+      project.read(".perdure", "runs", id, "receipts", "work-shell.json"),
+    ) as { snapshot: object };
+    expect(receipt.snapshot).toMatchObject({ skipped: [{ path: "big", why: "too-large" }] });
+  });
+
+  it("are taken during long steps", async () => {
+    repository();
+    const hold = project.hold("long");
+    pipeline(`
+workspace: { kind: worktree, snapshot_every: 50ms }
+steps: [{ id: work, run: "echo half > half; ${hold.command}" }]
+`);
+    const runner = project.start(["run", "p.yaml", "--output", "json"]);
+    await runner.printed("step.saved");
+    await hold.release();
+    good(await runner.ended);
+    const [id = ""] = await project.runIds();
+    expect(git("show", `refs/perdure/${id}/work@1.1/during:half`)).toBe("half");
+  });
+});
