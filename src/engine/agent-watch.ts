@@ -7,12 +7,19 @@
  * Does not: judge how the attempt ended (agent-verdict.ts).
  */
 import { join } from "node:path";
-import type { AgentAdapter } from "../runner/agents/adapter.ts";
+import type { AgentAdapter, AgentEvent } from "../runner/agents/adapter.ts";
 import { AgentFollower, type AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
 import { type AgentLimits, limitReached } from "./agent-limits.ts";
 
+/** What a line may tell beside what happened, such as the usage of a subagent with its result. */
+const ASIDES: ReadonlySet<AgentEvent["type"]> = new Set<AgentEvent["type"]>([
+  "session",
+  "usage",
+  "cost",
+  "denied",
+]);
 /** An agent's line may hold a whole file. */
 const STREAM_LINE_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -70,8 +77,8 @@ export class AgentWatch {
       if (event.type === "session") this.#options.onSession(event.id);
     }
     if (events.length === 0) return;
-    const ended = events.at(-1)?.type === "tool-ended";
-    this.#between = ended && this.#follower.report.openTools.length === 0;
+    const last = events.findLast(({ type }) => !ASIDES.has(type));
+    this.#between = last?.type === "tool-ended" && this.#follower.report.openTools.length === 0;
     if (this.#between || events.some(({ type }) => type === "usage")) this.#options.onUse();
     this.#look();
   }
