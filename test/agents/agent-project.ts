@@ -66,21 +66,27 @@ export class AgentProject extends Project {
 
   /** A pipeline of one step that asks the agent, and one behind it. */
   pipeline(prompt: string, more = ""): string {
-    return this.write(
-      "p.yaml",
-      `agents:
-  worker:
-    adapter: ${this.agent}
-    model: ${MODELS[this.agent]}
-    permissions: all
-    args: ${JSON.stringify(this.#args())}
-steps:
+    return this.steps(`
   - id: work
     agent: worker
     prompt: ${JSON.stringify(prompt)}
 ${more}  - id: next
     run: ${this.effect("next")}
-`,
+`);
+  }
+
+  /** A pipeline of these steps, whose agent is `worker`. */
+  steps(steps: string, head = ""): string {
+    return this.write(
+      "p.yaml",
+      `${head}
+agents:
+  worker:
+    adapter: ${this.agent}
+    model: ${MODELS[this.agent]}
+    permissions: all
+    args: ${JSON.stringify(this.#args())}
+steps:${steps}`,
     );
   }
 

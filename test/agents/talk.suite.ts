@@ -1,0 +1,240 @@
+/**
+ * Conversations with real agents: answers with a schema, hand-overs, shared sessions, budgets and
+ * stops. What counts is what the model is sent, and that what it served is counted once.
+ */
+import { describe, expect, it, onTestFinished } from "vitest";
+import { conversationOf } from "../rig/model/conversation.ts";
+import {
+  type Reply,
+  type Script,
+  shell,
+  stall,
+  stateless,
+  text,
+  tool,
+  write,
+} from "../rig/model/reply.ts";
+import type { Result } from "../rig/project.ts";
+import { AgentProject, CHOSEN } from "./agent-project.ts";
+import type { AgentName } from "./install.ts";
+
+const when = (words: string, ...replies: readonly Reply[]): Script => ({
+  ...stateless(...replies),
+  when: words,
+});
+
+const effect = (name: string): Reply => shell(`echo ${name} >> effects`);
+
+describe.each(CHOSEN)("an answer of %s with a schema", (agent) => {
+  const steps = `
+  - id: count
+    agent: worker
+    prompt: How many?
+    output_schema: { type: object, required: [n], properties: { n: { type: integer } } }
+  - { id: next, run: 'echo "n\${{ results.count.answer.n }}" >> effects' }
+`;
+  /** Claude Code has a tool for it; the others say it. */
+  const answer =
+    agent === "claude"
+      ? [tool("StructuredOutput", { n: 3 }), text("It is given.")]
+      : [text('{ "n": 3 }')];
+
+  it("is a value for later steps", async () => {
+    const project = await open(agent, stateless(...answer));
+    project.steps(steps);
+    good(await project.begin(["run", "p.yaml"]).ended);
+
+    expect(project.effects()).toEqual({ n3: 1 });
+    expect(project.events("step.completed")[0]?.answer).toEqual({ n: 3 });
+    expect(said(project)).toEqual(["count: task in 1"]);
+    countedOnce(project);
+  });
+
+  it("is asked for again in the same conversation until it fits", async () => {
+    const project = await open(
+      agent,
+      when("cannot be used", ...answer),
+      stateless(text("There are three.")),
+    );
+    project.steps(steps);
+    good(await project.begin(["run", "p.yaml"]).ended);
+
+    expect(project.effects()).toEqual({ n3: 1 });
+    expect(said(project)).toEqual(["count: task in 1", "count: correct in 1"]);
+    expect(project.events("step.continued")[0]?.ask).toEqual({
+      kind: "correct",
+      why: "it is not JSON",
+    });
+    const asked = lastWork(project);
+    expect(asked).toContain("There are three.");
+    expect(asked).toContain("Your last answer cannot be used");
+    countedOnce(project);
+  });
+});
+
+describe.each(CHOSEN)("a relay of %s", (agent) => {
+  const notes = `## Done
+The first half.
+## Remaining
+The second half.
+## Decisions
+none
+## Files touched
+effects
+`;
+
+  it("stops at a tool, takes the agent's notes, and goes on from them in a new conversation", async () => {
+    const project = await open(
+      agent,
+      when("handed it over", effect("second"), text("All done.")),
+      when("Stop working", write(".perdure-relay/work@1.md", notes), text("Written.")),
+      // A model takes its time: what it was asked right before the stop is never answered.
+      stateless(
+        shell("echo first >> effects", { usage: { input: 5_000 } }),
+        stall("accept", text("?")),
+      ),
+    );
+    project.steps(`
+  - { id: work, agent: worker, prompt: Do both halves., relay: { at: 4000 } }
+`);
+    good(await project.begin(["run", "p.yaml"]).ended);
+
+    expect(project.effects()).toEqual({ first: 1, second: 1 });
+    expect(said(project)).toEqual(["work: task in 1", "work: relay in 1", "work: relayed in 2"]);
+    const [relayed] = project.events("step.relayed");
+    expect(project.read(relayed?.checkpoint.path.slice(project.dir.length) ?? "")).toBe(notes);
+    const fresh = project.model
+      .requests("work")
+      .map(conversationOf)
+      .find(([first]) => first?.type === "user" && first.text.includes("handed it over"));
+    expect(fresh).toHaveLength(1);
+    expect(fresh).toMatchObject([
+      { text: expect.stringMatching(/^Do both halves\..*The second half\./s) },
+    ]);
+    countedOnce(project);
+  });
+});
+
+describe.each(CHOSEN)("a session of %s", (agent) => {
+  it("is shared by the steps that name it; each is charged for its own part", async () => {
+    const project = await open(agent, stateless(text("The plan is to win.")));
+    project.steps(`
+  - { id: plan, agent: worker, prompt: Make a plan., session: main }
+  - { id: review, agent: worker, prompt: Look at something else. }
+  - { id: build, agent: worker, prompt: Follow the plan., session: main }
+`);
+    good(await project.begin(["run", "p.yaml"]).ended);
+
+    expect(said(project)).toEqual(["plan: task in 1", "review: task in 2", "build: task in 1"]);
+    const last = project.model.requests("work").at(-1);
+    expect(last === undefined ? [] : conversationOf(last)).toMatchObject([
+      { type: "user", text: "Make a plan." },
+      { type: "assistant", text: "The plan is to win." },
+      { type: "user", text: "Follow the plan." },
+    ]);
+    const spent = project.events("step.completed").map((event) => event.spent);
+    expect(spent).toMatchObject(Array.from({ length: 3 }, () => ({ inputTokens: 100, turns: 1 })));
+    countedOnce(project);
+  });
+});
+
+describe.each(CHOSEN)("a budget of %s", (agent) => {
+  it("stops a running attempt at a tool; more of it continues the conversation", async () => {
+    const project = await open(
+      agent,
+      stateless(effect("one"), stall("accept", effect("two")), text("Done.")),
+    );
+    // Each answer uses 120 tokens.
+    project.steps("\n  - { id: work, agent: worker, prompt: Do it. }\n", "budget: { tokens: 120 }");
+    const stopped = await project.begin(["run", "p.yaml"]).ended;
+    expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(3);
+    expect(stopped.stdout).toContain("the budget: 120 of 120 tokens are used");
+    expect(project.effects()).toEqual({ one: 1 });
+    expect(project.stepProcesses()).toEqual([]);
+    good(await project.begin(["resume", "--budget", "+1000tokens"]).ended);
+
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+    expect(said(project)).toEqual(["work: task in 1", "work: interrupted in 1"]);
+    countedOnce(project);
+  });
+});
+
+describe.each(CHOSEN)("a stop of %s after its turn", (agent) => {
+  it("lets its tools finish; resume continues the conversation", async () => {
+    const project = await open(agent);
+    const hold = project.hold("tool");
+    project.model.play(
+      stateless(
+        shell(`echo one >> effects; ${hold.command}; echo counted`),
+        stall("accept", effect("two")),
+        text("Done."),
+      ),
+    );
+    project.steps("\n  - { id: work, agent: worker, prompt: Do it. }\n");
+    const runner = project.begin(["run", "p.yaml"]);
+    await Promise.race([hold.arrived(), project.failed(runner)]);
+    await project.must(["stop", "--after-turn"]);
+    await runner.printed("stopping after the running turns");
+    await hold.release();
+    const stopped = await runner.ended;
+
+    expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(143);
+    expect(project.effects()).toEqual({ one: 1 });
+    expect(project.events("step.interrupted")[0]?.tool).toMatchObject({ ok: true });
+    project.model.release();
+    good(await project.begin(["resume"]).ended);
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+    expect(said(project)).toEqual(["work: task in 1", "work: interrupted in 1"]);
+    expect(lastWork(project)).toContain("counted");
+    countedOnce(project);
+  });
+});
+
+async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
+  const project = await AgentProject.open(agent, ...scripts);
+  onTestFinished(() => project.close());
+  return project;
+}
+
+function good({ exit, stdout, stderr }: Result): void {
+  expect(exit, stdout + stderr).toBe(0);
+}
+
+/** All of the conversation that the model was sent last. */
+function lastWork(project: AgentProject): string {
+  const last = project.model.requests("work").at(-1);
+  return JSON.stringify(last === undefined ? [] : conversationOf(last));
+}
+
+/** What each attempt said first and in which conversation, numbered by appearance. */
+function said(project: AgentProject): readonly string[] {
+  const sessions: string[] = [];
+  const told = project.events("step.session");
+  return project.events("step.started").flatMap(({ step, attempt, conversation }) => {
+    if (conversation === undefined) return [];
+    const own = told.find((event) => event.step === step && event.attempt === attempt);
+    const session = conversation.session ?? own?.session ?? "unknown";
+    if (!sessions.includes(session)) sessions.push(session);
+    return [`${step}: ${conversation.says} in ${sessions.indexOf(session) + 1}`];
+  });
+}
+
+/** What the attempts of the run were charged with is what the model says that it served. */
+function countedOnce(project: AgentProject): void {
+  const ends = [
+    ...project.events("step.completed"),
+    ...project.events("step.continued"),
+    ...project.events("step.relayed"),
+    ...project.events("step.interrupted"),
+  ];
+  const sum = (counts: readonly (number | undefined)[]): number =>
+    counts.reduce<number>((total, count) => total + (count ?? 0), 0);
+  const served = project.model.served().map(({ usage }) => usage);
+  expect({
+    input: sum(ends.map(({ spent }) => spent?.inputTokens)),
+    output: sum(ends.map(({ spent }) => spent?.outputTokens)),
+  }).toEqual({
+    input: sum(served.map(({ input }) => input)),
+    output: sum(served.map(({ output }) => output)),
+  });
+}
