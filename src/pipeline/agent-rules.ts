@@ -39,9 +39,10 @@ export function readPrompts(
       prompts.set(index, text);
       return;
     }
-    const message =
-      text === undefined ? `there is no file \`${name}\`` : `the file \`${name}\` is empty`;
-    const help = "the path is relative to the pipeline's file";
+    const [message, help] =
+      text === undefined
+        ? [`there is no file \`${name}\``, "the path is relative to the pipeline's file"]
+        : [`the file \`${name}\` is empty`, "write into it what the agent is asked to do"];
     report.add({ rule: "prompt-file", message, help, path: ["steps", index, "prompt_file"] });
   });
   return prompts;
@@ -80,9 +81,10 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
 }
 
 /** The agent of all steps must be there. */
-export function checkDefaultAgent(shape: PipelineShape, report: Report): void {
+export function checkDefaultAgent({ shape, cut }: ReadShape, report: Report): void {
   const agent = shape.defaults?.agent;
-  if (agent !== undefined) checkName(agent, ["defaults", "agent"], shape, report);
+  if (agent === undefined || cut.has("agents")) return;
+  checkName(agent, ["defaults", "agent"], shape, report);
 }
 
 function checkName(agent: string, path: Path, shape: PipelineShape, report: Report): void {
@@ -93,7 +95,8 @@ function checkName(agent: string, path: Path, shape: PipelineShape, report: Repo
 }
 
 /** A step runs a command or asks an agent: one of them, and all that belongs to it. */
-export function checkWork({ shape, cut }: ReadShape, index: number, report: Report): void {
+export function checkWork(read: ReadShape, index: number, report: Report): void {
+  const { shape, cut } = read;
   const at = (key: string): Path => ["steps", index, key];
   const keys = ["run", "agent", "prompt", "prompt_file"];
   if (keys.some((key) => cut.has(`steps.${index}.${key}`)) || cut.has("defaults.agent")) return;
@@ -103,7 +106,7 @@ export function checkWork({ shape, cut }: ReadShape, index: number, report: Repo
     const { key, on, ...words } = problem;
     report.add({ rule: "step-work", ...words, path: at(key), on });
   }
-  checkAgentSettings(shape, index, report);
+  checkAgentSettings(read, index, report);
   if (step.agent !== undefined && !cut.has("agents")) {
     checkName(step.agent, at("agent"), shape, report);
   }
@@ -151,10 +154,10 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
 }
 
 /** Settings of an agent's call need an agent that understands them. */
-function checkAgentSettings(shape: PipelineShape, index: number, report: Report): void {
-  const step = shape.steps[index] as StepShape;
-  const agent = agentOf(shape, step);
-  if (agent !== undefined && talks(shape, agent)) return;
+function checkAgentSettings(read: ReadShape, index: number, report: Report): void {
+  const step = read.shape.steps[index] as StepShape;
+  const agent = agentOf(read.shape, step);
+  if (talks(read, agent)) return;
   for (const key of ["session", ...AGENT_SETTINGS] as const) {
     if (step[key] === undefined) continue;
     const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
@@ -165,34 +168,52 @@ function checkAgentSettings(shape: PipelineShape, index: number, report: Report)
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */
-function talks(shape: PipelineShape, agent: string): boolean {
+function talks({ shape, cut }: ReadShape, agent: string | undefined): boolean {
+  if (agent === undefined) return false;
   const declared = shape.agents?.[agent];
-  if (declared === undefined) return true;
+  if (declared === undefined || cut.has(`agents.${agent}`)) return true;
   return typeof declared !== "string" && declared.adapter !== undefined;
 }
 
 /** Steps in one conversation have one agent and run one after the other, in the file's order. */
 export function checkSessions(
-  { shape, cut }: ReadShape,
+  read: ReadShape,
   comesBefore: ((first: number, second: number) => boolean) | undefined,
   report: Report,
 ): void {
+  const { shape, cut } = read;
   const last = new Map<string, number>();
   shape.steps.forEach((step, index) => {
     const { session } = step;
     if (session === undefined || cut.has(`steps.${index}`)) return;
+    // It was told already that a session means nothing to such a step.
+    if (!talks(read, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);
-    if (before === undefined) return;
-    const other = shape.steps[before] as StepShape;
-    const path = ["steps", index, "session"];
-    const rule = "shared-session";
-    if (agentOf(shape, other) !== agentOf(shape, step)) {
-      const message = `steps \`${other.id}\` and \`${step.id}\` share a session but not an agent`;
-      report.add({ rule, message, help: "give each agent a session of its own", path });
-    } else if (comesBefore?.(before, index) === false) {
-      const message = `steps \`${other.id}\` and \`${step.id}\` share a session but may run at once`;
-      report.add({ rule, message, help: `add \`needs: ${other.id}\` to \`${step.id}\``, path });
-    }
+    const problem = before === undefined ? undefined : sharing(shape, before, index, comesBefore);
+    if (problem === undefined) return;
+    report.add({ rule: "shared-session", ...problem, path: ["steps", index, "session"] });
   });
+}
+
+/** What is wrong with two steps in one conversation. */
+function sharing(
+  shape: PipelineShape,
+  before: number,
+  index: number,
+  comesBefore: ((first: number, second: number) => boolean) | undefined,
+): { readonly message: string; readonly help: string } | undefined {
+  const other = shape.steps[before] as StepShape;
+  const step = shape.steps[index] as StepShape;
+  const both = `steps \`${other.id}\` and \`${step.id}\` share a session`;
+  if (agentOf(shape, other) !== agentOf(shape, step)) {
+    return { message: `${both} but not an agent`, help: "give each agent a session of its own" };
+  }
+  if (comesBefore === undefined || comesBefore(before, index)) return undefined;
+  return comesBefore(index, before)
+    ? { message: `${both} but run in another order`, help: `put \`${step.id}\` above it` }
+    : {
+        message: `${both} but may run at once`,
+        help: `add \`needs: ${other.id}\` to \`${step.id}\``,
+      };
 }

@@ -71,7 +71,10 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is not a duration",
     `write it like 250ms, 90s, 10m or 1h30m; at most ${DURATION_MAX_MS / DAY_MS} days`,
   ],
-  "bad-share": ["is neither a number of tokens nor a share", "write it like 150000 or 70%"],
+  "bad-share": [
+    "is neither a number of tokens nor a share from 1% to 99%",
+    "write it like 150000 or 70%",
+  ],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],
   "bad-pipeline-name": [
     "is not a valid name for a pipeline",

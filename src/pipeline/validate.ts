@@ -49,7 +49,7 @@ export function validate(
     inputKeys: closedKeys(shape.input),
   };
   const rules = new ExpressionRules(report, known);
-  checkPipeline(shape, rules, report);
+  checkPipeline(read, rules, report);
   shape.steps.forEach((step, index) => {
     if (cut.has(`steps.${index}`)) return;
     checkWork(read, index, report);
@@ -63,7 +63,8 @@ export function validate(
   reportOutputClashes(shape.steps, report);
 }
 
-function checkPipeline(shape: PipelineShape, rules: ExpressionRules, report: Report): void {
+function checkPipeline(read: ReadShape, rules: ExpressionRules, report: Report): void {
+  const { shape } = read;
   checkInput(shape.input, report);
   checkTexts(shape.env, { path: ["env"] }, rules);
   for (const [name, agent] of Object.entries(shape.agents ?? {})) {
@@ -78,9 +79,10 @@ function checkPipeline(shape: PipelineShape, rules: ExpressionRules, report: Rep
   const { cwd, system, output_schema } = shape.defaults ?? {};
   if (cwd !== undefined) rules.text(cwd, { path: ["defaults", "cwd"] });
   if (system !== undefined) rules.text(system, { path: ["defaults", "system"] });
-  if (output_schema !== undefined)
+  if (output_schema !== undefined) {
     checkSchema(output_schema, ["defaults", "output_schema"], report);
-  checkDefaultAgent(shape, report);
+  }
+  checkDefaultAgent(read, report);
 }
 
 function checkAgentTexts(

@@ -8,9 +8,9 @@ function drawn(text: string): string {
   return renderDiagnostics(diagnostics, text, { color: false });
 }
 
-/** "line:column rule message" of each diagnostic. */
-function brief(text: string): string[] {
-  return loadPipeline("p.yaml", text).diagnostics.map(
+/** "line:column rule message" of each diagnostic; the pipeline may name these files. */
+function brief(text: string, files: Readonly<Record<string, string>> = {}): string[] {
+  return loadPipeline("p.yaml", text, (name) => files[name]).diagnostics.map(
     ({ line, column, rule, message }) => `${line}:${column} ${rule} ${message}`,
   );
 }
@@ -347,5 +347,155 @@ steps:
       "7:21 unknown-agent there is no agent `claud`",
       "8:53 bad-value `permissions` cannot be `everything`",
     ]);
+  });
+
+  const agent = (body: string, head = ""): string => `${head}steps:\n  - id: a\n${body}`;
+  const asks = (body: string): string => agent(`    agent: claude\n    prompt: p\n${body}`);
+
+  it.each([
+    [agent("    prompt: p"), "3:5 step-work step `a` has a `prompt` but no agent"],
+    [agent("    agent: claude"), "3:5 step-work step `a` asks an agent but has no `prompt`"],
+    [
+      agent("    run: ls\n    prompt: p", "defaults: {agent: claude}\n"),
+      "5:5 step-work step `a` has a `prompt` but no agent",
+    ],
+    [
+      agent("    prompt: p", "defaults: {agent: claud}\n"),
+      "1:19 unknown-agent there is no agent `claud`",
+    ],
+    // What an agent is cannot be told while `agents` itself is wrong.
+    [
+      agent("    prompt: p", "agents: []\ndefaults: {agent: mine}\n"),
+      "1:9 wrong-type `agents` must be a map of keys, not a list",
+    ],
+    [
+      agent(
+        "    agent: x\n    prompt: p\n    model: m",
+        "agents: {x: {adapter: claude, args: 1}}\n",
+      ),
+      "1:37 wrong-type `args` must be a list, not the number 1",
+    ],
+    [
+      asks("    relay: {at: 100%}"),
+      "5:17 bad-share `100%` is neither a number of tokens nor a share from 1% to 99%",
+    ],
+    [
+      asks("    relay: {at: much}"),
+      "5:17 bad-share `much` is neither a number of tokens nor a share from 1% to 99%",
+    ],
+    [
+      asks("    relay: {at: 0.7}"),
+      "5:17 wrong-type `at` must be a number of tokens or a share such as 70%, not the number 0.7",
+    ],
+    [asks("    relay: {at: 999}"), "5:17 out-of-range `at` must be at least 1000"],
+    [asks("    relay: {}"), "5:12 missing-key `at` is missing"],
+    [asks("    relay: 70%"), "5:12 wrong-type `relay` must be a map of keys, not a text"],
+    [
+      asks("    output_schema: {type: objekt}"),
+      "5:27 bad-json-schema `objekt` is no type of JSON Schema",
+    ],
+    [
+      asks("    output_schema: text"),
+      "5:20 wrong-type `output_schema` must be a map of keys, not a text",
+    ],
+    [
+      agent("    run: ls", "defaults: {output_schema: {type: objekt}}\n"),
+      "1:34 bad-json-schema `objekt` is no type of JSON Schema",
+    ],
+    [
+      agent("    run: ls", "agents: {x: {adapter: claude, output_schema: {propertys: {}}}}\n"),
+      "1:47 bad-json-schema `propertys` is no keyword of JSON Schema",
+    ],
+    [asks("    session: a b"), "5:14 bad-id `a b` is not a valid id"],
+    [asks("    recover: maybe"), "5:14 bad-value `recover` cannot be `maybe`"],
+    [asks("    isolate: 1"), "5:14 wrong-type `isolate` must be true or false, not the number 1"],
+  ])("%j", (text, expected) => {
+    expect(brief(text)).toEqual([expected]);
+  });
+
+  it("take no settings of a conversation where there is none, which is told once", () => {
+    const text = `agents: { plain: cat }
+steps:
+  - { id: a, run: ls, session: s, output_schema: {}, relay: { at: 70% } }
+  - { id: b, agent: plain, prompt: p, session: s, output_schema: {}, relay: { at: 70% } }
+`;
+    expect(brief(text)).toEqual([
+      "3:23 agent-setting `session` means nothing to a step without an agent",
+      "3:35 agent-setting `output_schema` means nothing to a step without an agent",
+      "3:54 agent-setting `relay` means nothing to a step without an agent",
+      "4:39 agent-setting `session` means nothing to an agent that is a command",
+      "4:51 agent-setting `output_schema` means nothing to an agent that is a command",
+      "4:70 agent-setting `relay` means nothing to an agent that is a command",
+    ]);
+  });
+});
+
+describe("prompts in files", () => {
+  const text = "steps:\n  - {id: a, agent: claude, prompt_file: ask.md}\n";
+
+  it.each([
+    [{}, ["2:41 prompt-file there is no file `ask.md`"]],
+    [{ "ask.md": " \n" }, ["2:41 prompt-file the file `ask.md` is empty"]],
+    [
+      { "ask.md": "One.\nTwo ${{ inptu.x }}\n\n${{ results.b.exit }}\n" },
+      [
+        "2:41 unknown-variable ask.md, line 2: unknown variable `inptu`",
+        "2:41 unknown-step ask.md, line 4: there is no step `b`",
+      ],
+    ],
+    [
+      { "ask.md": "One.\n${{ input.x" },
+      ["2:41 bad-template ask.md, line 2: `${{` has no closing `}}`"],
+    ],
+    [{ "ask.md": "Do ${{ input.x }}" }, []],
+  ])("%j", (files, expected) => {
+    expect(brief(text, files)).toEqual(expected);
+  });
+
+  it("stand in the place of a prompt", () => {
+    const both = text.replace("prompt_file", "prompt: p, prompt_file");
+    expect(brief(both, { "ask.md": "p" })).toEqual([
+      "2:39 step-work step `a` has both `prompt` and `prompt_file`",
+    ]);
+    const nobody = text.replace("agent: claude, ", "");
+    expect(brief(nobody, { "ask.md": "p" })).toEqual([
+      "2:13 step-work step `a` has a `prompt_file` but no agent",
+    ]);
+  });
+});
+
+describe("shared sessions", () => {
+  const steps = (...lines: readonly string[]): string =>
+    `steps:\n${lines.map((line) => `  - {prompt: p, session: s, ${line}}\n`).join("")}`;
+
+  it.each([
+    [steps("id: a, agent: claude", "id: b, agent: claude", "id: c, agent: claude"), []],
+    [`defaults: {agent: claude}\n${steps("id: a", "id: b, agent: claude")}`, []],
+    [
+      steps("id: a, agent: claude", "id: b, agent: codex"),
+      ["3:26 shared-session steps `a` and `b` share a session but not an agent"],
+    ],
+    [
+      steps("id: a, agent: claude", "id: b, agent: claude, needs: []"),
+      ["3:26 shared-session steps `a` and `b` share a session but may run at once"],
+    ],
+    [
+      steps("id: a, agent: claude", "id: b, agent: claude", "id: c, agent: claude, needs: a"),
+      ["4:26 shared-session steps `b` and `c` share a session but may run at once"],
+    ],
+    [
+      steps("id: a, agent: claude, needs: b", "id: b, agent: claude, needs: []"),
+      ["3:26 shared-session steps `a` and `b` share a session but run in another order"],
+    ],
+  ])("%j", (text, expected) => {
+    expect(brief(text)).toEqual(expected);
+  });
+
+  it("say what to do", () => {
+    expect(drawn(steps("id: a, agent: claude", "id: b, agent: claude, needs: []"))).toContain(
+      "  = help: add `needs: a` to `b`\n",
+    );
+    const turned = steps("id: a, agent: claude, needs: b", "id: b, agent: claude, needs: []");
+    expect(drawn(turned)).toContain("  = help: put `b` above it\n");
   });
 });

@@ -102,6 +102,91 @@ steps:
     expect(graph.steps[0]?.work).toMatchObject({ agent: "careful", settings: { model: "sonnet" } });
   });
 
+  it("lets a step outweigh its agent, and that the defaults", () => {
+    const loaded = load(`
+agents:
+  mine: { adapter: codex, model: agents, relay: { at: 70% } }
+  plain: { command: cat }
+defaults: { agent: mine, model: defaults, system: defaults, max_turns: 5, relay: { at: 9000 } }
+steps:
+  - { id: one, prompt: Go., max_turns: 7 }
+  - { id: two, agent: claude, prompt: Go. }
+  - { id: three, agent: plain, prompt: Go. }
+  - { id: four, run: ls }
+`);
+    const { agents, graph } = buildPlan(loaded);
+    // What is used is what the agent has, with what the step itself says on top.
+    expect(graph.steps.map(({ work }) => work)).toEqual([
+      { kind: "agent", agent: "mine", prompt: "Go.", settings: { maxTurns: 7 } },
+      { kind: "agent", agent: "claude", prompt: "Go.", settings: {} },
+      { kind: "agent", agent: "plain", prompt: "Go.", settings: {} },
+      { kind: "shell", run: "ls" },
+    ]);
+    expect(agents.mine?.settings).toEqual({
+      model: "agents",
+      system: "defaults",
+      maxTurns: 5,
+      relay: { share: 0.7 },
+    });
+    expect(agents.claude?.settings).toEqual({
+      model: "defaults",
+      system: "defaults",
+      maxTurns: 5,
+      relay: { tokens: 9_000 },
+    });
+    expect(agents.plain?.settings).toEqual({});
+  });
+
+  it("keeps what a step says on its conversation", () => {
+    const loaded = load(`
+defaults: { agent: claude }
+steps:
+  - { id: one, prompt: Go., session: main, relay: { at: 1% }, output_schema: { type: object } }
+  - { id: two, prompt: Go., session: main, relay: { at: 150000 } }
+`);
+    expect(buildPlan(loaded).graph.steps.map(({ work }) => work)).toEqual([
+      {
+        kind: "agent",
+        agent: "claude",
+        prompt: "Go.",
+        session: "main",
+        settings: { relay: { share: 0.01 }, outputSchema: { type: "object" } },
+      },
+      {
+        kind: "agent",
+        agent: "claude",
+        prompt: "Go.",
+        session: "main",
+        settings: { relay: { tokens: 150_000 } },
+      },
+    ]);
+  });
+
+  it("isolates and recovers as the defaults say, unless a step says otherwise", () => {
+    const loaded = load(`
+defaults: { isolate: true, recover: restart }
+steps:
+  - { id: one, run: ls }
+  - { id: two, run: ls, isolate: false, recover: continue }
+`);
+    const [one, two] = buildPlan(loaded).graph.steps;
+    expect(one).toMatchObject({ isolate: true, recover: "restart" });
+    expect(two).toMatchObject({ recover: "continue" });
+    expect(two).not.toHaveProperty("isolate");
+    const [plain] = buildPlan(load("steps: [{id: a, run: ls}]")).graph.steps;
+    expect(plain).not.toHaveProperty("isolate");
+    expect(plain).not.toHaveProperty("recover");
+  });
+
+  it("takes a prompt from its file", () => {
+    const text = "steps: [{id: a, agent: claude, prompt_file: ask.md}]";
+    const { pipeline } = loadPipeline("p.yaml", text, () => "Do ${{ env.TASK }}.\n");
+    if (pipeline === undefined) throw new Error("no pipeline");
+    const read = buildPlan(pipeline);
+    expect(read.graph.steps[0]?.work).toMatchObject({ prompt: "Do ${{ env.TASK }}.\n" });
+    expect(envNamesOf(read)).toEqual(["TASK"]);
+  });
+
   it("merges defaults into steps", () => {
     expect(first).toEqual({
       id: "plan",
