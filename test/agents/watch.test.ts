@@ -24,8 +24,8 @@ async function endsAsked(agent: string, recording: string, lines: number): Promi
     dir,
     limits: { turns: 1 },
     complete: (report) => report,
-    onSession: () => {},
-    onUse: () => {},
+    onSession: ignore,
+    onUse: ignore,
     onLimit: () => {
       asked++;
     },
@@ -49,3 +49,7 @@ it.each([
   expect(await endsAsked(agent, recording, at)).toBe(0);
   expect(await endsAsked(agent, recording, at + 1)).toBe(1);
 });
+
+function ignore(): void {
+  // Only the end is of interest.
+}
