@@ -57,11 +57,14 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
 }
 
 function started(talk: Talk, conversation: Conversation): Talk {
-  const { session } = conversation;
+  const { session, kind, says } = conversation;
   const { ask } = talk;
-  const asked = conversation.kind === "continue" && ask !== undefined ? { ask } : {};
+  const asked = kind === "continue" && ask !== undefined ? { ask } : {};
+  const before = withoutSession(talk);
+  // What begins with the task alone does not go on from notes, nor will what follows a loss of it.
+  const { checkpoint: _notes, ...anew } = before;
   return {
-    ...withoutSession(talk),
+    ...(kind === "start" && says === "task" ? anew : before),
     ...(session === undefined ? {} : { session }),
     ...asked,
     conversation,

@@ -1,0 +1,335 @@
+/** Conversations: handed over, corrected, shared, begun anew, and what each of them used (K1, K2). */
+import { describe, expect, it } from "vitest";
+import { ASKS_MAX, RELAYS_MAX } from "../../src/core/conversation.ts";
+import type { Spent } from "../../src/core/event.ts";
+import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
+import type { Plan, Recover } from "../../src/plan/plan.ts";
+import { planOf, type StepChanges } from "./plans.ts";
+import { bad, lost, OWNER, ok, Play } from "./play.ts";
+
+const agent: StepChanges = { work: { kind: "agent", agent: "x", prompt: "p", settings: {} } };
+const sharing: StepChanges = {
+  work: { kind: "agent", agent: "x", prompt: "p", session: "main", settings: {} },
+};
+const retry = (attempts: number): StepChanges => ({
+  retry: {
+    attempts,
+    backoff: { initialMs: 100, factor: 1, maxMs: 100, jitter: 0 },
+    onResume: "fresh",
+  },
+});
+
+const full: Ending = { how: "asked", ask: { kind: "relay", why: "it is full" } };
+const wrong: Ending = { how: "asked", ask: { kind: "correct", why: "it is not JSON" } };
+const relayed: Ending = { how: "relayed", checkpoint: { path: "/n", sha256: "s", bytes: 1 } };
+const gone: Ending = { how: "paused", reason: "session-gone", message: "no such session" };
+const stopped: Ending = { how: "stopped", message: "stopped" };
+
+/** A play whose agent's conversations are numbered, and are there unless the test says otherwise. */
+class Talking extends Play {
+  found = true;
+  #count = 0;
+
+  constructor(plan: Plan = planOf("a", { a: agent })) {
+    super(plan);
+    this.around = { env: {}, offer: () => this.#offer() };
+  }
+
+  #offer(): ConversationOffer {
+    return { fresh: String(++this.#count), found: this.found };
+  }
+
+  reopen(recover?: Recover): this {
+    const opened = { type: "opened", owner: OWNER, epoch: 2 } as const;
+    return this.tell(recover === undefined ? opened : { ...opened, recover });
+  }
+
+  /** What each attempt said in which conversation: "a: task in 1", with "+" for one that goes on. */
+  said(): readonly string[] {
+    return this.events.flatMap((event) => {
+      if (event.type !== "step.started" || event.conversation === undefined) return [];
+      const { session, kind, says } = event.conversation;
+      return [`${event.step}: ${says} in ${session}${kind === "continue" ? "+" : ""}`];
+    });
+  }
+
+  failure(): unknown {
+    const failed = this.events.findLast((event) => event.type === "step.failed");
+    return failed?.type === "step.failed" ? [failed.reason, failed.message] : undefined;
+  }
+}
+
+describe("a relay", () => {
+  it("is asked for in the old conversation and goes on in a new one", () => {
+    const play = new Talking().open().end("a", full).end("a", relayed).end("a");
+    expect(play.said()).toEqual(["a: task in 1", "a: relay in 1+", "a: relayed in 3"]);
+    expect(play.status).toBe("completed");
+  });
+
+  it("is asked for again after a loss", () => {
+    const play = new Talking().open().end("a", full).end("a", lost).end("a", relayed);
+    expect(play.said().slice(1)).toEqual(["a: relay in 1+", "a: relay in 1+", "a: relayed in 4"]);
+  });
+
+  it("is asked for again after a stop, by the next owner", () => {
+    const play = new Talking().open();
+    play.tell({ type: "stop-requested", mode: "after-turn", by: "me" }).end("a", full);
+    expect(play.status).toBe("stopped");
+    expect(play.reopen().said()).toEqual(["a: task in 1", "a: relay in 1+"]);
+  });
+
+  it("is not asked of a conversation that is gone: the task begins again", () => {
+    const play = new Talking().open().end("a", full).end("a", gone);
+    expect(play.said().at(-1)).toBe("a: task in 3");
+    // Nobody is asked for the notes of a conversation that has only begun.
+    expect(play.end("a", lost).said().at(-1)).toBe("a: interrupted in 3+");
+  });
+
+  it("is kept by the conversation that it began, through a loss", () => {
+    const play = new Talking().open().end("a", full).end("a", relayed);
+    expect(play.end("a", lost).said().at(-1)).toBe("a: interrupted in 3+");
+    play.found = false;
+    expect(play.end("a", lost).said().at(-1)).toBe("a: relayed in 3");
+    expect(play.end("a", gone).said().at(-1)).toMatch(/^a: relayed in [4-9]$/);
+  });
+
+  it("is forgotten by the next try", () => {
+    const play = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
+    play.end("a", full).end("a", relayed).end("a", bad).finish();
+    expect(play.said().at(-1)).toBe("a: task in 4");
+  });
+
+  it("fails when the notes are never good", () => {
+    const play = new Talking().open().end("a", full);
+    for (let ask = 1; ask <= ASKS_MAX; ask++) play.end("a", full);
+    expect(play.status).toBe("failed");
+    expect(play.failure()).toEqual(["relay", "it is full"]);
+    expect(play.said()).toHaveLength(1 + ASKS_MAX);
+  });
+
+  it("may happen again and again, but not for ever", () => {
+    const play = new Talking().open();
+    for (let relay = 0; relay <= RELAYS_MAX; relay++) play.end("a", full).end("a", relayed);
+    expect(play.status).toBe("failed");
+    expect(play.failure()).toEqual([
+      "relay",
+      `it was handed over ${RELAYS_MAX} times: raise \`relay.at\` or split the task`,
+    ]);
+    expect(play.types().filter((type) => type === "step.relayed")).toHaveLength(RELAYS_MAX);
+  });
+});
+
+describe("a correction", () => {
+  it("is asked for in the same conversation until the answer fits", () => {
+    const play = new Talking().open().end("a", wrong).end("a", lost).end("a", wrong).end("a");
+    expect(play.said()).toEqual([
+      "a: task in 1",
+      "a: correct in 1+",
+      "a: correct in 1+",
+      "a: correct in 1+",
+    ]);
+    expect(play.status).toBe("completed");
+  });
+
+  it("fails the attempt in the end; the next try is a new conversation", () => {
+    const play = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
+    for (let ask = 0; ask <= ASKS_MAX; ask++) play.end("a", wrong);
+    expect(play.failure()).toEqual(["answer", "it is not JSON"]);
+    play.finish();
+    expect(play.said().at(-1)).toBe(`a: task in ${ASKS_MAX + 2}`);
+    expect(play.status).toBe("completed");
+  });
+
+  it("waits with the conversation while its service is busy", () => {
+    const busy: Ending = { how: "paused", reason: "overloaded", message: "529" };
+    const play = new Talking().open().end("a", wrong).end("a", busy).finish();
+    expect(play.said().at(-1)).toBe("a: correct in 1+");
+  });
+});
+
+describe("a shared session", () => {
+  const plan = planOf("a>b b>c", { a: sharing, b: agent, c: { ...sharing, ...retry(3) } });
+
+  it("goes on in the steps that name it, and in no other", () => {
+    const play = new Talking(plan).open().finish();
+    expect(play.said()).toEqual(["a: task in 1", "b: task in 2", "c: task in 1+"]);
+  });
+
+  it("goes on after a failing try in it", () => {
+    const play = new Talking(plan).open().end("a").end("b").end("c", bad).finish();
+    expect(play.said().slice(2)).toEqual(["c: task in 1+", "c: task in 1+"]);
+  });
+
+  it("begins anew with the next try of the step that began it", () => {
+    const first = planOf("a>c", { a: { ...sharing, ...retry(2) }, c: sharing });
+    const play = new Talking(first).open().end("a", bad).finish();
+    expect(play.said()).toEqual(["a: task in 1", "a: task in 2", "c: task in 2+"]);
+  });
+
+  it("is interrupted by a loss like any other", () => {
+    const play = new Talking(plan).open().end("a").end("b").end("c", lost);
+    expect(play.said().at(-1)).toBe("c: interrupted in 1+");
+  });
+
+  it("begins anew when it is gone, and says so", () => {
+    const play = new Talking(plan).open().end("a");
+    play.found = false;
+    play.end("b");
+    expect(play.said().at(-1)).toBe("c: task in 3");
+    expect(play.events.at(-1)).toMatchObject({
+      conversation: { why: "the conversation of a is gone" },
+    });
+  });
+
+  it("is the newest conversation once it was handed over", () => {
+    const three = planOf("a>b b>c", { a: sharing, b: sharing, c: sharing });
+    const play = new Talking(three).open().end("a").end("b", full).end("b", relayed).finish();
+    expect(play.said()).toEqual([
+      "a: task in 1",
+      "b: task in 1+",
+      "b: relay in 1+",
+      "b: relayed in 4",
+      "c: task in 4+",
+    ]);
+  });
+});
+
+describe("recovery", () => {
+  const restarting = planOf("a", { a: { ...agent, recover: "restart" } });
+
+  it("goes on unless somebody wants otherwise", () => {
+    expect(new Talking().open().end("a", lost).said().at(-1)).toBe("a: interrupted in 1+");
+  });
+
+  it("begins anew where the author wants that, after a loss and after a stop", () => {
+    const play = new Talking(restarting).open().end("a", lost);
+    expect(play.said()).toEqual(["a: task in 1", "a: task in 2"]);
+    play.tell({ type: "stop-requested", mode: "now", by: "me" }).end("a", stopped);
+    expect(play.reopen().said().at(-1)).toBe("a: task in 3");
+  });
+
+  it("does what a person says, whatever the author wants, for as long as he owns the run", () => {
+    const play = new Talking(restarting).open();
+    play.tell({ type: "stop-requested", mode: "now", by: "me" }).end("a", stopped);
+    expect(play.reopen("continue").said().at(-1)).toBe("a: interrupted in 1+");
+    expect(play.reopen().end("a", lost).said().at(-1)).toBe("a: task in 3");
+
+    const other = new Talking().open();
+    other.reopen("restart").end("a", lost);
+    expect(other.said().at(-1)).toBe("a: task in 2");
+    expect(other.reopen().end("a", lost).said().at(-1)).toBe("a: interrupted in 2+");
+  });
+
+  it("is for what was cut off only: a pause, an ask and a hand-over go on", () => {
+    const busy: Ending = { how: "paused", reason: "server", message: "500" };
+    const play = new Talking(restarting).open().end("a", busy).finish();
+    expect(play.said().at(-1)).toBe("a: interrupted in 1+");
+    const asked = new Talking(restarting).open().end("a", full).end("a", relayed);
+    expect(asked.said()).toEqual(["a: task in 1", "a: relay in 1+", "a: relayed in 3"]);
+  });
+
+  it("leaves the notes of a conversation behind that it does not go on from", () => {
+    const play = new Talking().open().end("a", full).end("a", relayed);
+    play.reopen("restart").end("a", lost);
+    expect(play.said().at(-1)).toBe("a: task in 4");
+    play.found = false;
+    expect(play.reopen().end("a", lost).said().at(-1)).toBe("a: task in 4");
+  });
+});
+
+describe("a stop", () => {
+  it("may become more urgent, and not less", () => {
+    const play = new Talking(planOf("a", { a: agent })).open();
+    const modes = ["after-step", "after-turn", "after-step", "now", "after-turn", "now"] as const;
+    for (const mode of modes) play.tell({ type: "stop-requested", mode, by: mode });
+    const told = play.events.flatMap((event) =>
+      event.type === "run.stopping" ? [event.mode] : [],
+    );
+    expect(told).toEqual(["after-step", "after-turn", "now"]);
+  });
+
+  it("tells which processes are to be ended, and when", () => {
+    const play = new Talking(planOf("a", { a: agent })).open();
+    const cancels = (mode: "after-step" | "after-turn" | "now") =>
+      play.tell({ type: "stop-requested", mode, by: "me" }).turn?.cancels.map(({ when }) => when);
+    expect(cancels("after-step")).toEqual([]);
+    expect(cancels("after-turn")).toEqual(["after-turn"]);
+    expect(cancels("now")).toEqual(["now"]);
+  });
+});
+
+describe("a budget of time", () => {
+  const plan = planOf("a", { a: agent }, { budget: { timeMs: 100 } });
+  const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+
+  it("ends what runs when it is used up", () => {
+    const play = new Talking(plan).open();
+    expect(play.turn?.wakeAt).toBe(play.now + 100);
+    play.now += 100;
+    play.tell();
+    expect(play.turn?.cancels).toMatchObject([{ when: "now" }]);
+    expect(play.run.state).toMatchObject({ by: "the budget: 100ms of 100ms have run" });
+  });
+
+  it("does not count the time in which nobody watched", () => {
+    const play = new Talking(plan).open();
+    play.now += 40;
+    // The last sign of the first owner.
+    play.tell({ type: "session-known", at, session: "its-own" });
+    play.now += 1_000_000;
+    play.reopen();
+    expect(play.run.workedMs).toBe(40);
+    expect(play.turn?.wakeAt).toBe(play.now + 60);
+    play.now += 50;
+    play.end("a");
+    expect(play.run.workedMs).toBe(90);
+  });
+
+  it("does not count back when a clock was set back", () => {
+    const play = new Talking(plan).open();
+    play.now -= 1_000;
+    play.end("a");
+    expect(play.run.workedMs).toBe(0);
+  });
+});
+
+describe("what was used", () => {
+  const spent = (inputTokens: number): Spent => ({
+    inputTokens,
+    cachedTokens: 0,
+    outputTokens: 1,
+    turns: 1,
+    costUsd: 0.5,
+  });
+
+  it("is kept by conversation, over the attempts in it", () => {
+    const play = new Talking().open();
+    play.end("a", { ...full, spent: spent(1) });
+    play.end("a", { ...lost, spent: spent(2) });
+    play.end("a", { ...relayed, spent: spent(4) });
+    play.end("a", { ...ok(), spent: spent(8) });
+    const inputs = [...play.run.conversations].map(([id, used]) => [id, used.inputTokens]);
+    expect(inputs).toEqual([
+      ["1", 7],
+      ["4", 8],
+    ]);
+    expect(play.run.spent).toEqual({ ...spent(15), outputTokens: 4, turns: 4, costUsd: 2 });
+  });
+
+  it("is kept by conversation, over the steps that share it", () => {
+    const play = new Talking(planOf("a>b", { a: sharing, b: sharing })).open();
+    play.end("a", { ...ok(), spent: spent(1) }).end("b", { ...ok(), spent: spent(2) });
+    expect(play.run.conversations.get("1")?.inputTokens).toBe(3);
+  });
+
+  it("counts the turns of a try over its conversations, and those of the next from nothing", () => {
+    const play = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
+    const turns = (): number | undefined => [...play.run.running][0]?.talk?.turns;
+    play.end("a", { ...full, spent: spent(1) }).end("a", { ...relayed, spent: spent(1) });
+    expect(turns()).toBe(2);
+    play.end("a", { ...bad, spent: spent(1) });
+    play.now = play.turn?.wakeAt ?? 0;
+    play.tell();
+    expect(turns()).toBe(0);
+  });
+});
