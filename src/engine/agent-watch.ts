@@ -13,7 +13,7 @@ import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
 import { type AgentLimits, limitReached } from "./agent-limits.ts";
 
-/** What a line may tell beside what happened, such as the usage of a subagent with its result. */
+/** What is told beside what happens: a subagent's usage with its result, a call's after its tools. */
 const ASIDES: ReadonlySet<AgentEvent["type"]> = new Set<AgentEvent["type"]>([
   "session",
   "usage",
@@ -78,7 +78,10 @@ export class AgentWatch {
     }
     if (events.length === 0) return;
     const last = events.findLast(({ type }) => !ASIDES.has(type));
-    this.#between = last?.type === "tool-ended" && this.#follower.report.openTools.length === 0;
+    if (last !== undefined) {
+      const open = this.#follower.report.openTools.length;
+      this.#between = last.type === "tool-ended" && open === 0;
+    }
     if (this.#between || events.some(({ type }) => type === "usage")) this.#options.onUse();
     this.#look();
   }

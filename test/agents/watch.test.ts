@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import type { AgentLimits } from "../../src/engine/agent-limits.ts";
 import { AgentWatch } from "../../src/engine/agent-watch.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { ATTEMPT_FILE } from "../../src/runner/attempt-folder.ts";
@@ -10,7 +11,11 @@ import { ATTEMPT_FILE } from "../../src/runner/attempt-folder.ts";
 const STREAMS = join(import.meta.dirname, "streams");
 
 /** How often the end is asked for while the first lines of a recording are read. */
-async function endsAsked(agent: string, recording: string, lines: number): Promise<number> {
+async function endsAsked(
+  agent: string,
+  recording: string,
+  { lines, limits }: { readonly lines: number; readonly limits: AgentLimits },
+): Promise<number> {
   const adapter = agentAdapter(agent);
   if (adapter === undefined) throw new Error(`no adapter ${agent}`);
   const dir = mkdtempSync(join(tmpdir(), "perdure-test-"));
@@ -22,7 +27,7 @@ async function endsAsked(agent: string, recording: string, lines: number): Promi
   const watch = new AgentWatch({
     adapter,
     dir,
-    limits: { turns: 1 },
+    limits,
     complete: (report) => report,
     onSession: ignore,
     onUse: ignore,
@@ -34,20 +39,19 @@ async function endsAsked(agent: string, recording: string, lines: number): Promi
   return asked;
 }
 
+const ONE_TURN: AgentLimits = { turns: 1 };
+const FULL: AgentLimits = { relay: { tokens: 100 } };
+
 it.each([
-  ["when a tool has ended", "claude", "streamed", /"type":"tool_result"/],
-  [
-    "when a subagent has ended, whose usage is told with it",
-    "claude",
-    "streamed-subagent",
-    /"agentId"/,
-  ],
-])("%s", async (_when, agent, recording, end) => {
+  ["when a tool has ended", "claude", "streamed", /"tool_result"/, ONE_TURN],
+  ["when a subagent has ended", "claude", "streamed-subagent", /"agentId"/, ONE_TURN],
+  ["when the usage is told after the tools", "opencode", "success", /"step_finish"/, FULL],
+])("%s", async (_when, agent, recording, end, limits) => {
   const text = readFileSync(join(STREAMS, agent, `${recording}.jsonl`), "utf8");
-  const at = text.split("\n").findIndex((line) => end.test(line));
-  expect(at).toBeGreaterThan(0);
-  expect(await endsAsked(agent, recording, at)).toBe(0);
-  expect(await endsAsked(agent, recording, at + 1)).toBe(1);
+  const lines = text.split("\n").findIndex((line) => end.test(line));
+  expect(lines).toBeGreaterThan(0);
+  expect(await endsAsked(agent, recording, { lines, limits })).toBe(0);
+  expect(await endsAsked(agent, recording, { lines: lines + 1, limits })).toBe(1);
 });
 
 function ignore(): void {
