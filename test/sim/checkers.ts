@@ -9,18 +9,15 @@ import { fullSummary } from "../../src/core/summary.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import { snapshot } from "./snapshot.ts";
+import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import type { World } from "./world.ts";
-
-/** Something that must never happen has happened. */
-export class Violation extends Error {
-  override readonly name = "Violation";
-}
 
 export class Checkers {
   readonly #plan: Plan;
   readonly #runId: string;
   readonly #journal: Journal;
   readonly #world: World;
+  readonly #talks: TalkCheckers;
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
@@ -32,10 +29,12 @@ export class Checkers {
     this.#runId = runId;
     this.#journal = journal;
     this.#world = world;
+    this.#talks = new TalkCheckers(plan, world);
   }
 
   /** A visit ends once, and what it handed over is what its process wrote. */
   afterAppend(recorded: readonly Recorded[], run: Run): void {
+    this.#talks.afterAppend(recorded);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#started.add(attemptText(event));
       if (event.type === "step.failed" && event.reason === "expression") {
@@ -63,6 +62,7 @@ export class Checkers {
     if (this.#spawned.has(key)) fail(`${key} was spawned twice`);
     if (this.#completed.has(placeText(at))) fail(`${placeText(at)} is complete and ran again`);
     this.#spawned.add(key);
+    this.#talks.afterSpawn(at);
     const alive = this.#world.alive();
     if (alive.length > this.#plan.maxParallel) fail("more processes live than there is room for");
     const twins = alive.filter((process) => placeText(process.at) === placeText(at));
@@ -85,6 +85,7 @@ export class Checkers {
 
   /** An owner that is done leaves nothing alive, and its run is what its events say. */
   afterOwner(run: Run, status: string): void {
+    this.#talks.afterOwner(run, status, this.#journal.load(this.#runId).events);
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#sameAfterReplay(run);
     if (status === "stopped") return;

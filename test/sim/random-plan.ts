@@ -1,4 +1,7 @@
-/** Random plans that use the whole graph model: joins, splits, loops, fan-out, nested scopes. */
+/**
+ * Random plans that use the whole graph model: joins, splits, loops, fan-out, nested scopes; and such
+ * as authors write as a list, whose agents share conversations.
+ */
 import {
   type Arrow,
   type Graph,
@@ -12,6 +15,9 @@ import type { Random } from "../../src/util/random.ts";
 
 const STEPS_MAX = 7;
 const DEPTH_MAX = 2;
+/** An agent that lets its caller choose the id of a conversation; the other one chooses itself. */
+export const CHOOSES = "chooses";
+const OWN = "own";
 
 export function randomPlan(random: Random): Plan {
   return {
@@ -21,8 +27,33 @@ export function randomPlan(random: Random): Plan {
     env: {},
     agents: {},
     ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
-    graph: randomGraph(random, 0),
+    graph: random.chance(0.25) ? randomList(random) : randomGraph(random, 0),
   };
+}
+
+/** A list of steps that wait for others; agents that come one after the other share a session. */
+function randomList(random: Random): Graph {
+  const count = 2 + random.below(STEPS_MAX - 1);
+  const before: Set<number>[] = [new Set()];
+  const arrows: Omit<Arrow, "back">[] = [];
+  for (let to = 1; to < count; to++) {
+    const sources = new Set([random.chance(0.7) ? to - 1 : random.below(to)]);
+    for (const from of sources) arrows.push({ from, to, on: "completed", weight: 0 });
+    before.push(new Set([...sources].flatMap((from) => [from, ...(before[from] ?? [])])));
+  }
+  let last: number | undefined;
+  const steps = Array.from({ length: count }, (_, index): Step => {
+    const step = {
+      ...randomStep(random, `s${index}`, DEPTH_MAX),
+      join: "all",
+      split: "all",
+    } as const;
+    const after = last === undefined || before[index]?.has(last) === true;
+    if (step.work.kind !== "agent" || !after || random.chance(0.2)) return step;
+    last = index;
+    return { ...step, work: { ...step.work, agent: CHOOSES, session: "main" } };
+  });
+  return { steps, arrows: markBackArrows(count, arrows) };
 }
 
 function randomGraph(random: Random, depth: number): Graph {
@@ -69,6 +100,7 @@ function randomStep(random: Random, id: string, depth: number): Step {
     },
     outputs: {},
     once: random.chance(0.1),
+    ...(random.chance(0.1) ? { recover: "restart" } : {}),
     visitsMax: 4,
   };
 }
@@ -86,5 +118,7 @@ function randomWork(random: Random, depth: number): Work {
       onItemFailure: random.chance(0.5) ? "fail" : "continue",
     };
   }
-  return { kind: "shell", run: "simulated" };
+  if (random.chance(0.5)) return { kind: "shell", run: "simulated" };
+  const agent = random.chance(0.7) ? CHOOSES : OWN;
+  return { kind: "agent", agent, prompt: "simulated", settings: {} };
 }

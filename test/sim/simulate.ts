@@ -3,20 +3,22 @@
  * appends, late and repeated facts, stops, retries and rewinds, all drawn from one seed.
  */
 import type { Turn } from "../../src/core/advance.ts";
-import type { AttemptRef, Owner, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Owner, Place, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
+import { findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { type Random, seededRandom } from "../../src/util/random.ts";
-import { Checkers, Violation } from "./checkers.ts";
-import { randomPlan } from "./random-plan.ts";
+import { Checkers } from "./checkers.ts";
+import { CHOOSES, randomPlan } from "./random-plan.ts";
+import { Violation } from "./talk-checkers.ts";
 import { type SimProcess, World } from "./world.ts";
 
 /** Bugs that can be planted, to see that the checkers find them. */
@@ -29,7 +31,11 @@ export type Bug =
   | "ignore-room"
   | "rerun-completed"
   | "exit-code-ignored"
-  | "lose-context";
+  | "lose-context"
+  | "undying-agents"
+  | "one-id-for-all"
+  | "forget-what-was-asked"
+  | "forget-what-was-spent";
 
 export interface Outcome {
   readonly seed: number;
@@ -71,6 +77,7 @@ class Simulation {
     this.#bug = bug;
     this.#random = seededRandom(seed);
     this.#world = new World(seededRandom(seed ^ 0x5eed));
+    this.#world.undying = bug === "undying-agents";
     this.#plan = randomPlan(this.#random);
     this.#journal = memoryJournal({
       beforeAppend: () => {
@@ -130,8 +137,8 @@ class Simulation {
     const loaded = this.#journal.load(RUN_ID);
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
     const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
-    const events = forgets ? loaded.events.slice(0, -1) : loaded.events;
-    const engine = new Engine({
+    const events = forgets ? loaded.events.slice(0, -1) : loaded.events.map(this.#remembered);
+    const engine: Engine = new Engine({
       journal: this.#journal,
       runId: RUN_ID,
       plan,
@@ -139,7 +146,8 @@ class Simulation {
       owner,
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
-      around: { env: {}, offer: () => this.#offer() },
+      ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
+      around: { env: {}, offer: (place, session) => this.#offer(engine.run, place, session) },
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
     });
     this.#reported.clear();
@@ -161,10 +169,28 @@ class Simulation {
     throw new Violation("the run does not come to an end");
   }
 
-  /** Some steps talk to an agent, whose conversation may be there or not. */
-  #offer(): ConversationOffer | undefined {
-    if (!this.#random.chance(0.3)) return undefined;
-    return { fresh: `session-${this.#random.below(1_000)}`, found: this.#random.chance(0.5) };
+  /** An event as the next owner takes it from the journal: as it is, but for planted bugs. */
+  #remembered = (recorded: Recorded): Recorded => {
+    const { event } = recorded;
+    if (this.#bug === "forget-what-was-asked" && event.type === "step.continued") {
+      const kind = event.ask.kind === "relay" ? "correct" : "relay";
+      return { ...recorded, event: { ...event, ask: { ...event.ask, kind } } };
+    }
+    if (this.#bug === "forget-what-was-spent" && event.type === "step.lost") {
+      const { spent: _, ...forgotten } = event;
+      return { ...recorded, event: forgotten };
+    }
+    return recorded;
+  };
+
+  /** What a step that talks to an agent can have of its conversations. */
+  #offer(run: Run, place: Place, session: string | undefined): ConversationOffer | undefined {
+    const visit = findVisit(run, place);
+    const work = visit && stepOf(visit).work;
+    if (work?.kind !== "agent") return undefined;
+    const found = session !== undefined && this.#world.finds(session);
+    if (this.#bug === "one-id-for-all") return { fresh: "session-0", found };
+    return work.agent === CHOOSES ? { fresh: this.#world.newSession(), found } : { found };
   }
 
   /** Opens, sometimes with a person's wish; whatever the journal calls running is looked at. */
@@ -182,6 +208,7 @@ class Simulation {
     try {
       turn = engine.open(wishes);
       engine.show();
+      for (const at of found) this.#adopt(at);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       this.#note(`refused: ${error.message}`);
@@ -197,24 +224,35 @@ class Simulation {
     return turn;
   }
 
+  /** What an earlier owner had started is told, unless nothing is left of it. */
+  #adopt(at: AttemptRef): void {
+    const ending = this.#world.evidence(at);
+    if (ending?.how === "lost") return;
+    this.#late.push({ type: "adopted", at, found: ending === undefined ? "alive" : "ended" });
+  }
+
   #perform(turn: Turn): void {
     for (const at of turn.launches) {
       if (this.#chance(0.02)) throw this.#crash("between two spawns");
-      this.#spawn(at);
-      if (this.#bug === "spawn-twice") this.#spawn(at);
+      this.#spawn(at, turn.run);
+      if (this.#bug === "spawn-twice") this.#spawn(at, turn.run);
     }
     if (this.#bug === "spawn-before-append" && this.#random.chance(0.05)) {
-      this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 });
+      this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, turn.run);
     }
-    for (const { at } of turn.cancels) {
+    for (const { at, when } of turn.cancels) {
       const process = this.#world.processes.get(attemptText(at));
-      if (process !== undefined) this.#stop(process);
+      // What is no agent has no turns: it is left to its end.
+      if (process === undefined || (when === "after-turn" && process.session === undefined))
+        continue;
+      this.#stop(process);
     }
   }
 
-  #spawn(at: AttemptRef): void {
-    this.#note(`spawn ${attemptText(at)}`);
-    this.#world.spawn(at);
+  #spawn(at: AttemptRef, run: Run): void {
+    const conversation = findVisit(run, at)?.talk?.conversation;
+    this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
+    this.#world.spawn(at, conversation);
     this.#checkers.afterSpawn(at);
   }
 
@@ -224,15 +262,17 @@ class Simulation {
     if (this.#bug !== "finish-with-living-process") this.#world.kill(process);
     if (this.#reported.has(key)) return;
     this.#reported.add(key);
+    const { spent } = process.ending;
     const ending = { how: "stopped", message: "stopped" } as const;
-    this.#late.push({ type: "attempt-ended", at: process.at, ending });
+    const paid = spent === undefined ? ending : { ...ending, spent };
+    this.#late.push({ type: "attempt-ended", at: process.at, ending: paid });
   }
 
   /** What the outside says next: something under way, an ended process, a wish, or time passing. */
   #facts(engine: Engine, turn: Turn): readonly Fact[] {
     const facts: Fact[] = [];
     if (this.#chance(0.01)) {
-      const mode = this.#random.chance(0.5) ? "now" : "after-step";
+      const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
       facts.push({ type: "stop-requested", mode, by: "simulator" });
     }
     if (this.#chance(0.02)) for (const process of this.#world.alive()) this.#world.kill(process);
@@ -253,8 +293,9 @@ class Simulation {
   #collect(engine: Engine): void {
     for (const visit of engine.run.running) {
       const at = attemptOf(visit);
-      if (this.#random.chance(0.02)) {
-        this.#late.push({ type: "session-known", at, session: `known-${at.attempt}` });
+      const session = this.#world.processes.get(attemptText(at))?.session;
+      if (session !== undefined && visit.talk?.session !== session && this.#random.chance(0.5)) {
+        this.#late.push({ type: "session-known", at, session });
       }
       const ending = this.#world.evidence(at);
       if (ending === undefined || this.#reported.has(attemptText(at))) continue;

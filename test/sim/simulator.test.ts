@@ -28,12 +28,15 @@ describe("the simulator", () => {
       "run.rewound",
       "run.stopped",
       "run.stopping",
+      "step.adopted",
       "step.completed",
+      "step.continued",
       "step.failed",
       "step.granted",
       "step.interrupted",
       "step.lost",
       "step.paused",
+      "step.relayed",
       "step.session",
       "step.skipped",
       "step.started",
@@ -65,4 +68,24 @@ describe("the checkers find a planted bug:", () => {
     expect(found).toHaveLength(1);
     expect(found[0]).toMatch(/Violation|AssertionError|JournalError/);
   });
+
+  const talks: readonly (readonly [Bug, RegExp])[] = [
+    ["undying-agents", /two living processes are in the conversation session-\d+/],
+    ["one-id-for-all", /is in the conversation of s\d@/],
+    ["forget-what-was-asked", /says correct, but relay was to be asked/],
+    ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
+  ];
+  it.each(talks)("%s", (bug, words) => {
+    const found = Array.from({ length: SEEDS_PER_BUG }, (_, seed) => violationOf(seed + 1, bug));
+    expect(found.filter((message) => message !== undefined && words.test(message))).not.toEqual([]);
+  });
 });
+
+function violationOf(seed: number, bug: Bug): string | undefined {
+  try {
+    simulate(seed, bug);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -19,6 +19,12 @@ export function snapshot(run: Run): unknown {
     failed: names(run.failed),
     total: run.stepsTotal,
     done: run.stepsDone,
+    spent: run.spent,
+    conversations: [...run.conversations],
+    shared: [...run.shared],
+    recover: run.recover,
+    workedMs: run.workedMs,
+    funds: run.funds,
     scopes: [...run.scopes.values()].map((scope) => ({
       id: scope.id,
       arrows: scope.arrows,

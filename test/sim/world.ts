@@ -1,15 +1,17 @@
-/** The simulated outside: processes that live on when their runner dies, and time. */
-import type { AttemptRef } from "../../src/core/event.ts";
+/** The simulated outside: processes that live on when their runner dies, conversations, and time. */
+import type { AttemptRef, Conversation, Says, Spent } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import type { Random } from "../../src/util/random.ts";
-
-const SPENT = { inputTokens: 10, cachedTokens: 0, outputTokens: 1, turns: 1, costUsd: 0.5 };
 
 export interface SimProcess {
   readonly at: AttemptRef;
   readonly endsAt: number;
   readonly ending: Ending;
+  /** The conversation that it is in, whoever has chosen its id. */
+  readonly session?: string;
+  /** What is known of it when it was killed: nothing, what it had used, or its last word. */
+  readonly trace: "nothing" | "spent" | "word";
   /** When it was killed; it then leaves no exit status. */
   killed: boolean;
 }
@@ -19,10 +21,14 @@ export class World {
   now = 1_000_000;
   /** How far the wall clock is off; it may be set back at any time. */
   skew = 0;
+  /** Planted: agents that survive their kill. */
+  undying = false;
   /** Every spawn that ever happened, in order: the counted effects. */
   readonly spawns: AttemptRef[] = [];
   readonly processes = new Map<string, SimProcess>();
   readonly #random: Random;
+  readonly #transcripts = new Set<string>();
+  #sessions = 0;
 
   constructor(random: Random) {
     this.#random = random;
@@ -33,22 +39,39 @@ export class World {
     return this.now + this.skew;
   }
 
-  spawn(at: AttemptRef): void {
+  /** The id of a conversation that nobody has had. */
+  newSession(): string {
+    return `session-${++this.#sessions}`;
+  }
+
+  /** Whether a conversation can be continued; some are lost for good. */
+  finds(session: string): boolean {
+    if (this.#random.chance(0.03)) this.#transcripts.delete(session);
+    return this.#transcripts.has(session);
+  }
+
+  /** Starts a process; with a conversation it is an agent's. */
+  spawn(at: AttemptRef, conversation?: Conversation): void {
     const random = this.#random;
     this.spawns.push(at);
-    const exit = random.chance(0.75) ? 0 : 1;
-    const context = random.chance(0.3) ? { dice: String(random.below(3)) } : {};
-    const ending: Ending = random.chance(0.05)
-      ? { how: "timed-out", limit: "timeout", message: "it took too long" }
-      : random.chance(0.05)
-        ? { how: "paused", reason: "rate-limit", message: "busy", spent: SPENT }
-        : { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {} };
     const endsAt = this.now + 1 + random.below(500);
-    this.processes.set(attemptText(at), { at, endsAt, ending, killed: false });
+    const base = { at, endsAt, killed: false };
+    if (conversation === undefined) {
+      const ending = shellEnding(random);
+      this.processes.set(attemptText(at), { ...base, ending, trace: "nothing" });
+      return;
+    }
+    const session = conversation.session ?? this.newSession();
+    // It may die before it has written anything.
+    if (random.chance(0.9)) this.#transcripts.add(session);
+    const ending = agentEnding(random, conversation.says);
+    const trace = random.pick(["nothing", "spent", "word"] as const);
+    this.processes.set(attemptText(at), { ...base, ending, session, trace });
   }
 
   isAlive(process: SimProcess): boolean {
-    return !process.killed && process.endsAt > this.now;
+    const dead = process.killed && !(this.undying && process.session !== undefined);
+    return !dead && process.endsAt > this.now;
   }
 
   alive(): SimProcess[] {
@@ -61,7 +84,7 @@ export class World {
     if (process === undefined) {
       return { how: "lost", started: false, message: "it had not started" };
     }
-    if (process.killed) return { how: "lost", started: true, message: "its process is gone" };
+    if (process.killed) return traceOf(process);
     return this.isAlive(process) ? undefined : process.ending;
   }
 
@@ -73,5 +96,62 @@ export class World {
   nextEnd(): number | undefined {
     const times = this.alive().map(({ endsAt }) => endsAt);
     return times.length === 0 ? undefined : Math.min(...times);
+  }
+}
+
+function traceOf({ trace, ending }: SimProcess): Ending {
+  const lost = { how: "lost", started: true, message: "its process is gone" } as const;
+  const { spent } = ending;
+  if (trace === "word" && ending.how === "exited" && ending.exit === 0) {
+    return { ...ending, fromStream: true };
+  }
+  return trace === "nothing" || spent === undefined ? lost : { ...lost, spent };
+}
+
+function shellEnding(random: Random): Ending {
+  if (random.chance(0.05)) return tooLong;
+  return exited(random, 0.75);
+}
+
+const tooLong: Ending = { how: "timed-out", limit: "timeout", message: "it took too long" };
+
+function exited(random: Random, chance: number): Extract<Ending, { how: "exited" }> {
+  const exit = random.chance(chance) ? 0 : 1;
+  const context = random.chance(0.3) ? { dice: String(random.below(3)) } : {};
+  return { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {} };
+}
+
+/** How an agent ends, after what was said to it. */
+function agentEnding(random: Random, says: Says): Ending {
+  const spent: Spent = {
+    inputTokens: 10 + random.below(5),
+    cachedTokens: random.below(3),
+    outputTokens: 1,
+    turns: 1,
+    ...(random.chance(0.8) ? { costUsd: 0.5 } : {}),
+  };
+  return { ...agentWord(random, says), spent };
+}
+
+function agentWord(random: Random, says: Says): Ending {
+  if (says === "relay" && random.chance(0.7)) {
+    return { how: "relayed", checkpoint: { path: "/notes", sha256: "0", bytes: 1 } };
+  }
+  switch (random.below(16)) {
+    case 0:
+    case 1:
+      return { how: "asked", ask: { kind: "relay", why: "it is full" } };
+    case 2:
+      return { how: "asked", ask: { kind: "correct", why: "it is not JSON" } };
+    case 3:
+      return { how: "reined", reason: random.pick(["stall", "turns"]), message: "no progress" };
+    case 4:
+      return { how: "paused", reason: "rate-limit", message: "busy" };
+    case 5:
+      return { how: "paused", reason: "session-gone", message: "gone" };
+    case 6:
+      return tooLong;
+    default:
+      return { ...exited(random, 0.85), answer: "done" };
   }
 }

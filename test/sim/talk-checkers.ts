@@ -1,0 +1,122 @@
+/**
+ * What must hold of conversations with agents in every simulated run.
+ *
+ * Owns: who may be in a conversation, what becomes of a request, and that what was used is counted
+ * once.
+ * Does not: look at anything else (checkers.ts).
+ */
+import type { Ask, AttemptRef, Recorded, RunEvent, Spent } from "../../src/core/event.ts";
+import { attemptText, placeText } from "../../src/core/place.ts";
+import { findVisit, type Run } from "../../src/core/run.ts";
+import type { Plan } from "../../src/plan/plan.ts";
+import type { World } from "./world.ts";
+
+/** Something that must never happen has happened. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+}
+
+/** A request that was recorded, and whether an attempt has made it. */
+interface Pending {
+  readonly at: AttemptRef;
+  readonly kind: Ask["kind"];
+  said: boolean;
+}
+
+/** What is looked at, exact in binary: the world spends halves of dollars. */
+const COUNTS = ["inputTokens", "cachedTokens", "outputTokens", "turns", "costUsd"] as const;
+
+export class TalkCheckers {
+  readonly #plan: Plan;
+  readonly #world: World;
+  /** Session -> the visit, or the name, that it belongs to. */
+  readonly #owners = new Map<string, string>();
+  readonly #pending = new Map<string, Pending>();
+
+  constructor(plan: Plan, world: World) {
+    this.#plan = plan;
+    this.#world = world;
+  }
+
+  /** One process per conversation; one visit per conversation, unless steps share it by name. */
+  afterSpawn(at: AttemptRef): void {
+    const session = this.#world.processes.get(attemptText(at))?.session;
+    if (session === undefined) return;
+    const living = this.#world.alive().filter((process) => process.session === session);
+    if (living.length > 1) fail(`two living processes are in the conversation ${session}`);
+    const owner = this.#ownerOf(at);
+    const known = this.#owners.get(session) ?? owner;
+    if (known !== owner) fail(`${owner} is in the conversation of ${known}`);
+    this.#owners.set(session, owner);
+  }
+
+  #ownerOf(at: AttemptRef): string {
+    const work = this.#plan.graph.steps.find(({ id }) => at.scope === "" && id === at.step)?.work;
+    const name = work?.kind === "agent" ? work.session : undefined;
+    return name === undefined ? placeText(at) : `session ${name}`;
+  }
+
+  /** What is asked for is said by the next attempt in that conversation (K2). */
+  afterAppend(recorded: readonly Recorded[]): void {
+    for (const { event } of recorded) this.#follow(event);
+  }
+
+  #follow(event: RunEvent): void {
+    switch (event.type) {
+      case "step.continued":
+        this.#pending.set(placeText(event), { at: event, kind: event.ask.kind, said: false });
+        return;
+      case "step.started": {
+        const pending = this.#pending.get(placeText(event));
+        if (pending === undefined || event.conversation === undefined) return;
+        const { kind, says } = event.conversation;
+        if (kind === "start") this.#pending.delete(placeText(event));
+        else if (says !== pending.kind) {
+          fail(`${attemptText(event)} says ${says}, but ${pending.kind} was to be asked`);
+        }
+        pending.said = true;
+        return;
+      }
+      case "step.relayed":
+      case "step.completed":
+      case "step.failed":
+        this.#pending.delete(placeText(event));
+        return;
+      case "step.paused":
+        if (event.reason === "session-gone") this.#pending.delete(placeText(event));
+        return;
+      default:
+    }
+  }
+
+  /** A run that is over has asked what was to be asked, and knows what all of it used. */
+  afterOwner(run: Run, status: string, events: readonly Recorded[]): void {
+    this.#countedOnce(run, events);
+    if (status === "stopped") return;
+    for (const { at, kind, said } of this.#pending.values()) {
+      const state = findVisit(run, at)?.state.status;
+      const over = state === "failed" || state === "abandoned" || state === "completed";
+      if (!said && !over) fail(`${placeText(at)} was never asked: ${kind}`);
+    }
+  }
+
+  #countedOnce(run: Run, events: readonly Recorded[]): void {
+    const charged = new Set<string>();
+    const sum = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, turns: 0, costUsd: 0 };
+    for (const { event } of events) {
+      const spent: Spent | undefined = "spent" in event ? event.spent : undefined;
+      if (spent === undefined || !("attempt" in event)) continue;
+      if (charged.has(attemptText(event))) fail(`${attemptText(event)} was charged twice`);
+      charged.add(attemptText(event));
+      for (const count of COUNTS) sum[count] += spent[count] ?? 0;
+    }
+    for (const count of COUNTS) {
+      const told = run.spent[count] ?? 0;
+      if (told !== sum[count]) fail(`${count}: the run has ${told}, its events ${sum[count]}`);
+    }
+  }
+}
+
+function fail(message: string): never {
+  throw new Violation(message);
+}
