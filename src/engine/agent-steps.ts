@@ -67,6 +67,13 @@ export class AgentSteps {
     return conversationOffer(this.#site(), place, session);
   }
 
+  /** Whether the stream of an attempt without an exit status holds its good end. */
+  async hasAnswered(visit: Visit, at: AttemptRef): Promise<boolean> {
+    const report = await this.#watch(visit, at, NOBODY).end(undefined);
+    const lost = { how: "lost", started: true, message: "" } as const;
+    return judgeAgent(lost, report, this.#limits(visit)).how === "exited";
+  }
+
   /** What to start; reads what the attempt said that this one continues. */
   async prepare(visit: Visit, at: AttemptRef): Promise<() => Launch> {
     const before = await this.#reportBefore(visit, at);
@@ -117,8 +124,7 @@ export class AgentSteps {
 
   async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
     if (visit.talk?.conversation?.kind !== "continue" || at.attempt < 2) return undefined;
-    const nobody = { onSession: ignore, onUse: ignore, onLimit: ignore };
-    return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, nobody).end(undefined);
+    return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, NOBODY).end(undefined);
   }
 
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
@@ -170,8 +176,11 @@ export class AgentSteps {
   }
 }
 
+/** Nobody listens to an attempt that is over. */
+const NOBODY: AgentListener = { onSession: ignore, onUse: ignore, onLimit: ignore };
+
 function ignore(): void {
-  // Nobody listens to an attempt that is over.
+  // What it told was told to another owner.
 }
 
 /** The ending of a process before anybody has looked at its files. */

@@ -4,12 +4,15 @@
  * Owns: the words; what they say is what the engine does on the same evidence.
  * Does not: look for processes or files; the caller brings the evidence.
  */
-import type { RunRewound } from "../core/event.ts";
+import { converse } from "../core/conversation.ts";
+import type { RunRewound, Says } from "../core/event.ts";
+import type { ConversationOffer } from "../core/fact.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
+import type { Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { attemptOrdinal, statusOf } from "./step-status.ts";
@@ -19,12 +22,16 @@ import { tableLines } from "./table.ts";
 export type ResumeAction = "reuse" | "run" | "re-attach" | "take result" | "continue" | "skip";
 
 /** What became of an attempt that the journal says is running. */
-export type Evidence = "alive" | "exited" | "dead";
+export type Evidence = "alive" | "exited" | "answered" | "dead";
 
 export interface ResumePlanInput {
   readonly run: Run;
   /** By attempt (`fix@2.3`), for every attempt that the journal says is running. */
   readonly evidence: ReadonlyMap<string, Evidence>;
+  /** By attempt: what can be had of the conversation of a visit that talks to an agent. */
+  readonly offers?: ReadonlyMap<string, ConversationOffer>;
+  /** What the person wants done with conversations that were cut off. */
+  readonly recover?: Recover | undefined;
   /** What `--from-step` would do, from `planRewind`. */
   readonly rewind?: Rewind | undefined;
   readonly now: number;
@@ -113,46 +120,77 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const { state } = visit;
   const { number, last } = attemptOrdinal(visit);
   const attempt = last > 1 ? ` as attempt ${number} of ${last}` : "";
+  const talk = talkText(visit, input);
   switch (state.status) {
     case "running":
-      return runningVerdict(visit, input.evidence);
+      return runningVerdict(visit, input);
     case "waiting": {
       const left = state.until - input.now;
       const due = left <= 0 ? "at once" : `in ${formatDuration(left)}`;
-      return { action: "continue", why: `it is tried again ${due}${attempt}` };
+      const then = talk === undefined ? "" : `: ${talk}`;
+      return { action: "continue", why: `it is tried again ${due}${attempt}${then}` };
     }
-    case "interrupted":
-      return {
-        action: "continue",
-        why: `it was interrupted (${messageText(state.message)}); it starts again${attempt}`,
-      };
+    case "interrupted": {
+      // What was only to be asked next, when the run stopped, was not interrupted itself.
+      const cut = visit.cut === true || talk === undefined;
+      const what = cut ? `it was interrupted (${messageText(state.message)})` : "the run stopped";
+      return { action: "continue", why: `${what}; ${talk ?? `it starts again${attempt}`}` };
+    }
     case "failed":
       return failedVerdict(visit, failureText(state), input.run);
     default: {
+      if (talk !== undefined) return { action: "continue", why: talk };
       const again = visit.attempts > 0;
       return { action: "run", why: again ? `it starts again${attempt}` : "it has not started" };
     }
   }
 }
 
-function runningVerdict(visit: Visit, evidence: ReadonlyMap<string, Evidence>): Verdict {
+function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const step = stepOf(visit);
   if (isComposite(step)) return { action: "continue", why: "the open steps in it go on" };
-  switch (evidence.get(attemptText(attemptOf(visit)))) {
+  switch (input.evidence.get(attemptText(attemptOf(visit)))) {
     case "alive":
       return { action: "re-attach", why: "its process is still running" };
     case "exited":
       return { action: "take result", why: "it ended while nobody watched; its result is on disk" };
+    case "answered":
+      return { action: "take result", why: "its process is gone, but its agent was done" };
     case "dead": {
       if (step.once) {
         const why = "its process is gone, and it must not happen twice: you decide";
         return { action: "skip", why };
       }
+      const talk = talkText({ ...visit, cut: true }, input);
+      if (talk !== undefined) return { action: "continue", why: `its process is gone; ${talk}` };
       return { action: "run", why: "its process is gone and left no result" };
     }
     default:
       return { action: "continue", why: "it was running; its process is looked for first" };
   }
+}
+
+/** What happens to a conversation that is taken up with these words. */
+const TAKEN_UP: Readonly<Record<Says, string>> = {
+  task: "the conversation that it shares is continued",
+  interrupted: "its conversation is continued",
+  relay: "its conversation is continued, to be handed over",
+  correct: "its conversation is continued, for a better answer",
+  relayed: "a new conversation goes on from the notes of the last",
+};
+
+/** What the next attempt does with the conversation of a visit; undefined when it has none. */
+function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
+  const offer = input.offers?.get(attemptText(attemptOf(visit)));
+  if (visit.talk === undefined || offer === undefined) return undefined;
+  // A new owner does not want what the one before wanted.
+  const { recover: _, ...run } = input.run;
+  const wishes = input.recover === undefined ? run : { ...run, recover: input.recover };
+  const { kind, says } = converse(wishes, visit, offer);
+  if (kind === "continue" || says === "relayed") return TAKEN_UP[says];
+  return visit.talk.session === undefined
+    ? "a new conversation is started"
+    : "its conversation is started again";
 }
 
 function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {

@@ -360,6 +360,42 @@ describe("recovery", () => {
     expect(project.model.requests("work").length).toBeGreaterThan(3);
   });
 
+  it("is foretold by a dry run", async () => {
+    await cutOff();
+    const dryRun = async (...more: readonly string[]): Promise<string> => {
+      const told = await project.finish(["resume", "--dry-run", ...more]);
+      good(told);
+      return told.stdout;
+    };
+    const gone = "work  continue     its process is gone; its conversation is";
+    expect(await dryRun()).toContain(`${gone} continued\n`);
+    expect(await dryRun("--recover", "restart")).toContain(`${gone} started again\n`);
+    expect(await project.said()).toEqual(["work: task in 1"]);
+    fs.rmSync(project.path("config", "projects"), { recursive: true });
+    expect(await dryRun()).toContain(`${gone} started again\n`);
+  });
+
+  it("takes the last word of an agent whose exit status was lost", async () => {
+    project = await FakeClaude.open(stateless(stall("accept", text("Done."))));
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.model.release();
+    const [id = ""] = await project.runIds();
+    const exit = project.path(".perdure", "runs", id, "attempts", "work@1.1", "exit");
+    await eventually("the agent ends", () => fs.existsSync(exit));
+    await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
+    // As if the machine had died right before it was written.
+    fs.rmSync(exit);
+    const told = await project.finish(["resume", "--dry-run"]);
+    expect(told.stdout).toContain("work  take result  its process is gone, but its agent was done");
+    good(await project.finish(["resume"]));
+    expect(await project.events("step.adopted")).toMatchObject([{ found: "result" }]);
+    expect(await project.said()).toEqual(["work: task in 1"]);
+    expect((await project.events("step.completed"))[0]?.answer).toBe("Done.");
+  });
+
   it("refuses to ask without a terminal, and words that it does not know", async () => {
     await cutOff();
     const asked = await project.finish(["resume", "--recover", "ask"]);

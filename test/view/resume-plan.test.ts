@@ -1,7 +1,29 @@
 import { expect, test } from "vitest";
+import type { Conversation } from "../../src/core/event.ts";
+import type { ConversationOffer } from "../../src/core/fact.ts";
 import { planRewind } from "../../src/core/rewind.ts";
+import type { Recover } from "../../src/plan/plan.ts";
 import { type Evidence, resumePlan, resumePlanLines } from "../../src/view/resume-plan.ts";
 import { chain, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
+
+/** What is known of each conversation, by attempt. */
+type Offers = Readonly<Record<string, ConversationOffer>>;
+
+function talkText(
+  scribe: Scribe,
+  evidence: Record<string, Evidence>,
+  offers: Offers,
+  recover?: Recover,
+): string {
+  const steps = resumePlan({
+    run: scribe.run(),
+    evidence: new Map(Object.entries(evidence)),
+    offers: new Map(Object.entries(offers)),
+    recover,
+    now: T0 + 10_000,
+  });
+  return `\n${resumePlanLines(steps).join("\n")}\n`;
+}
 
 function text(scribe: Scribe, evidence: Record<string, Evidence> = {}, from?: string): string {
   const run = scribe.run();
@@ -85,6 +107,77 @@ test("going on from a step", () => {
     build  reuse        not done, but taken as done: you go on from test
     test   run          you asked to go on from here
     ship   run          it lies behind test
+    "
+  `);
+});
+
+const task: Conversation = { session: "s", kind: "start", says: "task", why: "" };
+const there: ConversationOffer = { fresh: "new", found: true };
+const gone: ConversationOffer = { fresh: "new", found: false };
+
+/** Agents in every state in which a conversation can be left. */
+function agents(...names: readonly string[]): Scribe {
+  const work = { kind: "agent", agent: "claude", prompt: "p", settings: {} } as const;
+  const steps = names.map((name) => step(name, { work }));
+  const scribe = new Scribe(planOf({ steps, arrows: [] }));
+  for (const name of names) {
+    const conversation = { ...task, session: name };
+    scribe.write({ type: "step.started", ...ref(name), conversation });
+  }
+  return scribe;
+}
+
+test("conversations whose process is gone, by what is left of them", () => {
+  const scribe = agents("there", "begun", "answered", "alive");
+  const evidence = {
+    "there@1.1": "dead",
+    "begun@1.1": "dead",
+    "answered@1.1": "answered",
+    "alive@1.1": "alive",
+  } as const;
+  const offers = { "there@1.1": there, "begun@1.1": gone, "answered@1.1": there };
+  expect(talkText(scribe, evidence, offers)).toMatchInlineSnapshot(`
+    "
+    STEP      RESUME WILL  BECAUSE
+    there     continue     its process is gone; its conversation is continued
+    begun     continue     its process is gone; its conversation is started again
+    answered  take result  its process is gone, but its agent was done
+    alive     re-attach    its process is still running
+    "
+  `);
+  expect(talkText(scribe, evidence, offers, "restart")).toMatchInlineSnapshot(`
+    "
+    STEP      RESUME WILL  BECAUSE
+    there     continue     its process is gone; its conversation is started again
+    begun     continue     its process is gone; its conversation is started again
+    answered  take result  its process is gone, but its agent was done
+    alive     re-attach    its process is still running
+    "
+  `);
+});
+
+test("conversations that were stopped, asked, handed over, paused and failed", () => {
+  const scribe = agents("cut", "full", "wrong", "notes", "busy", "failed");
+  const checkpoint = { path: "/notes", sha256: "0", bytes: 1 };
+  const retry = { at: T0 + 12_000, delayMs: 12_000 };
+  scribe.write({ type: "step.paused", ...ref("busy"), reason: "quota", message: "", retry });
+  scribe.retry("failed", 1, 11_000);
+  scribe.write({ type: "run.stopping", mode: "after-turn", by: "SIGINT" });
+  scribe.write({ type: "step.interrupted", ...ref("cut"), message: "SIGINT" });
+  scribe.write({ type: "step.continued", ...ref("full"), ask: { kind: "relay", why: "full" } });
+  scribe.write({ type: "step.continued", ...ref("wrong"), ask: { kind: "correct", why: "" } });
+  scribe.write({ type: "step.relayed", ...ref("notes"), checkpoint });
+  const names = ["cut", "full", "wrong", "notes", "busy", "failed"];
+  const offers = Object.fromEntries(names.map((name) => [`${name}@1.1`, there]));
+  expect(talkText(scribe, {}, offers)).toMatchInlineSnapshot(`
+    "
+    STEP    RESUME WILL  BECAUSE
+    cut     continue     it was interrupted (SIGINT); its conversation is continued
+    full    continue     the run stopped; its conversation is continued, to be handed over
+    wrong   continue     the run stopped; its conversation is continued, for a better answer
+    notes   continue     the run stopped; a new conversation goes on from the notes of the last
+    busy    continue     it is tried again in 2.0s as attempt 2 of 4: its conversation is continued
+    failed  continue     it is tried again in 1.0s as attempt 2 of 3: a new conversation is started
     "
   `);
 });

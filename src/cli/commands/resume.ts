@@ -1,14 +1,10 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { attemptOf } from "../../core/next-actions.ts";
-import { attemptText, ROOT_SCOPE } from "../../core/place.ts";
+import { ROOT_SCOPE } from "../../core/place.ts";
 import { planRewind, retryEvents } from "../../core/rewind.ts";
 import { isDone } from "../../core/run.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { lookAt } from "../../runner/adopt.ts";
 import { sha256 } from "../../util/hash.ts";
-import type { Evidence } from "../../view/resume-plan.ts";
 import { type Why, why } from "../../view/why.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError, RunError } from "../cli-error.ts";
@@ -193,16 +189,18 @@ function fileChanged({ run }: KnownRun): boolean {
 async function showPlan(
   known: KnownRun,
   wish: Wish | undefined,
-  options: OutputOptions,
+  options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const evidence = new Map<string, Evidence>();
-  for (const visit of known.run.running) {
-    const at = attemptOf(visit);
-    evidence.set(attemptText(at), lookAt(attemptDirOf(known.dir, at)));
-  }
+  const { resumeEvidence } = await import("../resume-evidence.ts");
   const rewind = wish === undefined ? undefined : planRewind(known.plan, known.run, wish.step);
-  const steps = resumePlan({ run: known.run, evidence, rewind, now: Date.now() });
+  const steps = resumePlan({
+    run: known.run,
+    ...(await resumeEvidence(known)),
+    rewind,
+    recover: await recoverOf(known, options.recover),
+    now: Date.now(),
+  });
   if (wantsJson(options)) print(JSON.stringify(steps, null, 2));
   else for (const line of resumePlanLines(steps)) print(line);
   return EXIT.done;
