@@ -1,5 +1,5 @@
 /** What people read, word for word. Ids, times, durations and paths are replaced by names. */
-import { mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -506,10 +506,12 @@ it("validate", async () => {
 });
 
 it("doctor", async () => {
-  // Which agents there are depends on the machine; agent.test.ts has a line on that.
-  const agents = /^(✓ (claude|codex|gemini|opencode) .*|· not on PATH: .*)\n/gm;
+  // Agents and isolation depend on the machine; agent.test.ts and the next test have lines on them.
+  const machine = /^(✓ (claude|codex|gemini|opencode) .*|· not on PATH: .*|. steps can.*)\n/gm;
   const doctor = async (...args: string[]): Promise<string> =>
-    (await said("doctor", ...args)).replace(/^perdure .*$/m, "perdure VERSION").replace(agents, "");
+    (await said("doctor", ...args))
+      .replace(/^perdure .*$/m, "perdure VERSION")
+      .replace(machine, "");
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
     There is no state here yet; nothing can be wrong with it.
@@ -560,6 +562,36 @@ it("doctor", async () => {
     [exit 0]
     "
   `);
+});
+
+it("doctor, on isolation", async () => {
+  const doctor = async (unshare?: string): Promise<string> => {
+    mkdirSync(project.path("bin"), { recursive: true });
+    rmSync(project.path("bin", "unshare"), { force: true });
+    const script = `#!/bin/sh\n${unshare}\n`;
+    if (unshare !== undefined) {
+      writeFileSync(project.path("bin", "unshare"), script, { mode: 0o755 });
+    }
+    const told = await project.must(["doctor"], { env: { PATH: project.path("bin") } });
+    return told.replace(/^perdure .*$/m, "perdure VERSION");
+  };
+  expect(await doctor("exit 0")).toMatchInlineSnapshot(`
+    "perdure VERSION
+    · not on PATH: claude, codex, gemini, opencode
+    ✓ steps can be isolated: \`isolate: true\` works here
+    There is no state here yet; nothing can be wrong with it.
+    "
+  `);
+  const refused = "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1";
+  expect(await doctor(refused)).toContain(
+    "· steps cannot be isolated here: unshare: unshare failed: Operation not permitted\n",
+  );
+  expect(await doctor("exit 3")).toContain(
+    "· steps cannot be isolated here: unshare exited with 3\n",
+  );
+  expect(await doctor()).toContain(
+    "· steps cannot be isolated here: unshare (of util-linux) cannot be run: spawnSync unshare ENOENT\n",
+  );
 });
 
 it("usage errors", async () => {

@@ -5,6 +5,8 @@ import { fullSummary } from "../../core/summary.ts";
 import { checkJournal } from "../../journal/check.ts";
 import { LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
+import { isolationProblem } from "../../runner/isolation.ts";
+import { firstLine } from "../../view/display-text.ts";
 import { agentLines } from "../agent-check.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -20,7 +22,10 @@ export interface DoctorOptions {
 /** Checks, and repairs when asked to. */
 export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
-  if (options.repair !== true) for (const line of await agentLines()) print(line);
+  if (options.repair !== true) {
+    for (const line of await agentLines()) print(line);
+    print(isolationLine());
+  }
   const dir = findStateDir(process.cwd());
   if (dir === undefined || isUnused(dir)) {
     print("There is no state here yet; nothing can be wrong with it.");
@@ -40,6 +45,13 @@ export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   print("✓ the journal is whole: every event and every plan has its checksum");
   listUnfinished(dir.database);
   return EXIT.done;
+}
+
+function isolationLine(): string {
+  const problem = isolationProblem();
+  return problem === undefined
+    ? "✓ steps can be isolated: `isolate: true` works here"
+    : `· steps cannot be isolated here: ${firstLine(problem)}`;
 }
 
 function listUnfinished(database: string): void {
