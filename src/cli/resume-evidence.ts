@@ -13,8 +13,8 @@ import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/adopt.ts";
 import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
-import { agentsOf } from "./run-parts.ts";
 import type { KnownRun } from "./project.ts";
+import { agentsOf } from "./run-parts.ts";
 
 /** What became of running attempts, and what can be had of the conversations that are not over. */
 export async function resumeEvidence(
