@@ -188,13 +188,12 @@ export class Driver {
   #adopt(at: AttemptRef): void {
     const visit = this.#visit(at);
     const dir = attemptDirOf(this.#options.dir, at);
-    const marker = attemptMarker(attemptIdOf(this.#options.engine.run.id, at));
     const found = lookAt(dir);
     if (found !== "dead") {
       this.#mailbox.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
     }
     this.#adopted.add(attemptText(at));
-    this.#hold(at, dir, adoptProcess(dir, marker, limitsOf(stepOf(visit))));
+    this.#hold(at, dir, adoptProcess(dir, this.#marker(at), limitsOf(stepOf(visit))));
   }
 
   #hold(at: AttemptRef, dir: string, process: StepProcess): void {
@@ -216,6 +215,9 @@ export class Driver {
     const report = async (ending: ProcessEnding): Promise<void> => {
       clearInterval(saving);
       const said = await this.#evidence(at, dir, ending, agent);
+      // What an agent left behind would work beside the next process of its conversation.
+      const goesOn = ["lost", "paused", "asked"].includes(said.how);
+      if (goesOn && ending.how === "exited") await sweep(this.#marker(at));
       const whose = this.#adopted.has(key) ? "adopted" : "ours";
       const ended = (await this.#files?.end(at, visit, said, whose)) ?? said;
       this.#hands.delete(key);
@@ -272,6 +274,11 @@ export class Driver {
     const good = { how: "exited", exit: 0, ...check } as const;
     // What the agent itself said stays beside what its files and its check say.
     return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good, redact)) };
+  }
+
+  /** What all processes of an attempt carry. */
+  #marker(at: AttemptRef): string {
+    return attemptMarker(attemptIdOf(this.#options.engine.run.id, at));
   }
 
   #visit(at: AttemptRef): Visit {

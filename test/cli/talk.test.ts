@@ -3,6 +3,7 @@ import * as fs from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import {
+  queue,
   type Reply,
   type Script,
   shell,
@@ -334,6 +335,35 @@ describe("stopping", () => {
       status: "interrupted",
       last_tool: { name: "Bash", input: hold.command },
       cost: { measured: true, turns: 1, input_tokens: 100, output_tokens: 20 },
+    });
+  });
+});
+
+describe("an agent that is killed alone", () => {
+  it("is lost, not failed: its tools are ended and its conversation goes on", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("tool");
+    const blocked = `echo tool >> effects; ${hold.command}; echo late >> effects`;
+    project.model.play(stateless(shell(blocked)));
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await hold.arrived();
+    project.model.play(queue(stall("accept", text("Done."))));
+    project.killAgent(runner);
+    await Promise.race([project.model.stalled(), runner.ended]);
+    // The wrapper and the agent of the new attempt, and nobody else.
+    expect(project.stepProcesses()).toHaveLength(2);
+    project.model.release();
+    good(await runner.ended);
+
+    expect(project.effects()).toEqual({ tool: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
+    expect(await project.events("step.failed")).toEqual([]);
+    const [lost] = await project.events("step.lost");
+    expect(lost).toMatchObject({
+      message: "the agent ended with exit status 137 before it was done",
+      tool: { name: "Bash", input: blocked },
+      spent: { inputTokens: 100, outputTokens: 20 },
     });
   });
 });

@@ -6,14 +6,15 @@
 import * as fs from "node:fs";
 import { join, resolve } from "node:path";
 import type { RunEvent } from "../../src/core/event.ts";
+import { statOf } from "../../src/runner/identity.ts";
 import type { Script } from "./model/reply.ts";
 import { type FakeModel, startModel } from "./model/server.ts";
 import { type Program, Project, type Result } from "./project.ts";
 
 const FAKE = resolve(import.meta.dirname, "fake-agent.ts");
 
-/** Takes Claude's flags and hands those that matter to the fake agent. */
-const SHIM = `#!/bin/sh
+/** A program that takes Claude's flags and hands those that matter to the fake agent. */
+export const FAKE_CLAUDE = `#!/bin/sh
 while [ $# -gt 0 ]; do
   case "$1" in
     --session-id|--resume) flag=$1; id=$2; shift 2;;
@@ -34,7 +35,7 @@ export class FakeClaude extends Project {
     const folder = this.path("config", "projects", "here");
     fs.mkdirSync(folder, { recursive: true });
     fs.mkdirSync(this.path("bin"));
-    fs.writeFileSync(this.path("bin", "claude"), SHIM, { mode: 0o755 });
+    fs.writeFileSync(this.path("bin", "claude"), FAKE_CLAUDE, { mode: 0o755 });
     this.#env = {
       PATH: `${this.path("bin")}:${process.env.PATH ?? ""}`,
       CLAUDE_CONFIG_DIR: this.path("config"),
@@ -64,6 +65,14 @@ export class FakeClaude extends Project {
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
       }
+    }
+  }
+
+  /** Kills the agents that a runner has started, and nothing around them. */
+  killAgent(runner: Program): void {
+    const wrapperOf = (pid: number): number => statOf(pid)?.parent ?? 0;
+    for (const pid of this.stepProcesses()) {
+      if (statOf(wrapperOf(pid))?.parent === runner.pid) process.kill(pid, "SIGKILL");
     }
   }
 
