@@ -327,6 +327,18 @@ describe("transcripts", () => {
     expect(codex.transcript(ID, { cwd: "/w", env })).toBe(other);
   });
 
+  it("of Codex that do not even say whose they are are none: it cannot resume them", () => {
+    const root = home();
+    const path = `.codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-${ID}.jsonl`;
+    const at = { cwd: "/w", env: { HOME: root } };
+    for (const begun of ["", '{"type":"session_me', '{"type":"session_meta"}']) {
+      put(root, path, begun);
+      expect([begun, codex.transcript(ID, at)]).toEqual([begun, undefined]);
+    }
+    const whole = put(root, path, '{"type":"session_meta"}\n{"type":"eve');
+    expect(codex.transcript(ID, at)).toBe(whole);
+  });
+
   it("of Gemini belong to one directory and one id", () => {
     const root = home();
     const env = { HOME: root };

@@ -49,6 +49,17 @@ export function hasUserTurn(file: string): boolean {
 }
 
 /**
+ * Whether the first line of a transcript of JSON lines is whole. An agent that is killed before that
+ * leaves a file that it cannot resume.
+ */
+export function hasFirstLine(file: string): boolean {
+  const text = beginningOf(file) ?? "";
+  if (text.length >= LOOK_BYTES_MAX) return true;
+  const end = text.indexOf("\n");
+  return end > 0 && objectIn(text.slice(0, end)) !== undefined;
+}
+
+/**
  * The command that clears the way for a start under an id whose transcripts hold nothing: the
  * agents call it "already in use" or "existing", and have nothing to resume in it either.
  */

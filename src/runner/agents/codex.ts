@@ -9,7 +9,7 @@
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
-import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
+import { folderIn, hasFirstLine, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { codexLedger } from "./codex-ledger.ts";
 import { CodexReader } from "./codex-reader.ts";
 
@@ -61,8 +61,10 @@ function command(call: AgentCall): AgentCommand {
 function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
   if (!isPlainId(session)) return undefined;
   const home = folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
-  const [found] = globSync(`sessions/*/*/*/rollout-*-${session}.jsonl`, { cwd: home });
-  return found === undefined ? undefined : join(home, found);
+  // It resumes a rollout as soon as that says whose it is (0.166.0), and fails with an empty one.
+  return globSync(`sessions/*/*/*/rollout-*-${session}.jsonl`, { cwd: home })
+    .map((name) => join(home, name))
+    .find(hasFirstLine);
 }
 
 /** A TOML string: JSON's, but for the one control character that TOML wants escaped too. */
