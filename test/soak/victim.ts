@@ -45,7 +45,7 @@ function membersOf(group: number): readonly number[] {
 }
 
 /** Sends SIGKILL; false when there is nobody any more. */
-function kill(target: number): boolean {
+export function kill(target: number): boolean {
   try {
     return process.kill(target, "SIGKILL");
   } catch (error) {

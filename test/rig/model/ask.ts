@@ -43,9 +43,12 @@ export interface Ask {
   readonly answerSchema: Json | undefined;
 }
 
-/** How the agents word a result that they made up because the call was cut off. */
+/**
+ * How the agents word the result of a call that was cut off: one that they made up, or that a signal
+ * ended the command, which is what they get to see when a step is stopped.
+ */
 const INTERRUPTED =
-  /^\[?(Tool call interrupted|aborted$|Tool execution was interrupted|Request interrupted)/;
+  /^\[?(Tool call interrupted|aborted$|Tool execution was interrupted|Request interrupted|Exit code 1(29|30|37|43)\b)/;
 /** Probes of the quota ask for next to nothing. */
 const PROBE_TOKENS_MAX = 1;
 

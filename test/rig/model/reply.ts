@@ -3,7 +3,10 @@
  * a script can be written in a test or kept in a file.
  */
 
-/** One thing in a reply. `tool` names an agent's own tool and gives its input as it is. */
+/**
+ * One thing in a reply. `tool` names an agent's own tool and gives its input as it is. In texts and
+ * commands NUMBER stands for the number of the request, by which an answer is known again.
+ */
 export type Move =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "shell"; readonly command: string }
@@ -60,6 +63,9 @@ export interface Script {
    */
   readonly interrupted?: "repeat" | "answer";
 }
+
+/** What is replaced by the number of the request that is answered. */
+export const NUMBER = "{request}";
 
 export const USAGE_DEFAULT: Usage = { input: 100, output: 20, cacheRead: 0, cacheWrite: 0 };
 
@@ -122,6 +128,15 @@ export function queue(...replies: readonly Reply[]): Script {
 /** A script that is chosen by the tool results in the request. */
 export function stateless(...replies: readonly Reply[]): Script {
   return { mode: "stateless", replies };
+}
+
+/** The moves of the answer to the request with this number. */
+export function numbered(moves: readonly Move[], sequence: number): readonly Move[] {
+  const put = (words: string): string => words.replaceAll(NUMBER, String(sequence));
+  return moves.map((move) => {
+    if (move.type === "text") return { ...move, text: put(move.text) };
+    return move.type === "shell" ? { ...move, command: put(move.command) } : move;
+  });
 }
 
 /** How many tool calls a reply makes. */

@@ -22,7 +22,7 @@ import { gemini } from "./gemini.ts";
 import { type Json, parseJson } from "./json.ts";
 import { type Chosen, Playbook } from "./playbook.ts";
 import { type Call, type Protocol, type Refusal, sampleOf } from "./protocol.ts";
-import { type Place, type Script, text, USAGE_DEFAULT } from "./reply.ts";
+import { numbered, type Place, type Script, text, USAGE_DEFAULT } from "./reply.ts";
 import {
   type ModelRequest,
   type RequestKind,
@@ -181,7 +181,7 @@ export class FakeModel {
       answer(response, given);
       return;
     }
-    const said = sayWith(ask.tools, chosen.reply.moves);
+    const said = sayWith(ask.tools, numbered(chosen.reply.moves, entry.sequence));
     const segments = ask.stream
       ? streamed(protocol.frames(ask, said, chosen.usage))
       : single(protocol.whole(ask, said, chosen.usage));
