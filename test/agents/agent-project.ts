@@ -18,7 +18,7 @@ import { codexProvider, modelEnvironment } from "./command-line.ts";
 import { type AgentName, agentNamesIn, installAgent } from "./install.ts";
 
 /** The models that the fake endpoint is asked for. */
-const MODELS: Readonly<Record<AgentName, string>> = {
+export const MODELS: Readonly<Record<AgentName, string>> = {
   claude: "claude-sonnet-4-5",
   codex: "gpt-5.5",
   gemini: "gemini-2.5-pro",

@@ -1,0 +1,282 @@
+/**
+ * What must hold of a run of agents that was killed again and again, told from outside: from its
+ * journal, from what its model was asked and served, and from what the tools wrote.
+ *
+ * Invariants that are checked:
+ * - H1 every step completes exactly once, after which nothing of it happens any more, in the journal
+ *   or in the world; nothing fails, and nothing pauses, for the model has no troubles.
+ * - H2 a step has one conversation, which every attempt continues; it is begun again, under another
+ *   id or the same, only where the journal says that it was cut off before it began, and the model
+ *   had indeed answered nothing in it. No request is of a conversation that the journal does not
+ *   know.
+ * - H3 what is recorded as spent is what the calls used that were acknowledged (served whole, and
+ *   the agent went on from the answer), and some of those that were under way at a kill, each as
+ *   far as it was told: never less, never more, never a part that is no call's.
+ * - H4 a kill leaves at most one call under way.
+ */
+import type { Recorded, RunEvent, Spent } from "../../src/core/event.ts";
+import { addSpent, NOTHING_SPENT } from "../../src/core/spending.ts";
+import { costOf } from "../../src/runner/agents/prices.ts";
+import type { ModelRequest } from "../rig/model/request-log.ts";
+import { type ChaosAgent, effectsOf, modelOf, signatureOf } from "./chaos-project.ts";
+
+/** What a run left behind. */
+export interface ChaosEvidence {
+  readonly agents: readonly ChaosAgent[];
+  readonly events: readonly Recorded[];
+  /** The calls that the model was asked for during the run, on the side or not. */
+  readonly requests: readonly ModelRequest[];
+  readonly effects: readonly string[];
+  readonly kills: number;
+}
+
+/** Tokens and dollars. */
+export interface Amount {
+  readonly input: number;
+  readonly cached: number;
+  readonly output: number;
+  readonly usd: number;
+}
+
+/** What one step used, by the model's word and by the journal's. */
+export interface Account {
+  readonly calls: number;
+  readonly told: Amount;
+  readonly recorded: Amount;
+  /** Calls that were under way at a kill, and how many of them are in what is recorded. */
+  readonly inFlight: number;
+  readonly counted: number;
+  /** How often its conversation was begun again. */
+  readonly restarts: number;
+}
+
+export interface Verdict {
+  readonly accounts: readonly Account[];
+  readonly violations: readonly string[];
+}
+
+type StepEvent = Extract<RunEvent, { readonly attempt: number }>;
+
+const NOTHING: Amount = { input: 0, cached: 0, output: 0, usd: 0 };
+const USD_EXACT = 1e-9;
+
+/** What a run's steps used, and everything that is wrong with it. */
+export function judge(evidence: ChaosEvidence): Verdict {
+  const steps = evidence.agents.map((agent) => stepOf(evidence, agent));
+  const verdicts = steps.map(ofStep);
+  const known = new Set(steps.flatMap(({ sessions }) => sessions));
+  const strange = evidence.requests.filter(({ ask }) => !known.has(ask?.conversation ?? ""));
+  const cut = steps.reduce((sum, step) => sum + step.cut, 0);
+  return {
+    accounts: verdicts.map(({ account }) => account),
+    violations: [
+      ...verdicts.flatMap(({ violations }) => violations),
+      ...strange.map(({ sequence }) => `request ${sequence} is of no conversation of the run`),
+      ...(cut > evidence.kills ? [`${evidence.kills} kills, and ${cut} attempts cut off`] : []),
+      ...outOfOrder(evidence),
+    ],
+  };
+}
+
+interface Step {
+  readonly agent: ChaosAgent;
+  readonly events: readonly StepEvent[];
+  /** The conversations, in the order in which they began. */
+  readonly sessions: readonly string[];
+  readonly requests: readonly ModelRequest[];
+  /** How many attempts were cut off. */
+  readonly cut: number;
+}
+
+function stepOf({ events, requests }: ChaosEvidence, agent: ChaosAgent): Step {
+  const own = events
+    .map(({ event }) => event)
+    .filter((event): event is StepEvent => "attempt" in event && event.step === agent);
+  const sessions = [...new Set(own.flatMap(sessionsIn))];
+  return {
+    agent,
+    events: own,
+    sessions,
+    requests: requests.filter(({ ask }) => sessions.includes(ask?.conversation ?? "")),
+    cut: own.filter(({ type }) => type === "step.lost" || type === "step.interrupted").length,
+  };
+}
+
+function sessionsIn(event: StepEvent): readonly string[] {
+  if (event.type === "step.session") return [event.session];
+  const session = event.type === "step.started" ? event.conversation?.session : undefined;
+  return session === undefined ? [] : [session];
+}
+
+function ofStep(step: Step): { readonly account: Account; readonly violations: readonly string[] } {
+  const { account, problems } = accountOf(step);
+  const all = [...completions(step), ...conversations(step), ...problems];
+  return { account, violations: all.map((message) => `${step.agent}: ${message}`) };
+}
+
+/** H1 */
+function completions({ events }: Step): readonly string[] {
+  const completed = events.filter(({ type }) => type === "step.completed").length;
+  const bad = events.flatMap((event) => {
+    if (event.type === "step.failed") return [`attempt ${event.attempt} failed: ${event.message}`];
+    if (event.type !== "step.paused") return [];
+    return [`attempt ${event.attempt} paused (${event.reason}): ${event.message}`];
+  });
+  const late = events.at(-1)?.type === "step.completed" ? [] : ["something follows its completion"];
+  return [...(completed === 1 ? late : [`${completed} completions`]), ...bad];
+}
+
+/** H1: what a tool writes after its step is over was written by somebody who should be dead. */
+function outOfOrder({ agents, effects }: ChaosEvidence): readonly string[] {
+  const place = (line: string): number =>
+    agents.findIndex((agent) => effectsOf(agent).includes(line));
+  const missing = agents
+    .flatMap((agent) => effectsOf(agent))
+    .filter((effect) => !effects.includes(effect));
+  const late = effects.filter((line, index) =>
+    effects.slice(0, index).some((before) => place(before) > place(line)),
+  );
+  return [
+    ...missing.map((effect) => `the effect ${effect} is missing`),
+    ...late.map((effect) => `the effect ${effect} came when its step was over`),
+  ];
+}
+
+/** Why a conversation may be begun again. The second is said where its id was not even known. */
+const REASONS: readonly string[] = [
+  "it was interrupted before its conversation began",
+  "it is a new try",
+  "it was interrupted, and its conversation is gone",
+];
+
+/** H2 */
+function conversations({ events, sessions, requests }: Step): readonly string[] {
+  const left = sessions.slice(0, -1).flatMap((session) => {
+    const answers = requests.filter((request) => isAnswered(request, session)).length;
+    return answers === 0 ? [] : [`conversation ${session} was left after ${answers} answers`];
+  });
+  const wrong = begunAgain(events).filter((why) => !REASONS.includes(why));
+  return [...left, ...wrong.map((why) => `its conversation was begun again: ${why}`)];
+}
+
+function isAnswered({ ask, told }: ModelRequest, session: string): boolean {
+  return ask?.conversation === session && told === "all";
+}
+
+/** The reasons for which attempts after the first began a conversation. */
+function begunAgain(events: readonly StepEvent[]): readonly string[] {
+  return events.flatMap((event) => {
+    if (event.type !== "step.started" || event.attempt === 1) return [];
+    return event.conversation?.kind === "continue" ? [] : [event.conversation?.why ?? "no reason"];
+  });
+}
+
+/** H3, H4 */
+function accountOf(step: Step): {
+  readonly account: Account;
+  readonly problems: readonly string[];
+} {
+  const served = step.requests.filter(({ told }) => told !== "nothing");
+  const acked = served.filter((request) => isAcked(request, step));
+  const unacked = served.filter((request) => !acked.includes(request));
+  const floor = sumOf(acked.map((request) => amountOf(request, step.agent, "all")));
+  const told = sumOf(served.map((request) => amountOf(request, step.agent, request.told)));
+  const recorded = recordedBy(step);
+  const chosen = countedAmong(
+    unacked.map((request) => waysToCount(request, step.agent)),
+    minus(recorded, floor),
+  );
+  const restarts = begunAgain(step.events).length;
+  const base = { calls: served.length, told, recorded, inFlight: unacked.length, restarts };
+  const problems: string[] = [];
+  if (unacked.length > step.cut) {
+    problems.push(`${unacked.length} calls under way, and ${step.cut} attempts cut off`);
+  }
+  if (chosen === undefined) {
+    const [less, is, more] = [floor, recorded, told].map((amount) => JSON.stringify(amount));
+    const sequences = unacked.map(({ sequence }) => sequence).join(", ");
+    problems.push(
+      `recorded is ${is}; acknowledged ${less}, told ${more}, under way: ${sequences || "none"}`,
+    );
+  }
+  return { account: { ...base, counted: chosen ?? 0 }, problems };
+}
+
+/** Whether the agent went on from the answer: it is in a later request, or it ended the step. */
+function isAcked({ sequence, told }: ModelRequest, { requests, events }: Step): boolean {
+  if (told !== "all") return false;
+  const signature = signatureOf(sequence);
+  const last = events.some(
+    (event) => event.type === "step.completed" && String(event.answer).includes(signature),
+  );
+  return last || requests.some((later) => later.sequence > sequence && repeats(later, signature));
+}
+
+function repeats({ ask }: ModelRequest, signature: string): boolean {
+  return (ask?.turns ?? []).some((turn) => {
+    if (turn.type === "call") return turn.input.includes(signature);
+    return turn.type === "assistant" && turn.text.includes(signature);
+  });
+}
+
+/** All that events say was spent. */
+export function spentIn(events: readonly RunEvent[]): Spent {
+  let sum = NOTHING_SPENT;
+  for (const event of events) if ("spent" in event) sum = addSpent(sum, event.spent);
+  return sum;
+}
+
+function recordedBy({ events }: Step): Amount {
+  const spent = spentIn(events);
+  const { inputTokens: input, cachedTokens: cached, outputTokens: output, costUsd = 0 } = spent;
+  return { input, cached, output, usd: costUsd };
+}
+
+/** What a call uses as far as it was told. */
+function amountOf({ usage }: ModelRequest, agent: ChaosAgent, told: ModelRequest["told"]): Amount {
+  if (usage === undefined || told === "nothing") return NOTHING;
+  const tokens = {
+    inputTokens: usage.input + usage.cacheRead + usage.cacheWrite,
+    cachedTokens: usage.cacheRead,
+    outputTokens: told === "all" ? usage.output : 0,
+  };
+  const usd = costOf(modelOf(agent), { ...tokens, writtenTokens: usage.cacheWrite }) ?? 0;
+  const { inputTokens: input, cachedTokens: cached, outputTokens: output } = tokens;
+  return { input, cached, output, usd };
+}
+
+/** As what a call that was under way at a kill may be counted. Only Claude counts beginnings. */
+function waysToCount(request: ModelRequest, agent: ChaosAgent): readonly Amount[] {
+  const begun = agent === "claude" ? [amountOf(request, agent, "input")] : [];
+  const whole = request.told === "all" ? [amountOf(request, agent, "all")] : [];
+  return [...whole, ...begun];
+}
+
+/** How many of the calls make up an amount together; undefined when none of them do. */
+function countedAmong(ways: readonly (readonly Amount[])[], amount: Amount): number | undefined {
+  const [first, ...others] = ways;
+  if (first === undefined) return isNothing(amount) ? 0 : undefined;
+  for (const way of first) {
+    const rest = countedAmong(others, minus(amount, way));
+    if (rest !== undefined) return rest + 1;
+  }
+  return countedAmong(others, amount);
+}
+
+function isNothing({ input, cached, output, usd }: Amount): boolean {
+  return input === 0 && cached === 0 && output === 0 && Math.abs(usd) < USD_EXACT;
+}
+
+/** All of these together. */
+export function sumOf(amounts: readonly Amount[]): Amount {
+  return amounts.reduce((sum, amount) => minus(sum, minus(NOTHING, amount)), NOTHING);
+}
+
+function minus(one: Amount, other: Amount): Amount {
+  return {
+    input: one.input - other.input,
+    cached: one.cached - other.cached,
+    output: one.output - other.output,
+    usd: one.usd - other.usd,
+  };
+}
