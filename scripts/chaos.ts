@@ -41,7 +41,8 @@ function summarise(all: ChaosResult): void {
   console.log(`kills: ${kinds.join(", ")}`);
   console.log(
     `${count(({ calls }) => calls)} calls served: ${count(({ inFlight }) => inFlight)} calls in ` +
-      `flight at a kill, of which ${count(({ counted }) => counted)} were counted`,
+      `flight at a kill, of which ${count(({ counted }) => counted)} were counted (Codex had not ` +
+      `written down yet what ${count(({ unmeasured }) => unmeasured)} of them used)`,
   );
   console.log(
     `conversations begun again before anything was answered: ${count(({ restarts }) => restarts)}`,

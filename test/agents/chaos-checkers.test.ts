@@ -5,15 +5,15 @@ import { costOf } from "../../src/runner/agents/prices.ts";
 import type { Ask, Turn } from "../rig/model/ask.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type ChaosEvidence, judge } from "./chaos-checkers.ts";
-import { effectsOf, modelOf, signatureOf } from "./chaos-project.ts";
+import { type ChaosAgent, effectsOf, modelOf, signatureOf } from "./chaos-project.ts";
 
 const AT = { scope: "", step: "fake", visit: 1 } as const;
 const ONE = { input: 1_000, output: 10, cacheRead: 0, cacheWrite: 0 };
 const EFFECTS = effectsOf("fake");
 
-function spent(calls: number): Spent {
+function spent(calls: number, agent: ChaosAgent = "fake"): Spent {
   const tokens = { inputTokens: 1_000 * calls, cachedTokens: 0, outputTokens: 10 * calls };
-  return { ...tokens, turns: calls, costUsd: costOf(modelOf("fake"), tokens) ?? 0 };
+  return { ...tokens, turns: calls, costUsd: costOf(modelOf(agent), tokens) ?? 0 };
 }
 
 /** A call whose request repeats the answers to these calls. */
@@ -56,7 +56,7 @@ function verdict(
 ): readonly string[] {
   const recorded = events.map((event, seq) => ({ seq, time: 0, version: 1, event }));
   const base = { agents: ["fake"], requests: CALLS, effects: EFFECTS, kills: 1 } as const;
-  return judge({ ...base, events: recorded, ...more }).violations;
+  return judge({ ...base, transcripts: [], events: recorded, ...more }).violations;
 }
 
 const BEGUN = [started(1, "s1", "start"), lost(1), started(2, "s1", "continue")];
@@ -88,6 +88,27 @@ it("finds money that is missing, invented, or a part of no call", () => {
   for (const calls of [1, 4, 2.5]) {
     const found = verdict([...BEGUN, completed(calls)]);
     expect(found).toEqual([expect.stringMatching(/^fake: recorded is .*under way: 2$/)]);
+  }
+});
+
+it("lets a call of Codex be missing only where its rollout has the answer without its usage", () => {
+  const agents = ["codex"] as const;
+  const effects = effectsOf("codex");
+  const requests = [call(1, []), call(2, [1]), call(3, [1, 2]), call(4, [1, 2, 3])];
+  const events = [...BEGUN, completed(2)].map((event): RunEvent => {
+    if (!("attempt" in event)) return event;
+    const own = { ...event, step: "codex" };
+    const paid = "spent" in event ? { spent: spent(event.spent?.turns ?? 0, "codex") } : {};
+    return { ...own, ...paid };
+  });
+  const answer = (sequence: number): string =>
+    `{"type":"response_item","payload":{"type":"function_call","a":"${signatureOf(sequence)}"}}`;
+  const usage = '{"type":"token_usage_record","payload":{}}';
+  const found = (...rollout: readonly string[]): readonly string[] =>
+    verdict(events, { agents, effects, requests, transcripts: [rollout.join("\n")] });
+  expect(found(answer(1), usage, answer(2), answer(3), usage)).toEqual([]);
+  for (const rollout of [[answer(1), usage, answer(2), usage, answer(3), usage], []]) {
+    expect(found(...rollout)).toEqual([expect.stringMatching(/^codex: recorded is .*: none$/)]);
   }
 });
 

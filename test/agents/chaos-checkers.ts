@@ -11,7 +11,9 @@
  *   know.
  * - H3 what is recorded as spent is what the calls used that were acknowledged (served whole, and
  *   the agent went on from the answer), and some of those that were under way at a kill, each as
- *   far as it was told: never less, never more, never a part that is no call's.
+ *   far as it was told: never less, never more, never a part that is no call's. Codex writes an
+ *   answer down a moment before what it used: where its rollout shows that a kill came in between,
+ *   the call was still under way.
  * - H4 a kill leaves at most one call under way.
  */
 import type { Recorded, RunEvent, Spent } from "../../src/core/event.ts";
@@ -27,6 +29,8 @@ export interface ChaosEvidence {
   /** The calls that the model was asked for during the run, on the side or not. */
   readonly requests: readonly ModelRequest[];
   readonly effects: readonly string[];
+  /** The texts of the agents' transcripts. */
+  readonly transcripts: readonly string[];
   readonly kills: number;
 }
 
@@ -46,6 +50,8 @@ export interface Account {
   /** Calls that were under way at a kill, and how many of them are in what is recorded. */
   readonly inFlight: number;
   readonly counted: number;
+  /** Those of them whose answer Codex has written down, but not what it used. */
+  readonly unmeasured: number;
   /** How often its conversation was begun again. */
   readonly restarts: number;
 }
@@ -84,11 +90,12 @@ interface Step {
   /** The conversations, in the order in which they began. */
   readonly sessions: readonly string[];
   readonly requests: readonly ModelRequest[];
+  readonly transcripts: readonly string[];
   /** How many attempts were cut off. */
   readonly cut: number;
 }
 
-function stepOf({ events, requests }: ChaosEvidence, agent: ChaosAgent): Step {
+function stepOf({ events, requests, transcripts }: ChaosEvidence, agent: ChaosAgent): Step {
   const own = events
     .map(({ event }) => event)
     .filter((event): event is StepEvent => "attempt" in event && event.step === agent);
@@ -98,6 +105,7 @@ function stepOf({ events, requests }: ChaosEvidence, agent: ChaosAgent): Step {
     events: own,
     sessions,
     requests: requests.filter(({ ask }) => sessions.includes(ask?.conversation ?? "")),
+    transcripts,
     cut: own.filter(({ type }) => type === "step.lost" || type === "step.interrupted").length,
   };
 }
@@ -187,7 +195,9 @@ function accountOf(step: Step): {
     minus(recorded, floor),
   );
   const restarts = begunAgain(step.events).length;
-  const base = { calls: served.length, told, recorded, inFlight: unacked.length, restarts };
+  const unmeasured = unacked.filter((request) => isUnmeasured(request, step)).length;
+  const under = { inFlight: unacked.length, unmeasured, restarts };
+  const base = { calls: served.length, told, recorded, ...under };
   const problems: string[] = [];
   if (unacked.length > step.cut) {
     problems.push(`${unacked.length} calls under way, and ${step.cut} attempts cut off`);
@@ -203,14 +213,33 @@ function accountOf(step: Step): {
 }
 
 /** Whether the agent went on from the answer: it is in a later request, or it ended the step. */
-function isAcked({ sequence, told }: ModelRequest, { requests, events }: Step): boolean {
-  if (told !== "all") return false;
+function isAcked(request: ModelRequest, step: Step): boolean {
+  const { sequence, told } = request;
+  const { requests, events } = step;
+  if (told !== "all" || isUnmeasured(request, step)) return false;
   const signature = signatureOf(sequence);
   const last = events.some(
     (event) => event.type === "step.completed" && String(event.answer).includes(signature),
   );
   return last || requests.some((later) => later.sequence > sequence && repeats(later, signature));
 }
+
+/** Whether a rollout of Codex has the answer, and the next one without a record in between. */
+function isUnmeasured({ sequence }: ModelRequest, { agent, transcripts }: Step): boolean {
+  if (agent !== "codex") return false;
+  const signature = signatureOf(sequence);
+  return transcripts.some((text) => {
+    const lines = text.split("\n");
+    const at = lines.findIndex((line) => ANSWER.test(line) && line.includes(signature));
+    const next = lines.slice(at + 1).find((line) => ANSWER.test(line) || USAGE.test(line));
+    return at >= 0 && (next === undefined || ANSWER.test(next));
+  });
+}
+
+/** The lines of a rollout that hold a call of the model, or its words, and what they used. */
+const ANSWER =
+  /"type":"response_item","payload":\{"type":"(function_call"|message",.*"role":"assistant")/;
+const USAGE = /"type":"token_usage_record"/;
 
 function repeats({ ask }: ModelRequest, signature: string): boolean {
   return (ask?.turns ?? []).some((turn) => {

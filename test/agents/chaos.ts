@@ -249,6 +249,7 @@ class Chaos {
       events: run.events,
       requests,
       effects: project.effectLines(before.effects),
+      transcripts: project.transcripts().map(([, text]) => text),
       kills: this.#killed() - before.kills,
     });
     this.#accounts.push(...accounts);
