@@ -41,7 +41,7 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
   if (ok) return { ...ending, exit: 0 };
   if (trouble?.kind === "interrupted" && report.denied.length === 0) {
     // Somebody else ended it (a kill, the system out of memory): that is no failure of its own.
-    const message = `its agent was ended: ${trouble.message}`;
+    const { message } = trouble;
     return reined(report, limits) ?? { how: "lost", started: true, message, ...toolOf(report) };
   }
   const reason = PAUSES.find((kind) => kind === trouble?.kind) as PauseReason | undefined;

@@ -435,23 +435,6 @@ describe("recovery", () => {
     expect(project.effects()).toEqual({ tool: 1 });
   });
 
-  it("goes on when only the agent was killed, and charges no try for it", async () => {
-    project = await FakeClaude.open(
-      stateless(shell("echo tool >> effects"), stall("accept", text("Done."))),
-    );
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
-    const runner = project.begin(["run", "p.yaml"]);
-    await project.model.stalled();
-    const [agent] = project
-      .stepProcesses()
-      .filter((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("fake-agent"));
-    process.kill(agent ?? 0, "SIGKILL");
-    good(await runner.ended);
-    expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
-    expect(await project.events("step.lost")).toHaveLength(1);
-    expect(project.effects()).toEqual({ tool: 1 });
-  });
-
   it("records that it took over a living process, and a result that was there", async () => {
     project = await FakeClaude.open(
       stateless(stall("accept", shell("echo tool >> effects")), text("Done.")),
