@@ -40,12 +40,15 @@ export type Bug =
 export interface Outcome {
   readonly seed: number;
   readonly log: readonly string[];
+  readonly plan: Plan;
   readonly events: readonly RunEvent[];
+  /** The same, as the journal has them. */
+  readonly recorded: readonly Recorded[];
   readonly crashes: number;
   readonly status: string;
 }
 
-const RUN_ID = "00000000-0000-4000-8000-000000000000";
+export const RUN_ID = "00000000-0000-4000-8000-000000000000";
 const TURNS_MAX = 5_000;
 const OWNERS_MAX = 60;
 
@@ -105,8 +108,10 @@ class Simulation {
       }
     }
     this.#checkers.atTheEnd(status);
-    const events = this.#journal.load(RUN_ID).events.map(({ event }) => event);
-    return { seed: this.#seed, log: this.#log, events, crashes: this.#crashes, status };
+    const recorded = this.#journal.load(RUN_ID).events;
+    const events = recorded.map(({ event }) => event);
+    const [seed, plan, log, crashes] = [this.#seed, this.#plan, this.#log, this.#crashes];
+    return { seed, plan, log, events, recorded, crashes, status };
   }
 
   #create(): void {
