@@ -95,6 +95,12 @@ Examples:
   perdure run fix.yaml -i issue=42 -i dry=true
   perdure run nightly.yaml --detach`;
 
+const GRAPH_EXAMPLES = `
+Examples:
+  perdure graph build.yaml
+  perdure graph 1a2b3c4d -o run.svg
+  perdure graph 1a2b3c4d --format dot | dot -Tpng > run.png`;
+
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   value,
@@ -223,6 +229,39 @@ function addLooking(program: Command, finish: Finish): void {
     .option("-f, --follow", "go on as long as the run does")
     .action(async (id, step, options) =>
       finish(await (await import("./commands/logs.ts")).logsCommand(id, step, options)),
+    );
+  addTelling(program, finish);
+}
+
+/** Commands that make something of a run that can be handed on. */
+function addTelling(program: Command, finish: Finish): void {
+  program
+    .command("graph")
+    .description("draw a pipeline, or a run with its states")
+    .argument("[run-or-file]", "a pipeline file, or a run; the newest run if absent")
+    .option("-f, --format <format>", "mermaid, dot or svg; the ending of the file if absent")
+    .option("-o, --output <file>", "write it there instead of printing it")
+    .addHelpText("after", GRAPH_EXAMPLES)
+    .action(async (what, options) =>
+      finish(await (await import("./commands/graph.ts")).graphCommand(what, options)),
+    );
+  program
+    .command("report")
+    .description("a post-mortem of a run: path, times, money, context, failures, owners")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-f, --format <format>", "md, html or json; the ending of the file if absent")
+    .option("-o, --output <file>", "write it there instead of printing it")
+    .option("--with-output", "add the last lines that each attempt printed")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/report.ts")).reportCommand(id, options)),
+    );
+  program
+    .command("replay")
+    .description("make every recorded decision again; exit 3 when one differs now")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/replay.ts")).replayCommand(id, options)),
     );
 }
 

@@ -120,6 +120,14 @@ export function resolveRunId(journal: Journal, prefix: string): string {
   return first;
 }
 
+/** The run that is named, or the newest one. */
+export function findRunId({ journal }: Project, id: string | undefined): string {
+  if (id !== undefined) return resolveRunId(journal, id);
+  const [newest] = journal.list({ limit: 1 });
+  if (newest !== undefined) return newest.runId;
+  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+}
+
 /** The shortest prefix of 8 or more that only this run has. */
 export function shortIdOf(journal: Journal, runId: string): string {
   for (let length = PREFIX_MIN; length < runId.length; length += 4) {
@@ -170,6 +178,10 @@ export function parsePlan(text: string, runId: string): Plan {
   if (plan.format > PLAN_FORMAT) {
     const message = `run ${runId} has a plan of format ${plan.format}; this perdure knows ${PLAN_FORMAT}`;
     throw new JournalError("newer", message);
+  }
+  if (plan.format !== PLAN_FORMAT) {
+    const message = `run ${runId} has a plan that this perdure cannot read`;
+    throw new CliError(EXIT.error, message, "look at it with: perdure list runs");
   }
   return plan;
 }

@@ -14,7 +14,7 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { AttemptRef, FailureReason, Recorded, RunEvent, Spent, StepFailed } from "./event.ts";
+import type { AttemptRef, FailureReason, Recorded, RunEvent, StepFailed } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
@@ -44,6 +44,12 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.rewound":
     case "run.funded":
       return said(wishOf(event));
+    case "run.placed":
+      return said({ type: "placed", workspace: event.workspace });
+    case "run.restored": {
+      const { commit, aside } = event;
+      return said({ type: "restored", commit, ...(aside === undefined ? {} : { aside }) });
+    }
     case "run.stopping":
       return event.by.startsWith(BUDGET_STOP)
         ? { kind: "unknown", needs: "what agents were using at that moment" }
@@ -57,6 +63,10 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       return dispatchOf(run, event);
     case "step.session":
       return said({ type: "session-known", at: refOf(event), session: event.session });
+    case "step.based":
+      return said({ type: "based", at: refOf(event), base: event.base });
+    case "step.saved":
+      return said({ type: "saved", at: refOf(event), snapshot: event.snapshot });
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
     case "step.completed":
@@ -66,6 +76,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.interrupted":
     case "step.continued":
     case "step.relayed":
+    case "step.conflicted":
       return endOf(run, event);
     case "step.granted":
       return said({ type: "retry-requested", step: stepPath(event) });
@@ -84,6 +95,7 @@ type AttemptEnd = EventOf<
   | "step.interrupted"
   | "step.continued"
   | "step.relayed"
+  | "step.conflicted"
 >;
 
 function said(...facts: readonly Fact[]): Cause {
@@ -101,7 +113,11 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
       return { type: "opened", owner, epoch, ...(recover === undefined ? {} : { recover }) };
     }
     case "run.rewound":
-      return { type: "rewind-requested", step: event.step };
+      return {
+        type: "rewind-requested",
+        step: event.step,
+        ...(event.restore === undefined ? {} : { restore: event.restore }),
+      };
     case "run.funded":
       return { type: "funds-added", added: event.added };
     default:
@@ -114,7 +130,13 @@ function dispatchOf(run: Run, event: EventOf<"step.started" | "step.skipped">): 
   const visit = findVisit(run, event);
   const needs = visit === undefined ? undefined : envNeeded(stepOf(visit), visit.attempts);
   if (needs !== undefined) return { kind: "unknown", needs };
-  const fact = { type: "dispatched", place: { scope, step, visit: number }, env: {} } as const;
+  const base = event.type === "step.started" ? event.base : undefined;
+  const fact = {
+    type: "dispatched",
+    place: { scope, step, visit: number },
+    env: {},
+    ...(base === undefined ? {} : { base }),
+  } as const;
   const offers = event.type === "step.started" ? offersOf(event) : [];
   const facts = offers.length === 0 ? [fact] : offers.map((offer) => ({ ...fact, offer }));
   return { kind: "facts", facts, action: "start" };
@@ -187,8 +209,15 @@ function isAtStart({ reason, message }: StepFailed, visit: Visit): boolean {
 }
 
 function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
-  const paid = event.spent === undefined ? {} : { spent: event.spent };
+  const paid: Paid = {
+    ...(event.spent === undefined ? {} : { spent: event.spent }),
+    ...(event.snapshot === undefined ? {} : { snapshot: event.snapshot }),
+  };
   switch (event.type) {
+    case "step.conflicted": {
+      const { paths, message, base, held } = event;
+      return [{ how: "conflicted", paths, message, base, held, ...paid }];
+    }
     case "step.completed": {
       const { exit, outputs, context, answer, check } = event;
       const told = answer === undefined ? {} : { answer };
@@ -231,7 +260,7 @@ function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
   }
 }
 
-type Paid = { readonly spent?: Spent };
+type Paid = Pick<Ending, "spent" | "snapshot">;
 type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */

@@ -15,8 +15,8 @@ import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 /** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
 
-/** What a new owner found, in words. */
-const FOUND = {
+/** What a new owner found of an attempt, in words. */
+export const FOUND_WORDS = {
   alive: "is still running: taken over",
   ended: "ended in the meantime: its result is taken",
   result: "had answered before its process died: its answer is taken",
@@ -64,7 +64,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
     case "step.adopted":
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND[event.found]}`;
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND_WORDS[event.found]}`;
     case "step.continued":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on: ${messageText(event.ask.why)}`;
     case "step.conflicted": {

@@ -92,8 +92,13 @@ function quoted(...lines: readonly string[]): string {
   return `"${lines.map(coded).join("<br>")}"`;
 }
 
+/** Mermaid looks for line ends, formulas and icons once more after it has read the codes. */
+const READ_LATER = /\\(?=n)|\$(?=\$)|:(?=fa-)/g;
+const NO_SPACE = "\u200b";
+
 function coded(text: string): string {
   return text
+    .replace(READ_LATER, `$&${NO_SPACE}`)
     .replace(/["#&<>`\\;*~|$]|\b_|_\b|__/g, codes)
     .replace(/^(\s*\d+)\./, (_, number: string) => `${number}#46;`)
     .replace(/^\s*[-+]/, codes)

@@ -13,7 +13,7 @@ import {
   type Picture,
 } from "./graph-drawing.ts";
 import { type Layout, layOut, type Point, type Route } from "./graph-layout.ts";
-import { xmlText } from "./markup.ts";
+import { element, rounded, styleSheet, xmlText } from "./markup.ts";
 import { DARK, FAINT, GROUND, INK, LIGHT, type Tint } from "./palette.ts";
 
 const CHAR = 7.5;
@@ -32,20 +32,22 @@ export function svgText(drawing: Drawing): string {
   const width = Math.ceil(Math.max(placed.layout.width, noteWidth) + 2 * MARGIN);
   const noteHeight = left === undefined ? 0 : LINE;
   const height = Math.ceil(placed.layout.height + 2 * MARGIN + noteHeight);
-  const note =
-    left === undefined
-      ? []
-      : [`<text class="small" x="${MARGIN}" y="${height - MARGIN / 2}">${xmlText(left)}</text>`];
-  return `${[
-    `<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">`,
+  const note = left === undefined ? [] : [smallText(left, MARGIN, height - MARGIN / 2, "start")];
+  const frame = { width, height, viewBox: `0 0 ${width} ${height}` };
+  const content = [
     `<title>${xmlText(drawing.title)}</title>`,
     `<style>${STYLE}</style>`,
     MARKERS,
-    `<rect class="ground" width="${width}" height="${height}"/>`,
+    element("rect", { class: "ground", width, height }),
     ...pictureLines(drawing.picture, placed, { x: MARGIN, y: MARGIN }),
     ...note,
-    "</svg>",
-  ].join("\n")}\n`;
+  ];
+  const svg = { xmlns: "http://www.w3.org/2000/svg", class: "graph", role: "img", ...frame };
+  return `${element("svg", svg, "\n", content.join("\n"), "\n")}\n`;
+}
+
+function smallText(text: string, x: number, y: number, anchor: "start" | "middle"): string {
+  return element("text", { class: "small", "text-anchor": anchor, x, y }, xmlText(text));
 }
 
 /** A picture with its layout, and the same for the pictures in it. */
@@ -105,10 +107,9 @@ function pictureLines(picture: Picture, placed: Placed, origin: Point): readonly
 function nodeLines(node: DrawnNode, size: Size, at: Point): readonly string[] {
   const { width, height, inner } = size;
   const middle = at.x + width / 2;
-  const radius = node.round ? 14 : 4;
   const notes = node.notes.map((note, index) => {
     const y = at.y + PAD / 2 + LINE + 10 + index * SMALL_LINE;
-    return `<text class="small" text-anchor="middle" x="${n(middle)}" y="${n(y)}">${xmlText(note)}</text>`;
+    return smallText(note, middle, y, "middle");
   });
   const top = LINE + node.notes.length * SMALL_LINE + PAD;
   const spare = inner === undefined ? 0 : (width - inner.layout.width) / 2;
@@ -116,10 +117,11 @@ function nodeLines(node: DrawnNode, size: Size, at: Point): readonly string[] {
     inner === undefined || node.inner === undefined
       ? []
       : pictureLines(node.inner, inner, { x: at.x + spare, y: at.y + top });
+  const label = { "text-anchor": "middle", x: middle, y: at.y + PAD / 2 + 13 };
   return [
     `<g class="${node.tint}${inner === undefined ? "" : " group"}">`,
-    `<rect x="${n(at.x)}" y="${n(at.y)}" width="${n(width)}" height="${n(height)}" rx="${radius}"/>`,
-    `<text text-anchor="middle" x="${n(middle)}" y="${n(at.y + PAD / 2 + 13)}">${xmlText(node.label)}</text>`,
+    element("rect", { x: at.x, y: at.y, width, height, rx: node.round ? 14 : 4 }),
+    element("text", label, xmlText(node.label)),
     ...notes,
     "</g>",
     ...content,
@@ -128,20 +130,19 @@ function nodeLines(node: DrawnNode, size: Size, at: Point): readonly string[] {
 
 function edgeLines(edge: DrawnEdge, route: Route, origin: Point): readonly string[] {
   const points = route.points.map(({ x, y }) => ({ x: x + origin.x, y: y + origin.y }));
-  const bent = route.square ? cornered(points) : curved(points);
   const kind = `${edge.look}${edge.failure ? " failure" : ""}`;
   const head = edge.look === "untaken" ? "faint" : edge.failure ? "red" : "ink";
-  const path = `<path class="${kind}" d="${bent}" marker-end="url(#${head})"/>`;
+  const d = route.square ? cornered(points) : curved(points);
+  const path = element("path", { class: kind, d, "marker-end": `url(#${head})` });
   if (edge.label === "") return [path];
   const width = displayWidth(edge.label) * SMALL_CHAR + 6;
-  const middle = {
-    x: route.label.x + origin.x + (route.square ? width / 2 + 3 : 0),
-    y: route.label.y + origin.y,
-  };
+  const x = route.label.x + origin.x + (route.square ? width / 2 + 3 : 0);
+  const y = route.label.y + origin.y;
+  const text = { class: `small ${kind}`, "text-anchor": "middle", x, y: y + 3 };
   return [
     path,
-    `<rect class="ground" x="${n(middle.x - width / 2)}" y="${n(middle.y - 8)}" width="${n(width)}" height="15"/>`,
-    `<text class="small ${kind}" text-anchor="middle" x="${n(middle.x)}" y="${n(middle.y + 3)}">${xmlText(edge.label)}</text>`,
+    element("rect", { class: "ground", x: x - width / 2, y: y - 8, width, height: 15 }),
+    element("text", text, xmlText(edge.label)),
   ];
 }
 
@@ -149,33 +150,38 @@ function edgeLines(edge: DrawnEdge, route: Route, origin: Point): readonly strin
 function curved(points: readonly Point[]): string {
   const [first, ...rest] = points;
   let before = first ?? { x: 0, y: 0 };
-  let path = `M${n(before.x)} ${n(before.y)}`;
+  let path = `M${pair(before)}`;
   for (const point of rest) {
-    const middle = (before.y + point.y) / 2;
-    path +=
-      point.x === before.x
-        ? ` L${n(point.x)} ${n(point.y)}`
-        : ` C${n(before.x)} ${n(middle)} ${n(point.x)} ${n(middle)} ${n(point.x)} ${n(point.y)}`;
+    const y = (before.y + point.y) / 2;
+    const bend = [pair({ x: before.x, y }), pair({ x: point.x, y }), pair(point)].join(" ");
+    path += point.x === before.x ? ` L${pair(point)}` : ` C${bend}`;
     before = point;
   }
   return path;
 }
 
 function cornered(points: readonly Point[]): string {
-  return points.map(({ x, y }, index) => `${index === 0 ? "M" : "L"}${n(x)} ${n(y)}`).join(" ");
+  return points.map((point, index) => `${index === 0 ? "M" : "L"}${pair(point)}`).join(" ");
 }
 
-/** A tenth of a pixel is enough. */
-function n(value: number): string {
-  return String(Math.round(value * 10) / 10);
+function pair({ x, y }: Point): string {
+  return `${rounded(x)} ${rounded(y)}`;
 }
 
 const HEADS = ["ink", "red", "faint"] as const;
+const HEAD_SIZE = { viewBox: "0 0 8 8", refX: "7.5", refY: "4", markerWidth: 7, markerHeight: 7 };
 
-const MARKERS = `<defs>${HEADS.map(
-  (id) =>
-    `<marker id="${id}" class="${id}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z"/></marker>`,
-).join("")}</defs>`;
+const MARKERS = element(
+  "defs",
+  {},
+  ...HEADS.map((id) =>
+    element(
+      "marker",
+      { id, class: id, ...HEAD_SIZE, markerUnits: "userSpaceOnUse", orient: "auto" },
+      '<path d="M0 0L8 4L0 8z"/>',
+    ),
+  ),
+);
 
 function rules(
   paints: Readonly<Record<Tint, { readonly fill: string; readonly line: string }>>,
@@ -184,23 +190,28 @@ function rules(
   const tints = Object.entries(paints).map(
     ([tint, { fill, line }]) => `.graph .${tint}>rect{fill:${fill};stroke:${line}}`,
   );
-  const red = paints.failed.line;
-  return [
-    ...tints,
-    `.graph text{fill:${INK[mode]}}.graph .ground{fill:${GROUND[mode]};stroke:none}`,
-    `.graph path{stroke:${INK[mode]}}.graph path.failure{stroke:${red}}`,
-    `.graph path.untaken{stroke:${FAINT[mode]}}.graph text.untaken{fill:${FAINT[mode]}}`,
-    `.graph .ink path{fill:${INK[mode]}}.graph .red path{fill:${red}}`,
-    `.graph .faint path{fill:${FAINT[mode]}}`,
-  ].join("");
+  const [ink, faint, red] = [INK[mode], FAINT[mode], paints.failed.line];
+  return `${tints.join("\n")}
+    .graph text{fill:${ink}}
+    .graph .ground{fill:${GROUND[mode]};stroke:none}
+    .graph path{stroke:${ink}}
+    .graph path.failure{stroke:${red}}
+    .graph path.untaken{stroke:${faint}}
+    .graph text.untaken{fill:${faint}}
+    .graph .ink path{fill:${ink}}
+    .graph .red path{fill:${red}}
+    .graph .faint path{fill:${faint}}`;
 }
 
-const STYLE = [
-  ".graph text{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}",
-  ".graph text.small{font-size:10px}",
-  ".graph path{fill:none;stroke-width:1.2}.graph path.taken{stroke-width:2.2}",
-  ".graph path.untaken{stroke-dasharray:4 3}.graph .skipped>rect{stroke-dasharray:4 3}",
-  ".graph rect{stroke-width:1.3}.graph .group>rect{fill-opacity:.35}.graph marker path{stroke:none}",
-  rules(LIGHT, "light"),
-  `@media (prefers-color-scheme:dark){${rules(DARK, "dark")}}`,
-].join("");
+const STYLE = styleSheet(`
+  .graph text{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+  .graph text.small{font-size:10px}
+  .graph path{fill:none;stroke-width:1.2}
+  .graph path.taken{stroke-width:2.2}
+  .graph path.untaken,.graph .skipped>rect{stroke-dasharray:4 3}
+  .graph rect{stroke-width:1.3}
+  .graph .group>rect{fill-opacity:.35}
+  .graph marker path{stroke:none}
+  ${rules(LIGHT, "light")}
+  @media (prefers-color-scheme:dark){${rules(DARK, "dark")}}
+`);

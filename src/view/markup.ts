@@ -1,4 +1,4 @@
-/** Text inside XML, HTML and Markdown, so that no character of it is taken for markup. */
+/** Elements and text of XML and HTML, so that no character of a text is taken for markup. */
 import { plainText } from "./display-text.ts";
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -17,4 +17,28 @@ export function xmlText(text: string): string {
 /** For XML and HTML text of many lines. */
 export function xmlLines(text: string): string {
   return text.split("\n").map(xmlText).join("\n");
+}
+
+/** An element of SVG. Attributes are escaped, numbers rounded to a tenth; content is markup. */
+export function element(
+  name: string,
+  attributes: Readonly<Record<string, string | number>>,
+  ...content: readonly string[]
+): string {
+  const written = Object.entries(attributes).map(([key, value]) => {
+    const text = typeof value === "number" ? rounded(value) : xmlText(value);
+    return ` ${key}="${text}"`;
+  });
+  const start = `<${name}${written.join("")}`;
+  return content.length === 0 ? `${start}/>` : `${start}>${content.join("")}</${name}>`;
+}
+
+/** A tenth of a pixel is enough. */
+export function rounded(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}
+
+/** A style sheet that is written in lines, as one. */
+export function styleSheet(text: string): string {
+  return text.replace(/\s*\n\s*/g, "");
 }

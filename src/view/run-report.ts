@@ -95,7 +95,8 @@ function stepCells(node: StepNode, input: ReportInput): readonly string[] {
   ];
 }
 
-function resultText(visit: Visit, now: number): string {
+/** What came of a visit, or what it waits for, in one phrase. */
+export function resultText(visit: Visit, now: number): string {
   const { state, instances } = visit;
   switch (state.status) {
     case "failed":

@@ -52,7 +52,8 @@ export function statusOf(record: StepRecord | undefined): StepStatus {
   return record?.unreachable === true ? "unreached" : "pending";
 }
 
-function visitStatus({ state }: Visit): StepStatus {
+/** The state of one visit, be it the current one or an earlier one. */
+export function visitStatus({ state }: Visit): StepStatus {
   switch (state.status) {
     case "completed":
       return state.assumed ? "assumed" : "done";

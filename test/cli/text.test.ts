@@ -744,6 +744,11 @@ it("help", async () => {
       why [options] [run]            what happened, what is done, and the exact
                                      command that goes on
       logs [options] <run> [step]    what the steps printed
+      graph [options] [run-or-file]  draw a pipeline, or a run with its states
+      report [options] [run]         a post-mortem of a run: path, times, money,
+                                     context, failures, owners
+      replay [options] [run]         make every recorded decision again; exit 3 when
+                                     one differs now
       validate [options] <files...>  find every mistake in pipeline files, without
                                      running them
       clean [options] [runs...]      remove the files of completed runs; their

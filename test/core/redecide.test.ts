@@ -35,9 +35,7 @@ function planted(
 ): readonly Recorded[] {
   const index = events.findLastIndex(({ event }) => event.type === type);
   return events.map((recorded, at) =>
-    at === index
-      ? { ...recorded, event: { ...recorded.event, ...change } as unknown as RunEvent }
-      : recorded,
+    at === index ? { ...recorded, event: { ...recorded.event, ...change } } : recorded,
   );
 }
 
@@ -253,7 +251,7 @@ describe("a planted change is found:", () => {
           const copy = recorded.slice(0, index + 1);
           copy[index] = {
             ...(recorded[index] as Recorded),
-            event: { ...event, [field]: value } as RunEvent,
+            event: { ...event, [field]: value },
           };
           const { differences, refused } = redecide(plan, RUN_ID, copy);
           const seen = differences.some((one) => one.field === field) || refused?.seq === seq;

@@ -1,6 +1,7 @@
 /** `npm run sim -- --runs 20000 --from 1`: many seeds, each reproducible by `--seed N --log`. */
 import { parseArgs } from "node:util";
-import { simulate } from "./simulate.ts";
+import { redecide } from "../../src/core/redecide.ts";
+import { RUN_ID, simulate } from "./simulate.ts";
 
 const { values } = parseArgs({
   options: {
@@ -29,6 +30,11 @@ function runMany(from: number, runs: number): void {
       totals.events += outcome.events.length;
       totals.crashes += outcome.crashes;
       totals[outcome.status as "completed" | "failed" | "stopped"]++;
+      const { differences, refused } = redecide(outcome.plan, RUN_ID, outcome.recorded);
+      const [difference = refused] = differences;
+      if (difference !== undefined) {
+        throw new Error(`decided again it differs: ${JSON.stringify(difference)}`);
+      }
       // Every hundredth seed again: the same seed must give the same story.
       if (seed % 100 === 0 && simulate(seed).log.join() !== outcome.log.join()) {
         throw new Error("the same seed gave another run");

@@ -15,6 +15,7 @@ export async function completionCommand(program: Command, shell: string): Promis
       description: command.description().split("\n")[0] ?? "",
       options: command.options.flatMap(({ long }) => (long === undefined ? [] : [long])),
       takesRun: command.registeredArguments[0]?.name().startsWith("run") === true,
+      takesFile: command.registeredArguments[0]?.name().includes("file") === true,
     }));
   switch (shell) {
     case "bash":
@@ -40,6 +41,8 @@ interface Words {
   readonly options: readonly string[];
   /** Whether its first argument is a run. */
   readonly takesRun: boolean;
+  /** Whether it may be a file. */
+  readonly takesFile: boolean;
 }
 
 /** Shell text that prints the ids of the runs here, one a line. */
@@ -74,11 +77,12 @@ function bash(words: readonly Words[]): string {
 
 function fish(words: readonly Words[]): string {
   const lines = ["# perdure completion fish | source"];
-  for (const { name, description, options, takesRun } of words) {
+  for (const { name, description, options, takesRun, takesFile } of words) {
     const text = description.replaceAll("'", "");
     lines.push(`complete -c perdure -n __fish_use_subcommand -a ${name} -d '${text}'`);
     const seen = `__fish_seen_subcommand_from ${name}`;
-    if (takesRun) lines.push(`complete -c perdure -f -n '${seen}' -a "(${FISH_RUN_IDS})"`);
+    const only = takesFile ? "" : " -f";
+    if (takesRun) lines.push(`complete -c perdure${only} -n '${seen}' -a "(${FISH_RUN_IDS})"`);
     for (const option of options) {
       lines.push(`complete -c perdure -n '${seen}' -l ${option.slice(2)}`);
     }

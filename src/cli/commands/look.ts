@@ -9,12 +9,12 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
 import {
+  findRunId,
   findStateDir,
   isUnused,
   livenessOf,
   loadRun,
   openProject,
-  resolveRunId,
   whyInputOf,
 } from "../project.ts";
 
@@ -82,11 +82,7 @@ export async function whyCommand(
 }
 
 /** The run that is named, or the newest one. */
-function findRun(id: string | undefined): ReturnType<typeof loadRun> {
+export function findRun(id: string | undefined): ReturnType<typeof loadRun> {
   const project = openProject(process.cwd(), "read-only");
-  if (id !== undefined) return loadRun(project, resolveRunId(project.journal, id));
-  const [newest] = project.journal.list({ limit: 1 });
-  if (newest === undefined)
-    throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
-  return loadRun(project, newest.runId);
+  return loadRun(project, findRunId(project, id));
 }

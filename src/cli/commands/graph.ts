@@ -1,0 +1,55 @@
+/** `perdure graph FILE|RUN`: the plan of a pipeline, or a run with its states, as a picture. */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph-drawing.ts";
+import { CliError } from "../cli-error.ts";
+import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { requirePlan } from "../pipeline-file.ts";
+import { printError } from "../print.ts";
+import { findStateDir } from "../project.ts";
+import { findRun } from "./look.ts";
+
+type GraphFormat = "mermaid" | "dot" | "svg";
+
+const FORMATS: Formats<GraphFormat> = {
+  mermaid: ["mmd", "mermaid"],
+  dot: ["dot", "gv"],
+  svg: ["svg"],
+};
+
+/** Draws a file or a run; the newest run when nothing is named. */
+export async function graphCommand(
+  what: string | undefined,
+  options: DocumentOptions,
+): Promise<ExitCode> {
+  const format = formatOf(FORMATS, options);
+  const drawing = await drawingOf(what);
+  deliver(await textOf(drawing, format), options);
+  const left = leftOutText(drawing);
+  if (left !== undefined) printError(`The picture is not whole; ${left}.`);
+  return EXIT.done;
+}
+
+async function drawingOf(what: string | undefined): Promise<Drawing> {
+  if (what !== undefined && existsSync(what)) {
+    return planDrawing((await requirePlan(resolve(what))).plan);
+  }
+  if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
+    const message = `${what}: there is no such file`;
+    throw new CliError(EXIT.usage, message, "give the path of a pipeline file, or a run");
+  }
+  const { plan, run, events, liveness } = findRun(what);
+  return runDrawing(plan, run, events, liveness);
+}
+
+async function textOf(drawing: Drawing, format: GraphFormat): Promise<string> {
+  switch (format) {
+    case "mermaid":
+      return (await import("../../view/graph-mermaid.ts")).mermaidText(drawing);
+    case "dot":
+      return (await import("../../view/graph-dot.ts")).dotText(drawing);
+    case "svg":
+      return (await import("../../view/graph-svg.ts")).svgText(drawing);
+  }
+}

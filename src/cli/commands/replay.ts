@@ -1,0 +1,26 @@
+/** `perdure replay RUN`: makes every recorded decision again and shows the first that differs. */
+import { redecide } from "../../core/redecide.ts";
+import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print } from "../print.ts";
+import { findRunId, openProject, parsePlan, shortIdOf } from "../project.ts";
+
+/** The status is 3 when today's core would have decided something else. */
+export async function replayCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const project = openProject(process.cwd(), "read-only");
+  const runId = findRunId(project, id);
+  // Not as a run that is known: that would have to be one whose every event is accepted.
+  const { planText, events } = project.journal.load(runId);
+  const plan = parsePlan(planText, runId);
+  const found = redecide(plan, runId, events);
+  const shortId = shortIdOf(project.journal, runId);
+  const input = { runId, shortId, pipeline: plan.name, found };
+  if (json) print(JSON.stringify(replayJson(input), null, 2));
+  else for (const line of replayLines(input)) print(line);
+  return replayDiffers(found) ? EXIT.failed : EXIT.done;
+}

@@ -1,0 +1,107 @@
+/**
+ * What was decided in a run that could have gone otherwise: conditions, arrows chosen among several,
+ * conversations, and what people asked for; a fold over the events.
+ */
+import type { Recorded, RunEvent } from "../core/event.ts";
+import { attemptText, placeText } from "../core/place.ts";
+import { findVisit, type Run, stepOf } from "../core/run.ts";
+import { indexOf } from "../plan/graph-index.ts";
+import type { Budget } from "../plan/plan.ts";
+import { formatDuration } from "../util/duration.ts";
+import { messageText } from "./failure-words.ts";
+import { arrowTargets } from "./visit-history.ts";
+
+export interface Decision {
+  readonly seq: number;
+  readonly time: number;
+  readonly what: string;
+}
+
+/** All such decisions in their order. */
+export function decisionHistory(run: Run, events: Iterable<Recorded>): readonly Decision[] {
+  const decisions: Decision[] = [];
+  for (const { event, seq, time } of events) {
+    const what = decisionText(run, event);
+    if (what !== undefined) decisions.push({ seq, time, what });
+  }
+  return decisions;
+}
+
+function decisionText(run: Run, event: RunEvent): string | undefined {
+  switch (event.type) {
+    case "step.skipped": {
+      const visit = findVisit(run, event);
+      const when = visit === undefined ? "" : `: \`${stepOf(visit).when ?? ""}\` is false`;
+      return `${placeText(event)} was skipped${when}`;
+    }
+    case "step.started": {
+      const { conversation } = event;
+      if (conversation === undefined) return undefined;
+      const verb = conversation.kind === "start" ? "began a conversation" : "went on with one";
+      return `${attemptText(event)} ${verb} (${conversation.says}): ${conversation.why}`;
+    }
+    case "step.completed":
+    case "step.failed":
+      return arrowsText(run, event);
+    case "step.continued":
+      return `${attemptText(event)} was asked again (${event.ask.kind}): ${messageText(event.ask.why)}`;
+    case "step.relayed":
+      return `${attemptText(event)} handed over to a new conversation`;
+    case "step.granted":
+      return `${placeText(event)} was granted ${triesText(event.attempts)}`;
+    default:
+      return wishText(event);
+  }
+}
+
+function wishText(event: RunEvent): string | undefined {
+  switch (event.type) {
+    case "run.stopping":
+      return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
+    case "run.funded":
+      return `the budget was raised by ${budgetText(event.added)}`;
+    case "run.rewound": {
+      const assumed =
+        event.assumed.length === 0 ? "" : `, taking ${event.assumed.join(", ")} as done`;
+      return `the run went back to ${event.step}${assumed}`;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Only where there was a choice: a condition, or one arrow of several. */
+function arrowsText(
+  run: Run,
+  event: Extract<RunEvent, { type: "step.completed" | "step.failed" }>,
+): string | undefined {
+  const visit = findVisit(run, event);
+  if (visit === undefined || (event.type === "step.failed" && event.retry !== undefined)) {
+    return undefined;
+  }
+  const { scope, position } = visit.record;
+  const on = event.type === "step.failed" ? "failed" : "completed";
+  const candidates = (indexOf(scope.graph).outgoing[position] ?? [])
+    .map((index) => scope.graph.arrows[index])
+    .filter((arrow) => arrow?.on === on);
+  const free = candidates.some((arrow) => arrow?.condition !== undefined);
+  if (!free && (stepOf(visit).split === "all" || candidates.length < 2)) return undefined;
+  const targets = arrowTargets(run, event);
+  const to = targets.length === 0 ? "by no arrow" : `to ${targets.join(", ")}`;
+  return `${placeText(event)} was left ${to} (of ${candidates.length} arrows)`;
+}
+
+/** "1 more try", "3 more tries". */
+export function triesText(count: number): string {
+  return count === 1 ? "1 more try" : `${count} more tries`;
+}
+
+/** "$5.00, 100 tokens": only the limits that it has. */
+export function budgetText({ usd, tokens, turns, timeMs }: Budget): string {
+  return [
+    ...(usd === undefined ? [] : [`$${usd.toFixed(2)}`]),
+    ...(tokens === undefined ? [] : [`${tokens} tokens`]),
+    ...(turns === undefined ? [] : [`${turns} turns`]),
+    ...(timeMs === undefined ? [] : [formatDuration(timeMs)]),
+  ].join(", ");
+}

@@ -1,0 +1,195 @@
+/**
+ * The sections of a post-mortem as titles, sentences and tables, which Markdown and HTML write each
+ * in its own way.
+ *
+ * Owns: what stands in which section, in which words, and the bounds on it.
+ * Does not: escape or mark anything up; cells are plain text or literal values.
+ * Invariants:
+ * - M1 A table has at most ROWS_MAX rows: its beginning and its end, and how many were left out.
+ */
+import type { Spent } from "../core/event.ts";
+import { formatDuration } from "../util/duration.ts";
+import type { Json } from "../util/json.ts";
+import { budgetText } from "./decision-history.ts";
+import { cutText, plainText } from "./display-text.ts";
+import { ownerText } from "./owner-history.ts";
+import { TINTS, type Tint } from "./palette.ts";
+import type { PostMortem } from "./post-mortem.ts";
+import { spentText } from "./spent-text.ts";
+import { STEP_LOOKS } from "./step-status.ts";
+import { utcText } from "./time-text.ts";
+
+/** How many rows a table of a report has at most. */
+export const ROWS_MAX = 400;
+const VALUE_WIDTH_MAX = 160;
+
+/** Plain text, text in the colour of a state, or a value as it stands. */
+export type Cell =
+  | string
+  | { readonly code: string }
+  | { readonly text: string; readonly tint: Tint };
+
+export interface Table {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+}
+
+export interface Section {
+  readonly id: string;
+  readonly title: string;
+  /** What the section says when it has no table, or above it. */
+  readonly lines: readonly string[];
+  readonly table?: Table;
+}
+
+/** What the report begins with: a name and a value each. */
+export function headTable(story: PostMortem): readonly (readonly [string, Cell])[] {
+  const { run, spent, budget } = story;
+  const { created } = run;
+  const used = spentText(spent);
+  const rows: (readonly [string, Cell])[] = [
+    ["run", { code: story.runId }],
+    ["pipeline", plainText(story.pipeline)],
+    ["state", story.status],
+  ];
+  if (created !== undefined) {
+    rows.push(["file", { code: created.file }], ["directory", { code: created.cwd }]);
+    if (created.input !== null) rows.push(["input", valueCell(created.input)]);
+    rows.push(["started", `${utcText(created.time)} UTC`]);
+  }
+  rows.push(["last event", `${utcText(story.endedAt)} UTC`]);
+  rows.push(["took", formatDuration(story.elapsedMs)]);
+  rows.push(["attempts ran", formatDuration(story.workedMs)]);
+  if (used !== undefined) rows.push(["used", used]);
+  const limits = budgetText(budget);
+  if (limits !== "") rows.push(["budget", limits]);
+  return rows;
+}
+
+/** The sections, in the order in which they are read; those with nothing to say are not there. */
+export function sectionsOf(story: PostMortem): readonly Section[] {
+  return [
+    stepSection(story),
+    troubleSection(story),
+    pathSection(story),
+    contextSection(story),
+    ownerSection(story),
+    decisionSection(story),
+  ].flatMap((section) => (section === undefined ? [] : [withoutEmptyColumns(section)]));
+}
+
+/** A column in which nothing stands is not worth its room. */
+function withoutEmptyColumns(section: Section): Section {
+  const { table } = section;
+  if (table === undefined) return section;
+  const filled = table.head.map((_, column) => table.rows.some((row) => row[column] !== ""));
+  const keep = <T>(cells: readonly T[]): readonly T[] => cells.filter((_, index) => filled[index]);
+  return { ...section, table: { head: keep(table.head), rows: table.rows.map(keep) } };
+}
+
+function stepSection({ steps }: PostMortem): Section {
+  const rows = steps.map((step): readonly Cell[] => [
+    `${"\u00a0\u00a0".repeat(step.depth)}${STEP_LOOKS[step.status].glyph} ${step.label}`,
+    { text: step.state, tint: TINTS[step.status] },
+    count(step.visits),
+    count(step.attempts),
+    step.attempts === 0 ? "" : formatDuration(step.workedMs),
+    spentCell(step.spent),
+    step.result,
+  ]);
+  const head = ["Step", "State", "Visits", "Attempts", "Time", "Used", "Result"];
+  return { id: "steps", title: "Steps", lines: [], table: { head, rows } };
+}
+
+function troubleSection({ troubles }: PostMortem): Section {
+  const title = "What went wrong, and what became of it";
+  if (troubles.length === 0) return { id: "troubles", title, lines: ["Nothing."] };
+  const rows = troubles.map(({ time, at, kind, why, handling }): readonly Cell[] => [
+    utcText(time),
+    { code: at },
+    { text: kind, tint: kind === "failed" || kind === "lost" ? "failed" : "waiting" },
+    why,
+    handling.length === 0 ? "nothing, so far" : handling.join("; then "),
+  ]);
+  const head = ["When (UTC)", "Attempt", "What", "Why", "Handled"];
+  return { id: "troubles", title, lines: [], table: { head, rows } };
+}
+
+function pathSection({ visits }: PostMortem): Section {
+  const rows = visits.map((visit, index): readonly Cell[] => [
+    `${index + 1}`,
+    { code: visit.place },
+    utcText(visit.startedAt),
+    visit.endedAt === undefined ? "" : formatDuration(Math.max(0, visit.endedAt - visit.startedAt)),
+    count(visit.attempts),
+    visit.outcome,
+    visit.next.join(", "),
+  ]);
+  const head = ["", "Visit", "Began (UTC)", "Took", "Attempts", "Outcome", "Led to"];
+  const lines = rows.length === 0 ? ["No step has started."] : [];
+  const section = { id: "path", title: "The way that it took", lines };
+  return rows.length === 0 ? section : { ...section, table: { head, rows } };
+}
+
+function contextSection({ context }: PostMortem): Section | undefined {
+  if (context.length === 0) return undefined;
+  const rows = context.map(({ time, by, key, before, after }): readonly Cell[] => [
+    utcText(time),
+    { code: by },
+    { code: key },
+    before === undefined ? "" : valueCell(before),
+    valueCell(after),
+  ]);
+  const head = ["When (UTC)", "By", "Key", "Before", "After"];
+  return { id: "context", title: "How the context evolved", lines: [], table: { head, rows } };
+}
+
+function ownerSection({ owners }: PostMortem): Section | undefined {
+  if (owners.length === 0) return undefined;
+  const rows = owners.map(({ epoch, owner, from, until, left }): readonly Cell[] => [
+    `${epoch}`,
+    ownerText(owner),
+    utcText(from),
+    formatDuration(Math.max(0, until - from)),
+    left,
+  ]);
+  const head = ["", "Owner", "From (UTC)", "For", "How it left"];
+  return { id: "owners", title: "Who drove it", lines: [], table: { head, rows } };
+}
+
+function decisionSection({ decisions }: PostMortem): Section | undefined {
+  if (decisions.length === 0) return undefined;
+  const rows = decisions.map(({ seq, time, what }): readonly Cell[] => [
+    `${seq}`,
+    utcText(time),
+    what,
+  ]);
+  const head = ["Event", "When (UTC)", "What was decided"];
+  return { id: "decisions", title: "Decisions", lines: [], table: { head, rows } };
+}
+
+function count(value: number): string {
+  return value === 0 ? "" : `${value}`;
+}
+
+function spentCell(spent: Spent | undefined): string {
+  return spent === undefined ? "" : (spentText(spent) ?? "");
+}
+
+function valueCell(value: Json): Cell {
+  return { code: cutText(plainText(JSON.stringify(value)), VALUE_WIDTH_MAX) };
+}
+
+export interface Shortened<T> {
+  readonly first: readonly T[];
+  readonly leftOut: number;
+  readonly last: readonly T[];
+}
+
+/** The beginning and the end of a list that is too long (M1). */
+export function shortened<T>(list: readonly T[], max: number): Shortened<T> {
+  if (list.length <= max) return { first: list, leftOut: 0, last: [] };
+  const half = Math.floor(max / 2);
+  const last = list.slice(list.length - half);
+  return { first: list.slice(0, max - half), leftOut: list.length - max, last };
+}

@@ -1,0 +1,477 @@
+/** `graph`, `report` and `replay` on runs that the real program made. */
+import { copyFileSync, mkdirSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Recorded, RunCreated, RunEvent } from "../../src/core/event.ts";
+import { initialSummary } from "../../src/core/summary.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import type { Plan } from "../../src/plan/plan.ts";
+import { normalised, Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project(mkdtempSync(join(tmpdir(), "perdure-report-")));
+});
+afterEach(() => project.remove());
+
+async function said(...args: readonly string[]): Promise<string> {
+  const { exit, stdout, stderr } = await project.run(args);
+  const text = `${stdout}${stderr === "" ? "" : `--- stderr\n${stderr}`}[exit ${exit}]\n`;
+  return normalised(text, project);
+}
+
+const PARALLEL = `name: release
+max_parallel: 3
+steps:
+  - id: build
+    run: echo compiling && echo "size=7" >> "$PERDURE_CONTEXT"
+  - id: lint
+    needs: [build]
+    when: context.size == "8"
+    run: echo linting
+  - id: test
+    needs: [build]
+    run: echo "size=9" >> "$PERDURE_CONTEXT"
+  - id: ship
+    needs: [lint, test]
+    run: echo shipping
+`;
+
+const FAILING = `name: bad
+steps:
+  - id: build
+    run: echo compiling
+  - id: test
+    run: echo "1 of 7 tests failed"; test -e fixed
+    retry: { attempts: 2, backoff: { initial: 10ms, jitter: 0.5 } }
+  - id: ship
+    run: echo shipping
+`;
+
+describe("graph", () => {
+  it("prints the plan of a file as Mermaid", async () => {
+    project.write("p.yaml", PARALLEL);
+    expect(await said("graph", "p.yaml")).toMatchInlineSnapshot(`
+      "flowchart TD
+        n1["build"]
+        n2["lint<br>when context.size == #34;8#34;"]
+        n3["test"]
+        n4["ship"]
+        n1 --> n2
+        n1 --> n3
+        n2 --> n4
+        n3 --> n4
+      [exit 0]
+      "
+    `);
+  });
+
+  it("prints a run with its states, as DOT when that is asked for", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    const [id = ""] = await project.runIds();
+    expect(await said("graph", id, "--format", "dot")).toMatchInlineSnapshot(`
+      "digraph "bad" {
+        compound=true;
+        node [shape=box, style="filled", fontname="Courier", fontsize=11];
+        edge [fontname="Courier", fontsize=9];
+        graph [fontname="Courier", fontsize=11];
+        n1 [label="✓ build", style="filled", fillcolor="#dafbe1", color="#1a7f37"];
+        n2 [label="✗ test\\nit exited with 1\\n2 attempts", style="filled", fillcolor="#ffebe9", color="#cf222e"];
+        n3 [label="· ship", style="filled", fillcolor="#ffffff", color="#8c959f"];
+        n1 -> n2 [style=bold];
+        n2 -> n3 [style=dashed, color="#8c959f"];
+      }
+      [exit 0]
+      "
+    `);
+  });
+
+  it("takes the format from the ending of the file", async () => {
+    project.write("p.yaml", PARALLEL);
+    await project.must(["run", "p.yaml"]);
+    const endings = { "r.svg": "<svg ", "r.DOT": "digraph ", "r.gv": "digraph ", "r.mmd": "flow" };
+    for (const [name, start] of Object.entries(endings)) {
+      expect(await said("graph", "-o", name)).toBe(`Wrote ${name}\n[exit 0]\n`);
+      expect(project.read(name).slice(0, start.length)).toBe(start);
+    }
+  });
+
+  it("says what is wrong with what it was given", async () => {
+    expect(await said("graph", "none.yaml")).toMatchInlineSnapshot(`
+      "--- stderr
+      error: none.yaml: there is no such file
+        next: give the path of a pipeline file, or a run
+      [exit 2]
+      "
+    `);
+    expect(await said("graph", "-o", "run.png")).toMatchInlineSnapshot(`
+      "--- stderr
+      error: run.png: its ending names no format
+        next: add --format mermaid|dot|svg
+      [exit 2]
+      "
+    `);
+    expect(await said("graph", "-f", "png")).toMatchInlineSnapshot(`
+      "--- stderr
+      error: --format takes one of mermaid, dot, svg, not "png"
+      [exit 2]
+      "
+    `);
+    project.write("wrong.yaml", "steps:\n  - id: one\n");
+    expect((await project.run(["graph", "wrong.yaml"])).exit).toBe(4);
+    project.write("p.yaml", FAILING);
+    expect(await said("graph", "p.yaml", "-o", "no/such/dir.svg")).toMatchInlineSnapshot(`
+      "--- stderr
+      error: no/such/dir.svg cannot be written (ENOENT)
+      [exit 1]
+      "
+    `);
+  });
+});
+
+describe("replay finds no difference in a run", () => {
+  const same = /^Run \w+ \(\w+\): \d+ decisions in \d+ events were made again; none differs\.\n$/;
+
+  it("with parallel steps, skips and values", async () => {
+    project.write("p.yaml", PARALLEL);
+    await project.must(["run", "p.yaml"]);
+    expect(await said("replay")).toMatchInlineSnapshot(`
+      "Run 1a2b3c4d (release): 9 decisions in 10 events were made again; none differs.
+      [exit 0]
+      "
+    `);
+  });
+
+  it("that failed, was resumed, retried and gone back in", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    const [id = ""] = await project.runIds();
+    await project.run(["resume", id]);
+    project.write("fixed", "");
+    await project.must(["resume", id]);
+    await project.must(["retry", id, "test"]);
+    await project.must(["resume", id, "--from-step", "ship"]);
+    expect(await project.must(["replay", id])).toMatch(same);
+  });
+
+  it("that was killed, stopped and resumed", async () => {
+    const hold = project.hold("x");
+    project.write("p.yaml", `name: held\nsteps:\n  - id: one\n    run: ${hold.command}\n`);
+    const first = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await first.kill("SIGKILL");
+    const second = project.start(["resume"]);
+    await second.printed("taken over");
+    await second.kill("SIGINT");
+    const third = project.start(["resume"]);
+    await hold.release();
+    expect((await third.ended).exit).toBe(0);
+    expect(await project.must(["replay"])).toMatch(same);
+    const report = await project.must(["report", "--format", "json"]);
+    const { owners, troubles } = JSON.parse(report) as {
+      owners: { left: string }[];
+      troubles: { kind: string; handling: string[] }[];
+    };
+    expect(owners.map(({ left }) => left)).toEqual([
+      "vanished without a word",
+      "stopped it: SIGINT",
+      "completed it",
+    ]);
+    expect(troubles.map(({ kind }) => kind)).toEqual(["orphaned", "interrupted"]);
+    expect(troubles[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
+  });
+
+  it("whose conditions need the environment, and says so", async () => {
+    const env = { MOON: "full" };
+    project.write(
+      "p.yaml",
+      'name: wolf\nsteps:\n  - id: howl\n    when: env.MOON == "full"\n    run: "true"\n',
+    );
+    await project.must(["run", "p.yaml"], { env });
+    expect(await said("replay")).toMatchInlineSnapshot(`
+      "Run 1a2b3c4d (wolf): 3 decisions in 5 events were made again; none differs.
+      Not decided again: 1, which needs env MOON.
+      [exit 0]
+      "
+    `);
+  });
+});
+
+/** A copy of the only run here in which some events are others, in a project of its own. */
+async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
+  const [id = ""] = await project.runIds();
+  const source = openSqliteJournal(project.path(".perdure/state.db"), { mode: "read-only" });
+  const { planText, events } = source.load(id);
+  source.close();
+  const copy = new Project(mkdtempSync(join(tmpdir(), "perdure-copy-")));
+  mkdirSync(copy.path(".perdure"));
+  const journal = openSqliteJournal(copy.path(".perdure/state.db"), { mode: "create" });
+  const [created, ...rest] = events as [Recorded<RunCreated>, ...Recorded[]];
+  const summary = initialSummary(JSON.parse(planText) as Plan);
+  journal.create({ runId: id, planText, created: created.event, time: created.time, summary });
+  let epoch = 0;
+  for (const { seq, time, event } of rest) {
+    if (event.type === "run.opened") {
+      const acquired = journal.acquire(id, event.owner, () => false);
+      epoch = acquired.ok ? acquired.epoch : 0;
+    }
+    journal.append(id, { epoch, afterSeq: seq - 1, time, events: [change(event)], summary });
+  }
+  journal.close();
+  return copy;
+}
+
+describe("replay finds a planted difference:", () => {
+  async function replayed(change: (event: RunEvent) => RunEvent): Promise<string> {
+    const copy = await copyOf(change);
+    try {
+      const { exit, stdout, stderr } = await copy.run(["replay"]);
+      return normalised(`${stdout}${stderr}[exit ${exit}]\n`, copy);
+    } finally {
+      await copy.remove();
+    }
+  }
+
+  it("none in an honest copy", async () => {
+    project.write("p.yaml", PARALLEL);
+    await project.must(["run", "p.yaml"]);
+    expect(await replayed((event) => event)).toContain("none differs");
+  });
+
+  it("an arrow", async () => {
+    project.write("p.yaml", PARALLEL);
+    await project.must(["run", "p.yaml"]);
+    const change = (event: RunEvent): RunEvent =>
+      event.type === "step.skipped" ? { ...event, arrows: [] } : event;
+    expect(await replayed(change)).toMatchInlineSnapshot(`
+      "Run 1a2b3c4d (release): 9 decisions in 10 events were made again; 1 differs.
+      The first: event 5, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
+        recorded  []
+        now       [2]
+      [exit 3]
+      "
+    `);
+  });
+
+  it("a delay", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    const change = (event: RunEvent): RunEvent =>
+      event.type === "step.failed" && event.retry !== undefined
+        ? { ...event, retry: { at: 1, delayMs: 1 } }
+        : event;
+    const text = await replayed(change);
+    expect(text).toContain("1 differs.\n");
+    expect(text).toContain('  recorded  {"at":1,"delayMs":1}\n');
+    expect(text).toContain("[exit 3]");
+  });
+
+  it("an event that cannot follow", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    const change = (event: RunEvent): RunEvent =>
+      event.type === "step.started" && event.attempt === 2 ? { ...event, attempt: 3 } : event;
+    expect(await replayed(change)).toMatchInlineSnapshot(`
+      "Run 1a2b3c4d (bad): 6 decisions in 7 events were made again; 1 differs, and one event is not accepted.
+      The first: event 7, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
+        recorded  step.started test@1.3
+        now       step.started test@1.2
+      Event 7, step.started test@1.3, cannot follow: illegal event: attempt 3 is not 2.
+      What lies behind it was not read.
+      [exit 3]
+      "
+    `);
+  });
+
+  it("as JSON, each of them", async () => {
+    project.write("p.yaml", PARALLEL);
+    await project.must(["run", "p.yaml"]);
+    const copy = await copyOf((event) =>
+      event.type === "step.skipped" ? { ...event, arrows: [] } : event,
+    );
+    const { exit, stdout } = await copy.run(["replay", "-o", "json"]);
+    await copy.remove();
+    expect(exit).toBe(3);
+    const found = JSON.parse(stdout) as { differences: object[] };
+    expect(found).toMatchObject({ version: 1, pipeline: "release", differs: true, refused: null });
+    expect(found.differences[0]).toMatchObject({
+      event: "step.skipped lint@1",
+      field: "arrows",
+      recorded: [],
+      now: [2],
+    });
+  });
+});
+
+describe("report", () => {
+  it("tells of a run that failed and was resumed", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    project.write("fixed", "");
+    await project.must(["resume"]);
+    const text = await said("report", "--with-output");
+    expect(
+      text
+        .replace(/```\n(\S+ +\|[^`]*)```/, "(the timeline)")
+        .replaceAll(/\(\S+ on [^)]+\)/g, "(ada on HOST)")
+        .replaceAll(/\| \S+ on \S+, pid \d+ \|/g, "| ada on HOST, pid 4711 |"),
+    ).toMatchInlineSnapshot(`
+      "# Report on run 1a2b3c4d: bad
+
+      Run 1a2b3c4d (bad) completed in 5ms.
+
+      3 of 3 steps done: build, test, ship.
+
+      Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+
+      |  |  |
+      |---|---|
+      | run | \`1a2b3c4d-(uuid)\` |
+      | pipeline | bad |
+      | state | completed |
+      | file | \`DIR/p.yaml\` |
+      | directory | \`DIR\` |
+      | started | 2026-01-02 03:04:05 UTC |
+      | last event | 2026-01-02 03:04:05 UTC |
+      | took | 5ms |
+      | attempts ran | 5ms |
+
+      ## The pipeline
+
+      \`\`\`mermaid
+      flowchart TD
+        n1["✓ build"]
+        n2["✓ test<br>3 attempts"]
+        n3["✓ ship"]
+        n1 ==> n2
+        n2 ==> n3
+        classDef done fill:#dafbe1,stroke:#1a7f37,color:#1f2328
+        class n1,n2,n3 done
+      \`\`\`
+
+      ## Timeline
+
+      (the timeline)
+
+      ## Steps
+
+      | Step | State | Visits | Attempts | Time | Result |
+      |---|---|---|---|---|---|
+      | ✓ build | done | 1 | 1 | 5ms | exit 0 |
+      | ✓ test | done | 1 | 3 | 5ms | exit 0 |
+      | ✓ ship | done | 1 | 1 | 5ms | exit 0 |
+
+      ## What went wrong, and what became of it
+
+      | When (UTC) | Attempt | What | Why | Handled |
+      |---|---|---|---|---|
+      | 2026-01-02 03:04:05 | \`test@1.1\` | failed | it exited with 1 | tried again after 5ms |
+      | 2026-01-02 03:04:05 | \`test@1.2\` | failed | it exited with 1 | owner 2 (ada on HOST) granted 2 more tries; then owner 2 (ada on HOST) started test@1.3 |
+
+      ## The way that it took
+
+      |  | Visit | Began (UTC) | Took | Attempts | Outcome | Led to |
+      |---|---|---|---|---|---|---|
+      | 1 | \`build@1\` | 2026-01-02 03:04:05 | 5ms | 1 | done | test |
+      | 2 | \`test@1\` | 2026-01-02 03:04:05 | 5ms | 3 | done | ship |
+      | 3 | \`ship@1\` | 2026-01-02 03:04:05 | 5ms | 1 | done |  |
+
+      ## Who drove it
+
+      |  | Owner | From (UTC) | For | How it left |
+      |---|---|---|---|---|
+      | 1 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | ended it as failed |
+      | 2 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | completed it |
+
+      ## Decisions
+
+      | Event | When (UTC) | What was decided |
+      |---|---|---|
+      | 11 | 2026-01-02 03:04:05 | test@1 was granted 2 more tries |
+
+      ## The last lines that attempts printed
+
+      ### build@1.1
+
+      \`\`\`
+      compiling
+      \`\`\`
+
+      ### test@1.1
+
+      \`\`\`
+      1 of 7 tests failed
+      \`\`\`
+
+      ### test@1.2
+
+      \`\`\`
+      1 of 7 tests failed
+      \`\`\`
+
+      ### test@1.3
+
+      \`\`\`
+      1 of 7 tests failed
+      \`\`\`
+
+      ### ship@1.1
+
+      \`\`\`
+      shipping
+      \`\`\`
+      [exit 0]
+      "
+    `);
+  });
+
+  it("needs nothing but the journal", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    const whole = JSON.parse(await project.must(["report", "--format", "json"])) as object;
+    const copy = await copyOf((event) => event);
+    const alone = JSON.parse(await copy.must(["report", "--format", "json", "--with-output"]));
+    expect(alone).toEqual(whole);
+    await copy.remove();
+  });
+
+  it("writes a page that runs and loads nothing", async () => {
+    project.write("p.yaml", FAILING);
+    await project.run(["run", "p.yaml"]);
+    expect(await said("report", "-o", "r.html")).toBe("Wrote r.html\n[exit 0]\n");
+    const page = project.read("r.html");
+    expect(page).toContain("it exited with 1");
+    expect(page).not.toMatch(/<script|<link|<img|src=|url\((?!#)|@import/);
+    expect(page.match(/https?:[^"\s]*/g)).toEqual([
+      "http://www.w3.org/2000/svg",
+      "http://www.w3.org/2000/svg",
+    ]);
+  });
+
+  it("takes no words from the environment that the journal does not hold", async () => {
+    const env = { MY_TOKEN: "hunter2-hunter2" };
+    project.write("p.yaml", 'name: s\nsteps:\n  - id: one\n    run: echo "$MY_TOKEN"\n');
+    await project.must(["run", "p.yaml"], { env });
+    for (const format of ["md", "html", "json"]) {
+      const text = await project.must(["report", "--format", format, "--with-output"], { env });
+      expect(text).not.toContain("hunter2");
+      expect(text).toContain("[redacted]");
+    }
+  });
+});
+
+it("a journal of an older version whose plan is none is refused in words", async () => {
+  mkdirSync(project.path(".perdure"));
+  const fixture = join(import.meta.dirname, "../journals/v1.db");
+  copyFileSync(fixture, project.path(".perdure/state.db"));
+  for (const command of ["graph", "report", "replay"]) {
+    expect(await said(command, "a1b2c3d4")).toBe(
+      "--- stderr\n" +
+        "error: run 1a2b3c4d-(uuid) has a plan that this perdure cannot read\n" +
+        "  next: look at it with: perdure list runs\n" +
+        "[exit 1]\n",
+    );
+  }
+});
