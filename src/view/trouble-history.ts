@@ -113,14 +113,16 @@ function answerGrant(
   event: Extract<RunEvent, { type: "step.granted" }>,
   owner: string,
 ): void {
-  const tries = triesText(event.attempts);
-  for (const [place, { handling }] of open) {
-    const own = place === placeText(event);
-    if (!own && !event.scope.startsWith(`${place}.`)) continue;
-    const said = `${owner} granted ${own ? tries : "more tries to what failed in it"}`;
-    if (!handling.includes(said)) handling.push(said);
+  open.get(placeText(event))?.handling.push(`${owner} granted ${triesText(event.attempts)}`);
+  for (const { index } of event.scope.matchAll(INSTANCE)) {
+    const handling = open.get(event.scope.slice(0, index))?.handling;
+    const said = `${owner} granted more tries to what failed in it`;
+    if (handling?.includes(said) === false) handling.push(said);
   }
 }
+
+/** What follows in a scope's id on the place of each composite visit: its attempt and its item. */
+const INSTANCE = /\.\d+\[\d+\]\//g;
 
 function answerStart(
   open: Map<string, Open>,
