@@ -173,6 +173,10 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
   if (event.found !== "result") return said({ type: "adopted", at, found: event.found });
   const end = next?.event;
   if (end?.type !== "step.completed" && end?.type !== "step.failed") return said();
+  // No arrow could be chosen for what it handed on, and a failure does not hold that.
+  if (end.type === "step.failed" && end.reason === "expression") {
+    return { kind: "unknown", needs: "what the attempt handed on" };
+  }
   const visit = findVisit(run, event);
   const endings = visit === undefined ? [] : endingsOf(end, visit);
   const facts = endings.flatMap((ending): readonly Fact[] =>

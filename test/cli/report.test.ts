@@ -138,7 +138,7 @@ describe("replay finds no difference in a run", () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 9 decisions in 10 events were made again; none differs.
+      "Run 1a2b3c4d (release): 10 decisions in 11 events were made again; none differs.
       [exit 0]
       "
     `);
@@ -191,7 +191,7 @@ describe("replay finds no difference in a run", () => {
     );
     await project.must(["run", "p.yaml"], { env });
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (wolf): 3 decisions in 5 events were made again; none differs.
+      "Run 1a2b3c4d (wolf): 4 decisions in 6 events were made again; none differs.
       Not decided again: 1, which needs env MOON.
       [exit 0]
       "
@@ -246,8 +246,8 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.skipped" ? { ...event, arrows: [] } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 9 decisions in 10 events were made again; 1 differs.
-      The first: event 5, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
+      "Run 1a2b3c4d (release): 10 decisions in 11 events were made again; 1 differs.
+      The first: event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
         recorded  []
         now       [2]
       [exit 3]
@@ -274,11 +274,11 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.started" && event.attempt === 2 ? { ...event, attempt: 3 } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (bad): 6 decisions in 7 events were made again; 1 differs, and one event is not accepted.
-      The first: event 7, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
+      "Run 1a2b3c4d (bad): 7 decisions in 8 events were made again; 1 differs, and one event is not accepted.
+      The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
         recorded  step.started test@1.3
         now       step.started test@1.2
-      Event 7, step.started test@1.3, cannot follow: illegal event: attempt 3 is not 2.
+      Event 8, step.started test@1.3, cannot follow: illegal event: attempt 3 is not 2.
       What lies behind it was not read.
       [exit 3]
       "
@@ -389,7 +389,7 @@ describe("report", () => {
 
       | Event | When (UTC) | What was decided |
       |---|---|---|
-      | 11 | 2026-01-02 03:04:05 | test@1 was granted 2 more tries |
+      | 12 | 2026-01-02 03:04:05 | test@1 was granted 2 more tries |
 
       ## The last lines that attempts printed
 
