@@ -24,6 +24,7 @@ const NAMES = [
   "memory",
   "disk",
   "schedule",
+  "snapshot",
   "package-size",
 ] as const;
 const TRIES_MAX = 3;

@@ -44,7 +44,7 @@ export async function bench(): Promise<readonly Line[]> {
 
 function pipeline(steps: number): string {
   const lines = Array.from({ length: steps }, (_, id) => `  - id: step-${id}\n    run: 'true'\n`);
-  return `name: bench\nsteps:\n${lines.join("")}`;
+  return `name: bench\nworkspace: { snapshots: false }\nsteps:\n${lines.join("")}`;
 }
 
 function runMs(directory: string, file: string): number {

@@ -36,7 +36,7 @@ function pipeline(): string {
   const steps = Array.from({ length: STEPS }, (_, index) => {
     return `  - id: step-${index + 1}\n    run: ${step(index + 1)}\n`;
   });
-  return `name: bench\nsteps:\n${steps.join("")}`;
+  return `name: bench\nworkspace: { snapshots: false }\nsteps:\n${steps.join("")}`;
 }
 
 function perdure(cwd: string, ...args: readonly string[]): void {

@@ -21,7 +21,14 @@ import { NO_DETAILS } from "../workspace/details.ts";
 import { mergeSnapshots } from "../workspace/merge.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { commitTree, type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
-import { listRefs, openStore, REFS, type SnapshotStore, writeRefs } from "../workspace/store.ts";
+import {
+  listRefs,
+  openStore,
+  packStore,
+  REFS,
+  type SnapshotStore,
+  writeRefs,
+} from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { ownPathOf, type RunDir } from "./state-dir.ts";
 import {
@@ -35,6 +42,8 @@ import {
 /** How many files that are not in a snapshot an event names. */
 const SKIPPED_MAX = 20;
 const HASH_LENGTH = 8;
+/** So many snapshots are kept as single files before they are packed. */
+export const PACK_EVERY = 50;
 
 /** What came of merging: the shared files with the step's work, or the files in conflict. */
 export type Merged =
@@ -67,6 +76,7 @@ export class WorkspaceKeeper {
   /** What the files equal, while nobody works in them. */
   #clean: string | undefined;
   #working = 0;
+  #taken = 0;
 
   private constructor(
     options: KeeperOptions,
@@ -229,6 +239,7 @@ export class WorkspaceKeeper {
     const parents = this.#last === undefined ? [] : [this.#last.commit];
     const taken = await takeSnapshot(this.#workspace, { ref, message, parents });
     this.#last = taken;
+    if (++this.#taken % PACK_EVERY === 0) await packStore(this.#store);
     return taken;
   }
 

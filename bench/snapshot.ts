@@ -1,0 +1,118 @@
+/**
+ * What keeping the files of a run costs, on a git repository of 20,000 files: a snapshot when nothing
+ * has changed and one of ten changed files, against `git status` on the same tree by turns with them;
+ * and the disk that 100 snapshots of ten changed files each take, against what was changed.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PACK_EVERY } from "../src/engine/workspace-keeper.ts";
+import { takeSnapshot } from "../src/workspace/snapshot.ts";
+import { openStore, packStore } from "../src/workspace/store.ts";
+import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
+import { inDirectory, type Line, median, timed } from "./measure.ts";
+
+const FILES = 20_000;
+const FOLDERS = 200;
+const CHANGED = 10;
+const ROUNDS = 9;
+const CHECKPOINTS = 100;
+const FILE_BYTES = 3_000;
+
+export async function bench(): Promise<readonly Line[]> {
+  return inDirectory(async (directory) => {
+    makeTree(directory);
+    const stateDir = join(directory, ".perdure");
+    mkdirSync(stateDir);
+    writeFileSync(join(stateDir, ".gitignore"), "*\n");
+    const store = await openStore({ project: directory, stateDir });
+    const workspace = await openWorkspace(store, {
+      path: directory,
+      indexFile: join(stateDir, "bench.index"),
+    });
+    await snapshot(workspace, "first");
+    const status: number[] = [];
+    const same: number[] = [];
+    const changed: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      status.push(await timed(() => git(directory, "status", "--porcelain")));
+      same.push(await timed(() => snapshot(workspace, `same-${round}`)));
+      change(directory, `round ${round}`);
+      changed.push(await timed(() => snapshot(workspace, `changed-${round}`)));
+    }
+    const floorMs = median(status);
+    const floor = `\`git status\`: ${floorMs.toFixed(1)} ms`;
+    const line = (what: string, ms: number, limit: number): Line => ({
+      what,
+      floor,
+      measured: `${ms.toFixed(1)} ms`,
+      ratio: ms / floorMs,
+      limit,
+    });
+    const before = bytesIn(store.objectDir);
+    let written = 0;
+    for (let count = 1; count <= CHECKPOINTS; count++) {
+      written += change(directory, `checkpoint ${count}`);
+      await snapshot(workspace, `checkpoint-${count}`);
+      if (count % PACK_EVERY === 0) await packStore(store);
+    }
+    const kept = bytesIn(store.objectDir) - before;
+    return [
+      line("snapshot of 20,000 unchanged files", median(same), 2),
+      line("snapshot after 10 of 20,000 files changed", median(changed), 3),
+      {
+        what: "disk for 100 snapshots of 10 changed files each",
+        floor: `changed: ${(written / 1e6).toFixed(2)} MB`,
+        measured: `${(kept / 1e6).toFixed(2)} MB`,
+        ratio: kept / written,
+        limit: 1.2,
+      },
+    ];
+  });
+}
+
+function makeTree(directory: string): void {
+  for (let index = 0; index < FILES; index++) {
+    const folder = join(directory, `d${index % FOLDERS}`);
+    if (index < FOLDERS) mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, `f${index}`), textOf(`file ${index}`));
+  }
+  git(directory, "init", "-q");
+  git(directory, "add", ".");
+  git(directory, "-c", "user.name=b", "-c", "user.email=b@example.org", "commit", "-qm", "bench");
+}
+
+/** Texts that do not shrink to nothing: what is changed is measured in bytes. */
+function textOf(seed: string): string {
+  let state = [...seed].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) >>> 0, 7);
+  const words: string[] = [];
+  for (let length = 0; length < FILE_BYTES; length += 9) {
+    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
+    words.push(state.toString(16).padStart(8, "0"));
+  }
+  return `${words.join("\n")}\n`;
+}
+
+function change(directory: string, what: string): number {
+  let bytes = 0;
+  for (let index = 0; index < CHANGED; index++) {
+    const text = textOf(`${what} ${index}`);
+    bytes += text.length;
+    writeFileSync(join(directory, `d${index}`, `f${index}`), text);
+  }
+  return bytes;
+}
+
+function snapshot(workspace: Workspace, name: string): Promise<unknown> {
+  return takeSnapshot(workspace, { ref: `refs/perdure/bench/${name}`, message: name });
+}
+
+function git(directory: string, ...args: readonly string[]): void {
+  execFileSync("git", args, { cwd: directory, stdio: ["ignore", "ignore", "inherit"] });
+}
+
+function bytesIn(directory: string): number {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0);
+}
