@@ -61,6 +61,7 @@ function buildProgram(finish: Finish): Command {
     .addHelpText("after", EXAMPLES)
     .exitOverride();
   addRunning(program, finish);
+  addSettling(program, finish);
   addLooking(program, finish);
   addKeeping(program, finish);
   addSessions(program, finish);
@@ -164,6 +165,21 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--after-turn", "let agents finish their current turn and its tools first")
     .action(async (id, options) =>
       finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
+    );
+}
+
+function addSettling(program: Command, finish: Finish): void {
+  program
+    .command("settle")
+    .description("say whether a step happened that must not happen twice")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .argument("<verdict>", "done: it happened; redo: it did not, run it again; abort: give it up")
+    .option("--identity <text>", "what tells the effect from others, such as its address")
+    .action(async (id, step, verdict, options) =>
+      finish(
+        await (await import("./commands/settle.ts")).settleCommand(id, step, verdict, options),
+      ),
     );
 }
 

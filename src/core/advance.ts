@@ -30,6 +30,8 @@ export interface Turn {
   readonly launches: readonly AttemptRef[];
   /** Attempts whose process is to be ended, now or when its agent has finished its tools. */
   readonly cancels: readonly Cancel[];
+  /** Attempts whose probe is to be asked, once. */
+  readonly probes: readonly AttemptRef[];
   /** The snapshot to which the files are to be put back before anything else. */
   readonly restore?: string;
   /** When to come back although no fact has arrived. */
@@ -77,12 +79,16 @@ function outlook(
     return lives ? [attemptOf(visit)] : [];
   });
   const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action] : []));
+  const probes = actions.flatMap((action) => (action.type === "probe" ? [action.at] : []));
   const wake = actions.find((action) => action.type === "wake-at");
   const restore = actions.find((action) => action.type === "restore");
-  const more = actions.some(({ type }) => !["cancel", "wake-at", "restore"].includes(type));
+  const more = actions.some(
+    ({ type }) => !["cancel", "wake-at", "restore", "probe"].includes(type),
+  );
   return {
     launches,
     cancels,
+    probes,
     more,
     ...(restore === undefined ? {} : { restore: restore.commit }),
     ...(wake === undefined ? {} : { wakeAt: wake.time }),

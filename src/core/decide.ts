@@ -7,19 +7,28 @@
  * Invariants:
  * - D1 A fact about an attempt that is not the running one is old news: no event, no error. Facts may
  *   be late or come twice; events may not.
- * - D2 A lost attempt never uses up the author's retries (R2), and a step marked `once` is never
- *   repeated after a loss.
+ * - D2 A lost attempt never uses up the author's retries (R2).
  */
 import type { Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { arrowsAfterFailure, chooseArrows } from "./arrow-choice.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
+import {
+  afterProbe,
+  afterVerdict,
+  type Completion,
+  doubtfulEnd,
+  type Ends,
+  unsettled,
+} from "./doubt.ts";
 import type {
   AttemptRef,
   Conversation,
   FailureReason,
   RunEvent,
+  Saved,
+  Spent,
   StepFailed,
   StopMode,
 } from "./event.ts";
@@ -63,6 +72,10 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     }
     case "exhausted":
       return [ending(run)];
+    case "probed":
+      return afterProbe(run, fact, now, ENDS);
+    case "settled":
+      return afterVerdict(run, fact, now, ENDS);
     case "stop-requested":
       return stop(run, fact);
     case "funds-added":
@@ -80,7 +93,7 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
   }
 }
 
-type AttemptFact = Extract<Fact, { at: AttemptRef }>;
+type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" }>;
 
 /** What is told about the running attempt of a visit. */
 function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {
@@ -96,7 +109,7 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
       if (visit.talk?.session === fact.session) return [];
       return [{ type: "step.session", ...at, session: fact.session }];
     case "attempt-ended":
-      return endAttempt(run, visit, fact.ending, now);
+      return endOrDoubt(run, visit, fact.ending, now);
     default:
       return unreachable(fact);
   }
@@ -229,6 +242,14 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   return [fail(run, visit, "items", message, now)];
 }
 
+function endOrDoubt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
+  const cutOff = doubtfulEnd(visit, ending);
+  return cutOff === undefined ? endAttempt(run, visit, ending, now) : [unsettled(visit, cutOff)];
+}
+
+/** How attempts end, for what ends them after a doubt. */
+const ENDS: Ends = { complete, endAttempt, finalFailure };
+
 function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
   const at = attemptOf(visit);
   const paid = paidBy(ending);
@@ -295,7 +316,10 @@ function relay(
 }
 
 /** What an attempt used and left, for the event that ends it. */
-function paidBy(end: Pick<Ending, "spent" | "snapshot">): Pick<Ending, "spent" | "snapshot"> {
+function paidBy(end: {
+  readonly spent?: Spent;
+  readonly snapshot?: Saved | undefined;
+}): Pick<Ending, "spent" | "snapshot"> {
   const { spent, snapshot } = end;
   return {
     ...(snapshot === undefined ? {} : { snapshot }),
@@ -315,14 +339,9 @@ function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
   return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
 }
 
-function complete(
-  run: Run,
-  visit: Visit,
-  exit: number,
-  result: Pick<Exited, "outputs" | "context" | "answer" | "check" | "spent" | "snapshot">,
-): RunEvent {
-  const { outputs, context, answer, check } = result;
-  const outcome = { status: "completed", exit, context, outputs, answer } as const;
+function complete(run: Run, visit: Visit, exit: number, result: Completion): RunEvent {
+  const { outputs, context, answer, check, identity, settledBy } = result;
+  const outcome = { status: "completed", exit, context, outputs, answer, identity } as const;
   const chosen = chooseArrows(run, visit, outcome);
   const paid = paidBy(result);
   if (!chosen.ok) {
@@ -338,6 +357,8 @@ function complete(
   } as const;
   const evidence = {
     ...(answer === undefined ? {} : { answer }),
+    ...(identity && { identity }),
+    ...(settledBy && { settledBy }),
     ...(check === undefined ? {} : { check }),
   };
   return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
@@ -364,10 +385,6 @@ function fail(
 function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: number): RunEvent {
   const at = attemptOf(visit);
   const { message } = ending;
-  if (stepOf(visit).once && ending.started) {
-    const text = `it may have happened or not, and must not happen twice: ${message}`;
-    return { type: "step.failed", ...at, reason: "once", message: text, arrows: [] };
-  }
   const tool = ending.tool === undefined ? {} : { tool: ending.tool };
   const lost = { type: "step.lost", ...at, message, ...tool } as const;
   const usedUp = visit.losses + 1 >= visit.lossesMax;

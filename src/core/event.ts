@@ -105,7 +105,28 @@ export type FailureReason =
   | "items"
   | "lost"
   | "once"
+  | "aborted"
   | "visits";
+
+/**
+ * Why nobody knows whether a step that must not happen twice has happened: its attempt was lost, it
+ * was stopped with the run, or it was ended at one of its limits.
+ */
+export interface Doubt {
+  readonly cause: "lost" | "stopped" | "timeout" | "idle" | "output-limit" | "stall" | "turns";
+  readonly message: string;
+  /** Who is to say whether it happened. */
+  readonly asks: "probe" | "person";
+  readonly tool?: LastTool;
+  /** The files right after the attempt. */
+  readonly snapshot?: Saved;
+}
+
+/** What a probe says of an effect. */
+export type ProbeAnswer = "done" | "not-done" | "unknown";
+
+/** What a person says of an effect: it happened, do it again, or give it up. */
+export type Verdict = "done" | "redo" | "abort";
 
 /** The conversation with an agent that an attempt is part of, and why it is that one. */
 export interface Conversation {
@@ -239,6 +260,22 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
+  /** The attempt of a step that must not happen twice is over: it may have happened or not. */
+  | ({ readonly type: "step.unsettled" } & AttemptRef & Doubt & { readonly spent?: Spent })
+  /** Its probe has answered. What follows from that is the next event. */
+  | ({ readonly type: "step.probed" } & AttemptRef & {
+        readonly answer: ProbeAnswer;
+        /** What tells the effect from others, such as the address of a pull request. */
+        readonly identity?: string;
+        /** Why nothing is known. */
+        readonly message?: string;
+      })
+  /** A person has said what is the case. What follows from that is the next event. */
+  | ({ readonly type: "step.settled" } & AttemptRef & {
+        readonly as: Verdict;
+        readonly by: string;
+        readonly identity?: string;
+      })
   | ({ readonly type: "step.skipped" } & Place & { readonly arrows: readonly number[] })
   | ({ readonly type: "step.granted" } & Place & { readonly attempts: number });
 
@@ -286,6 +323,10 @@ export interface StepCompleted extends AttemptRef {
   readonly context: JsonObject;
   /** What an agent answered: the value that its schema asked for, or its text. */
   readonly answer?: Json;
+  /** What tells its effect from others, when a probe or a person named it. */
+  readonly identity?: string;
+  /** Who vouches for it in place of an exit status: its probe, or a person. */
+  readonly settledBy?: string;
   readonly check?: CheckEvidence;
   /** The files right after it. */
   readonly snapshot?: Saved;

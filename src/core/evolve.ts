@@ -12,6 +12,7 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
 import type {
   Place,
   Recorded,
@@ -72,6 +73,7 @@ export function emptyRun(id: string): Run {
     running: new Set<Visit>(),
     waiting: new Set<Visit>(),
     interrupted: new Set<Visit>(),
+    unsettled: new Set<Visit>(),
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
@@ -158,7 +160,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
-  if ("snapshot" in event) save(run, visit, event);
+  if ("snapshot" in event && visit.state.status === "running") save(run, visit, event);
   const talk = talkAfter(visit.talk, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
@@ -199,6 +201,10 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.interrupted":
       draft(visit).cut = true;
       return goOnLater(run, visit, event.message);
+    case "step.unsettled":
+    case "step.probed":
+    case "step.settled":
+      return applyDoubt(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
       leave(run, visit.record, event.arrows);
@@ -253,6 +259,7 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.lost",
   "step.paused",
   "step.interrupted",
+  "step.unsettled",
   "step.continued",
   "step.relayed",
   "step.conflicted",
@@ -296,6 +303,7 @@ function open(run: Run, time: number): void {
     draft(visit).state = { ...visit.state, uncounted: time };
   }
   for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
+  askProbesAgain(run);
   for (const visit of run.waiting) {
     const { state } = visit;
     if (state.status !== "waiting") continue;
@@ -334,7 +342,7 @@ function complete(run: Run, visit: Visit, event: StepCompleted, time: number): v
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
   share(run, visit);
-  const told = answer === undefined ? {} : { answer };
+  const told = { ...(answer !== undefined && { answer }), ...vouched(event) };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...told, assumed: false });
   leave(run, visit.record, event.arrows);
   closeIfOver(run, visit.record.scope);

@@ -13,9 +13,11 @@ import type {
   PauseReason,
   Place,
   Placed,
+  ProbeAnswer,
   Saved,
   Spent,
   StopMode,
+  Verdict,
 } from "./event.ts";
 
 export type Fact =
@@ -52,6 +54,25 @@ export type Fact =
   /** Nothing is left to do. */
   | { readonly type: "exhausted" }
   | { readonly type: "attempt-ended"; readonly at: AttemptRef; readonly ending: Ending }
+  /** The probe of an attempt has answered; `result` is there when it says "done". */
+  | {
+      readonly type: "probed";
+      readonly at: AttemptRef;
+      readonly answer: ProbeAnswer;
+      readonly identity?: string;
+      readonly message?: string;
+      readonly result?: Result;
+    }
+  /** A person has said what became of a step; `result` is there when it is done. */
+  | {
+      readonly type: "settled";
+      /** The step's path. */
+      readonly step: string;
+      readonly as: Verdict;
+      readonly by: string;
+      readonly identity?: string;
+      readonly result?: Result;
+    }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }
@@ -82,6 +103,13 @@ export interface Surroundings {
   readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
   /** The snapshot that the workspace equals now, when that is known. */
   readonly base?: () => string | undefined;
+}
+
+/** What an attempt hands on. */
+export interface Result {
+  readonly outputs: Readonly<Record<string, Output>>;
+  readonly context: JsonObject;
+  readonly check?: CheckEvidence;
 }
 
 /** How an attempt ended, with the evidence and what it used of a model. */

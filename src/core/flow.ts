@@ -161,6 +161,8 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
       return [sets.waiting];
     case "interrupted":
       return [sets.interrupted];
+    case "unsettled":
+      return [sets.unsettled];
     case "failed":
       return state.handled ? [] : [sets.failed];
     default:

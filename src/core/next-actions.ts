@@ -29,6 +29,8 @@ export type Action =
   | { readonly type: "halt"; readonly mode: StopMode; readonly why: string }
   /** Put the files back before anything starts. */
   | { readonly type: "restore"; readonly commit: string }
+  /** Ask whether a step that must not happen twice has happened. */
+  | { readonly type: "probe"; readonly at: AttemptRef }
   | { readonly type: "finish" };
 
 /** Everything that the run allows now. */
@@ -41,10 +43,18 @@ export function nextActions(plan: Plan, run: Run, now: number): readonly Action[
   const actions: Action[] = [];
   for (const visit of run.closing) actions.push({ type: "close", place: placeOf(visit) });
   actions.push(...starts(plan, run, now));
-  if (actions.length > 0) return actions;
+  const probes = probesOf(plan, run);
+  if (actions.length > 0) return [...probes, ...actions];
   const wakeAt = earliest(run, now);
-  if (wakeAt !== undefined) return [{ type: "wake-at", time: wakeAt }];
-  return isIdle(run) ? [{ type: "finish" }] : [];
+  if (wakeAt !== undefined) return [...probes, { type: "wake-at", time: wakeAt }];
+  return isIdle(run) ? [{ type: "finish" }] : probes;
+}
+
+/** Probes are processes as well; what is in doubt comes before what is new. */
+function probesOf(plan: Plan, run: Run): readonly Action[] {
+  const room = Math.max(0, plan.maxParallel - run.running.size);
+  const asked = [...run.unsettled].slice(0, room);
+  return asked.map((visit) => ({ type: "probe", at: attemptOf(visit) }));
 }
 
 function whileStopping(run: Run, mode: StopMode): readonly Action[] {
@@ -74,7 +84,7 @@ function workedBy(run: Run, now: number): number {
 
 function starts(plan: Plan, run: Run, now: number): readonly Action[] {
   const actions: Action[] = [];
-  let room = plan.maxParallel - run.running.size;
+  let room = Math.max(0, plan.maxParallel - run.running.size - run.unsettled.size);
   const consider = (visit: Visit): boolean => {
     // A composite has no process of its own, so it needs no room.
     if (!isComposite(stepOf(visit))) {
@@ -110,7 +120,7 @@ function earliest(run: Run, now: number): number | undefined {
 
 /** True when no visit can move any more. */
 export function isIdle(run: Run): boolean {
-  const open = run.ready.size + run.waiting.size + run.interrupted.size;
+  const open = run.ready.size + run.waiting.size + run.interrupted.size + run.unsettled.size;
   return open + run.running.size + run.composites.size === 0;
 }
 

@@ -78,6 +78,11 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.relayed":
     case "step.conflicted":
       return endOf(run, event);
+    case "step.unsettled":
+      return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
+    case "step.probed":
+    case "step.settled":
+      return { kind: "unknown", needs: DOUBT_NEEDS };
     case "step.granted":
       return said({ type: "retry-requested", step: stepPath(event) });
     default:
@@ -167,6 +172,30 @@ function envNeeded(step: Step, attempts: number): string | undefined {
   return names.size === 0 ? undefined : `env ${[...names].sort().join(", ")}`;
 }
 
+/** What nobody wrote down of an effect that was in doubt. */
+const DOUBT_NEEDS = "what a probe or a person found of its effect";
+
+/** How an attempt was cut off that left its effect in doubt. */
+function doubtedEnd(event: EventOf<"step.unsettled">): Ending {
+  const { cause, message, tool, snapshot, spent } = event;
+  const known = {
+    ...(snapshot === undefined ? {} : { snapshot }),
+    ...(spent === undefined ? {} : { spent }),
+  };
+  const last = tool === undefined ? {} : { tool };
+  switch (cause) {
+    case "lost":
+      return { how: "lost", started: true, message, ...last, ...known };
+    case "stopped":
+      return { how: "stopped", message, ...last, ...known };
+    case "stall":
+    case "turns":
+      return { how: "reined", reason: cause, message, ...known };
+    default:
+      return { how: "timed-out", limit: cause, message, ...known };
+  }
+}
+
 /** An agent's last word is found and judged in one go: the end of the attempt follows at once. */
 function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | undefined): Cause {
   const at = refOf(event);
@@ -190,6 +219,7 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
 function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
+  if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
   if (run.closing.has(visit)) {
     const { scope, step, visit: number } = event;
     const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
@@ -326,6 +356,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   stall: reined,
   turns: reined,
   once: vanished,
+  aborted: none,
   items: none,
   visits: none,
   paused: none,

@@ -2,8 +2,17 @@
 import { ancestorsOf, closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
-import { ROOT_SCOPE } from "./place.ts";
-import { currentVisit, findStep, isDone, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { ROOT_SCOPE, stepPath } from "./place.ts";
+import {
+  currentVisit,
+  findStep,
+  isDone,
+  isInDoubt,
+  placeOf,
+  type Run,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
@@ -49,6 +58,7 @@ function topological(count: number, plan: Plan): readonly number[] {
 export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEvent[] {
   const record = findStep(run, path);
   const visit = currentVisit(record);
+  if (visit !== undefined && isInDoubt(visit)) throw new Refusal(inDoubt(run, path));
   if (visit?.state.status === "failed" && run.failed.has(visit)) return grants(run, visit);
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
     throw new Refusal(
@@ -65,20 +75,23 @@ export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEve
 
 /** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
 function grants(run: Run, visit: Visit): readonly RunEvent[] {
-  return [...run.failed]
-    .filter((failed) => isWithin(failed, visit) && !isCausedInside(failed))
-    .map((failed) => {
-      const { attempts } = stepOf(failed).retry;
-      return { type: "step.granted", ...placeOf(failed), attempts };
-    });
+  const causes = [...run.failed].filter(
+    (failed) => isWithin(failed, visit) && !isCausedInside(failed),
+  );
+  const doubtful = causes.find(isInDoubt);
+  if (doubtful !== undefined) throw new Refusal(inDoubt(run, stepPath(placeOf(doubtful))));
+  return causes.map((failed) => {
+    const { attempts } = stepOf(failed).retry;
+    return { type: "step.granted", ...placeOf(failed), attempts };
+  });
 }
 
 /** True when `resume` of a failed run gives this failure another allowance. */
 export function resumeGrants(visit: Visit): boolean {
   const { state } = visit;
-  // Whether a step happened that must not happen twice is for a person to say.
-  const unsettled = state.status === "failed" && state.reason === "once";
-  return !unsettled && !isCausedInside(visit) && stepOf(visit).retry.onResume === "fresh";
+  // What may have happened, or was given up, is for a person to say.
+  const final = state.status === "failed" && ["once", "aborted"].includes(state.reason);
+  return !final && !isCausedInside(visit) && stepOf(visit).retry.onResume === "fresh";
 }
 
 /** True when a visit failed only because something in it did. */
@@ -91,6 +104,11 @@ function isWithin(visit: Visit, outer: Visit): boolean {
     if (at === outer) return true;
   }
   return false;
+}
+
+function inDoubt(run: Run, path: string): string {
+  const command = `perdure settle ${run.id} ${path} done|redo|abort`;
+  return `step ${path} may have happened, and must not happen twice: settle it first: ${command}`;
 }
 
 function unknownStep(plan: Plan, step: string): string {

@@ -8,12 +8,13 @@
  *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
  *   steps would otherwise be copied 200,000 times.
  * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
- *   interrupted, composites.
+ *   interrupted, unsettled, composites.
  */
 import { indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
 import type {
+  Doubt,
   FailureReason,
   Held,
   Output,
@@ -44,6 +45,8 @@ export interface Run {
   /** Wait for the time of their next attempt. */
   readonly waiting: ReadonlySet<Visit>;
   readonly interrupted: ReadonlySet<Visit>;
+  /** Have a probe that is to say whether they happened. */
+  readonly unsettled: ReadonlySet<Visit>;
   /** Have open instances. */
   readonly composites: ReadonlySet<Visit>;
   /** Composites all of whose instances have ended. */
@@ -149,6 +152,8 @@ export interface Visit {
   readonly crowded?: true;
   /** It was cut off by a loss or a stop, not by its own end. */
   readonly cut?: true;
+  /** Nobody knew whether its last attempt happened. */
+  readonly doubt?: Doubt;
   /** For a step that talks to an agent. */
   readonly talk?: Talk;
   readonly spent?: Spent;
@@ -179,12 +184,18 @@ export type VisitState =
       readonly message: string;
     }
   | { readonly status: "interrupted"; readonly message: string }
+  /** It may have happened or not; its probe is asked. */
+  | { readonly status: "unsettled"; readonly message: string }
   | {
       readonly status: "completed";
       readonly at: number;
       readonly exit: number;
       readonly outputs: Readonly<Record<string, Output>>;
       readonly answer?: Json;
+      /** What tells its effect from others. */
+      readonly identity?: string;
+      /** Who vouches for it in place of an exit status. */
+      readonly settledBy?: string;
       /** A person declared it done. */
       readonly assumed: boolean;
     }
@@ -250,6 +261,12 @@ export function isDone(record: StepRecord | undefined): boolean {
   if (state === undefined) return record?.unreachable === true;
   if (state.status === "failed") return state.handled;
   return state.status === "completed" || state.status === "skipped";
+}
+
+/** True when nobody knows whether a step that must not happen twice has happened. */
+export function isInDoubt({ state }: Visit): boolean {
+  if (state.status === "failed") return state.reason === "once" && !state.handled;
+  return state.status === "unsettled";
 }
 
 /** True when nobody else has worked in the workspace since this visit began. */

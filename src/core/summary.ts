@@ -86,6 +86,8 @@ export function stepStateOf(record: StepRecord): StepState {
       return "retrying";
     case "abandoned":
       return "pending";
+    case "unsettled":
+      return "interrupted";
     default:
       return visit.state.status;
   }

@@ -27,6 +27,7 @@ export interface Outcome {
   readonly context: JsonObject;
   readonly outputs: Readonly<Record<string, Output>>;
   readonly answer?: Json | undefined;
+  readonly identity?: string | undefined;
 }
 
 export type Evaluated =
@@ -55,8 +56,9 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const own = stepOf(visit).id;
   const results = (id: string): Json | undefined => {
     if (outcome !== undefined && id === own) {
-      const { status, exit, answer } = outcome;
-      const known = { status, exit, attempts: visit.attempts };
+      const { status, exit, answer, identity } = outcome;
+      const named = identity === undefined ? {} : { identity };
+      const known = { status, exit, attempts: visit.attempts, ...named };
       return answer === undefined ? known : { ...known, answer };
     }
     const record = lookUp(scope, id);
@@ -103,8 +105,9 @@ function resultOf(record: StepRecord): Json | undefined {
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
   if (state.status === "completed") {
-    const { exit, answer } = state;
-    return answer === undefined ? { ...base, exit } : { ...base, exit, answer };
+    const { exit, answer, identity } = state;
+    const told = answer === undefined ? { ...base, exit } : { ...base, exit, answer };
+    return identity === undefined ? told : { ...told, identity };
   }
   if (state.status !== "failed") return base;
   const failed = { ...base, reason: state.reason, message: state.message };

@@ -29,6 +29,7 @@ import type { Engine } from "./engine.ts";
 import { collectEvidence } from "./evidence.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
 import { Mailbox } from "./mailbox.ts";
+import { askProbe } from "./probe.ts";
 import { attemptDirOf, type RunDir } from "./state-dir.ts";
 import { StepFiles } from "./step-files.ts";
 import type { WorkspaceKeeper } from "./workspace-keeper.ts";
@@ -54,6 +55,7 @@ export class Driver {
   readonly #agents = new Map<string, FollowedAgent>();
   readonly #cancelled = new Map<string, Cancel["when"]>();
   readonly #adopted = new Set<string>();
+  readonly #probed = new Set<string>();
   #afterTurn: (() => void)[] = [];
   readonly #files: StepFiles | undefined;
   #restoring: string | undefined;
@@ -106,6 +108,7 @@ export class Driver {
   #perform(turn: Turn): void {
     if (turn.restore !== undefined) this.#restore(turn.restore);
     for (const at of turn.launches) this.#launch(at);
+    for (const at of turn.probes) this.#probe(at);
     for (const { at, when } of turn.cancels) {
       const key = attemptText(at);
       if (this.#cancelled.get(key) === when) continue;
@@ -183,6 +186,17 @@ export class Driver {
       const message = this.#options.redact(ending.message);
       this.#mailbox.post({ type: "attempt-ended", at, ending: { ...ending, message } });
     }
+  }
+
+  /** Asks whether a step that must not happen twice has happened; each owner asks once. */
+  #probe(at: AttemptRef): void {
+    const key = attemptText(at);
+    if (this.#probed.has(key)) return;
+    this.#probed.add(key);
+    askProbe(this.#site(), this.#visit(at), at, this.#options.redact).then(
+      (fact) => this.#mailbox.post(fact),
+      (error: unknown) => this.#mailbox.fail(asError(error)),
+    );
   }
 
   #adopt(at: AttemptRef): void {

@@ -10,7 +10,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { CheckEvidence, Output } from "../core/event.ts";
-import type { Ending } from "../core/fact.ts";
+import type { Ending, Result } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import type { Check } from "../plan/plan.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
@@ -48,13 +48,21 @@ export async function collectEvidence(
   if (check?.problem !== undefined) {
     return { ...checked, problem: { reason: "check", message: redact(check.problem) } };
   }
+  return { ...checked, ...(await collectResult(site, visit, dir, redact)) };
+}
+
+/** What the files of an attempt hand on, or what is wrong with them. */
+export async function collectResult(
+  site: LaunchSite,
+  visit: Visit,
+  dir: string,
+  redact: Redact,
+): Promise<Result | { readonly problem: Problem }> {
   const outputs = await findOutputs(site, visit);
-  if ("message" in outputs) return { ...checked, problem: outputs as Problem };
+  if ("message" in outputs) return { problem: outputs as Problem };
   const context = readContext(join(dir, CONTEXT_FILE));
-  if (!context.ok) {
-    return { ...checked, problem: { reason: "context", message: redact(context.message) } };
-  }
-  return { ...checked, outputs, context: redactJson(redact, context.values) };
+  if (!context.ok) return { problem: { reason: "context", message: redact(context.message) } };
+  return { outputs, context: redactJson(redact, context.values) };
 }
 
 /** Most steps have no files to describe, so what describes them is loaded by the first. */

@@ -84,7 +84,7 @@ export function prepareFolder(
 }
 
 /** What was given to the agent alone (its keys) is not for its check. */
-function withoutAgentEnv(plan: Plan, visit: Visit): string {
+export function withoutAgentEnv(plan: Plan, visit: Visit): string {
   const { work, env } = stepOf(visit);
   const own = work.kind === "agent" ? Object.keys(plan.agents[work.agent]?.env ?? {}) : [];
   const names = own.filter((name) => !Object.hasOwn({ ...plan.env, ...env }, name));

@@ -181,7 +181,8 @@ function lowerStep(
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
     ...(check === undefined ? {} : { check: lowerCheck(check) }),
     outputs: step.outputs ?? {},
-    once: step.once ?? false,
+    once: step.once !== undefined && step.once !== false,
+    ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
   };
 }

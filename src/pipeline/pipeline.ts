@@ -85,6 +85,8 @@ export interface PipelineStep extends StepSettings {
   readonly check?: PipelineCheck;
   readonly outputs: Readonly<Record<string, string>>;
   readonly once: boolean;
+  /** A command that says whether it happened. */
+  readonly probe?: string;
   /** It works in a directory of its own, which is merged back. */
   readonly own?: true;
 }

@@ -219,7 +219,17 @@ const stepSchema = z
       .enum(["own", "shared"])
       .optional()
       .describe("own: it works in a directory of its own, which is merged back when it is done."),
-    once: z.boolean().optional().describe("True for what must never happen twice."),
+    once: z
+      .union([
+        z.boolean(),
+        z.strictObject({
+          probe: command.describe(
+            "A command that says whether it happened: exit 0 is yes, 1 is no, all else unknown.",
+          ),
+        }),
+      ])
+      .optional()
+      .describe("True, or an object with a `probe`, for what must never happen twice."),
     ...settings,
   })
   .meta({

@@ -189,6 +189,7 @@ const UNIONS: Readonly<Record<string, string>> = {
   needs: "an id or a list of ids",
   check: "a command or an object",
   when: "an expression",
+  once: "true, false or an object",
   workspace: "here, worktree, directory, copy or an object",
   at: "a number of tokens or a share such as 70%",
 };

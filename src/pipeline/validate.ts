@@ -142,7 +142,8 @@ function checkStepTexts(
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
-  const { check } = step;
+  const { check, once } = step;
+  if (typeof once === "object") rules.shell(once.probe, at("once", "probe"));
   if (typeof check === "string") rules.shell(check, at("check"));
   else if (check !== undefined && "run" in check) rules.shell(check.run, at("check", "run"));
   else if (check !== undefined) {

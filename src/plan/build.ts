@@ -96,6 +96,7 @@ function buildStep(step: PipelineStep, { defaults }: Pipeline): Step {
     ...(step.check === undefined ? {} : { check: step.check }),
     outputs: step.outputs,
     once: step.once,
+    ...(step.probe === undefined ? {} : { probe: step.probe }),
     ...(step.own === true ? { own: true } : {}),
     ...(isolate ? { isolate } : {}),
     ...(recover === undefined ? {} : { recover }),
@@ -162,9 +163,9 @@ function visitGraph(
   addTexts: (texts: readonly (string | undefined)[]) => void,
 ): void {
   for (const { condition } of graph.arrows) if (condition !== undefined) addExpression(condition);
-  for (const { work, when, check, env, outputs, cwd } of graph.steps) {
+  for (const { work, when, check, env, outputs, cwd, probe } of graph.steps) {
     if (when !== undefined) addExpression(when);
-    addTexts([cwd, ...values(env), ...values(outputs)]);
+    addTexts([cwd, probe, ...values(env), ...values(outputs)]);
     if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
     if (work.kind === "shell") addTexts([work.run]);
     else if (work.kind === "agent") addTexts([work.prompt, work.settings.system]);

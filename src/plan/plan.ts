@@ -119,8 +119,10 @@ export interface Step {
   readonly check?: Check;
   /** Named files: name -> path relative to the step's directory (a template). */
   readonly outputs: Readonly<Record<string, string>>;
-  /** Must not happen twice: a loss is never repeated without being asked. */
+  /** Must not happen twice: what was cut off is never repeated without being asked. */
   readonly once: boolean;
+  /** Shell text that says whether it happened: exit 0 is yes, 1 no, all else unknown (a template). */
+  readonly probe?: string;
   /** It works in a directory of its own, which is merged back when it is done. */
   readonly own?: true;
   /** Its processes live in a PID namespace of their own. */

@@ -2,8 +2,15 @@
  * Every attempt of a run with its beginning and its end: a fold over the events. A run as a value
  * keeps only the newest state of a visit; reports and receipts need the rest.
  */
-import type { AttemptRef, FailureReason, Recorded, RunEvent } from "../core/event.ts";
+import type {
+  AttemptRef,
+  FailureReason,
+  Recorded,
+  RunEvent,
+  StepCompleted,
+} from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
+import { vouchedText } from "./doubt-text.ts";
 
 export type AttemptEnd = Extract<
   RunEvent,
@@ -31,6 +38,7 @@ export interface Attempt {
     | "lost"
     | "paused"
     | "interrupted"
+    | "unsettled"
     | "continued"
     | "relayed"
     | "conflicted";
@@ -74,6 +82,14 @@ export function attemptHistory(
       if (known === undefined) history.set(key, [begun]);
       else known.push(begun);
     }
+    if (event.type === "step.unsettled") {
+      const attempts = history.get(placeText(event)) ?? [];
+      const open = attempts[event.attempt - 1];
+      const { message } = event;
+      // Its receipt, if there will be one, follows when that is settled.
+      if (open)
+        attempts[event.attempt - 1] = { ...open, endedAt: time, outcome: "unsettled", message };
+    }
     const end = attemptEnd(event);
     if (end !== undefined) close(history.get(placeText(end)) ?? [], end, time);
   }
@@ -89,7 +105,7 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
   const closed = { ...open, endedAt: time };
   switch (end.type) {
     case "step.completed":
-      return { ...closed, outcome: "completed", exit: end.exit };
+      return completed(closed, end);
     case "step.failed": {
       const { reason, message, exit } = end;
       const failed = { ...closed, outcome: "failed", reason, message } as const;
@@ -108,6 +124,14 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
     case "step.relayed":
       return { ...closed, outcome: "relayed", message: `handed over in ${end.checkpoint.path}` };
   }
+}
+
+/** A completion that somebody vouches for has no exit status, but a name. */
+function completed(closed: Attempt, end: StepCompleted): Attempt {
+  const { message: _, ...rest } = closed;
+  const { exit, settledBy, identity } = end;
+  if (settledBy === undefined) return { ...rest, outcome: "completed", exit };
+  return { ...rest, outcome: "completed", message: vouchedText(settledBy, identity) };
 }
 
 /** When each open attempt started: what a follower must remember to say how long it took. */

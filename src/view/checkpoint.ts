@@ -21,7 +21,7 @@ export const CHECKPOINT_VERSION = 1;
 export function checkpointJson(run: Run, history: NodeHistory, now: number): JsonObject {
   const { last } = history;
   const { completed, retries, artifacts, leftOut } = nodesOf(run);
-  const next = [...run.running, ...run.interrupted, ...run.waiting, ...run.ready];
+  const next = [...run.running, ...run.unsettled, ...run.interrupted, ...run.waiting, ...run.ready];
   return {
     version: CHECKPOINT_VERSION,
     run_id: run.id,

@@ -46,7 +46,13 @@ function notDone(open: readonly string[]): string {
 /** What moves when the run goes on. */
 function next(run: Run): string {
   if (run.state.status === "completed") return "";
-  const active = [...run.running, ...run.interrupted, ...run.waiting, ...run.ready];
+  const active = [
+    ...run.running,
+    ...run.unsettled,
+    ...run.interrupted,
+    ...run.waiting,
+    ...run.ready,
+  ];
   const names = pathsOf(active);
   return names.length === 0 ? "" : `next: ${shortList(names, NAMES_MAX)}`;
 }

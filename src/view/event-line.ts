@@ -9,6 +9,7 @@ import { stepPath } from "../core/place.ts";
 import { findVisit, type Run } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { plainText } from "./display-text.ts";
+import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 
@@ -63,6 +64,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
+    case "step.unsettled":
+    case "step.probed":
+    case "step.settled":
+      return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${doubtText(event)}`;
     case "step.adopted":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND_WORDS[event.found]}`;
     case "step.continued":

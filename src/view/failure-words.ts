@@ -20,7 +20,8 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   paused: "its agent could not go on, again and again",
   items: "a part of it failed",
   lost: "its process vanished without an exit status, again and again",
-  once: "its process vanished without an exit status",
+  once: "it must not happen twice",
+  aborted: "it will not be done",
   visits: "the run came to it too often",
 };
 

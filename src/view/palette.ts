@@ -24,6 +24,7 @@ export const TINTS: Readonly<Record<StepStatus, Tint>> = {
   running: "running",
   waiting: "waiting",
   interrupted: "waiting",
+  unsettled: "waiting",
   done: "done",
   assumed: "done",
   failed: "failed",

@@ -36,6 +36,7 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   failed: "active",
   waiting: "active",
   interrupted: "active",
+  unsettled: "active",
   done: "done",
   assumed: "done",
   handled: "done",
@@ -46,7 +47,7 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
 };
 
 /** What is dropped last when even the steps that move do not fit. */
-const PRIORITY = ["failed", "running", "waiting", "interrupted"] as const;
+const PRIORITY = ["failed", "running", "unsettled", "waiting", "interrupted"] as const;
 
 /** What was done last and what comes next keep their lines as long as there is room. */
 const RECENT_MAX = 3;

@@ -56,16 +56,29 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     ended_at: isoText(time),
     duration_ms: Math.max(0, time - startedAt),
     status: STATUSES[event.type],
-    exit: ("exit" in event ? event.exit : undefined) ?? null,
+    exit: exitOf(event),
     reason: failed?.reason ?? reasonOf(event),
     message: messageOf(event),
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
+    ...vouchedJson(event),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
   };
+}
+
+/** No exit status is made up for what somebody else vouches for. */
+function exitOf(event: AttemptEnd): number | null {
+  if (event.type === "step.completed" && event.settledBy !== undefined) return null;
+  return ("exit" in event ? event.exit : undefined) ?? null;
+}
+
+/** Who vouches for an effect that has no exit status, and what tells it from others. */
+function vouchedJson(event: AttemptEnd): JsonObject {
+  if (event.type !== "step.completed" || event.settledBy === undefined) return {};
+  return { settled_by: event.settledBy, identity: event.identity ?? null };
 }
 
 /** What an attempt that completed passes on to the steps behind it. */
@@ -80,6 +93,7 @@ export function handoffJson(
     outputs: outputsJson(event.outputs),
     context_keys: Object.keys(event.context),
     answer: event.answer ?? null,
+    ...(event.identity && { identity: event.identity }),
     next_steps: nextSteps(run, event),
   };
 }

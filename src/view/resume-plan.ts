@@ -19,7 +19,15 @@ import { attemptOrdinal, statusOf } from "./step-status.ts";
 import { rootSteps, type StepNode, stepTree } from "./step-tree.ts";
 import { tableLines } from "./table.ts";
 
-export type ResumeAction = "reuse" | "run" | "re-attach" | "take result" | "continue" | "skip";
+export type ResumeAction =
+  | "reuse"
+  | "run"
+  | "re-attach"
+  | "take result"
+  | "continue"
+  | "probe first"
+  | "needs settle"
+  | "skip";
 
 /** What became of an attempt that the journal says is running. */
 export type Evidence = "alive" | "exited" | "answered" | "dead";
@@ -85,7 +93,8 @@ function blockedSteps(input: ResumePlanInput): ReadonlyMap<string, Verdict> {
   const { graph, steps } = root;
   for (const node of rootSteps(input.run)) {
     const stays = node.status === "failed" || node.status === "running";
-    if (!stays || verdictOf(node, input).action !== "skip") continue;
+    const { action } = verdictOf(node, input);
+    if (!stays || (action !== "skip" && action !== "needs settle")) continue;
     const start = indexOf(graph).byId.get(node.path) ?? -1;
     for (const position of closureOf(graph, start)) {
       if (position === start || statusOf(steps[position]) !== "pending") continue;
@@ -136,6 +145,8 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
       const what = cut ? `it was interrupted (${messageText(state.message)})` : "the run stopped";
       return { action: "continue", why: `${what}; ${talk ?? `it starts again${attempt}`}` };
     }
+    case "unsettled":
+      return doubtVerdict(visit, "it may have happened");
     case "failed":
       return failedVerdict(visit, failureText(state), input.run);
     default: {
@@ -157,10 +168,7 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
     case "answered":
       return { action: "take result", why: "its process is gone, but its agent was done" };
     case "dead": {
-      if (step.once) {
-        const why = "its process is gone, and it must not happen twice: you decide";
-        return { action: "skip", why };
-      }
+      if (step.once) return doubtVerdict(visit, "its process is gone");
       const talk = talkText({ ...visit, cut: true }, input);
       if (talk !== undefined) return { action: "continue", why: `its process is gone; ${talk}` };
       return { action: "run", why: "its process is gone and left no result" };
@@ -204,7 +212,7 @@ function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
       : { action: "skip", why: "a step in it stays failed" };
   }
   if (reason === "once") {
-    return { action: "skip", why: "it may have happened, and must not happen twice: you decide" };
+    return doubtVerdict(visit, "it may have happened");
   }
   if (!resumeGrants(visit)) {
     return {
@@ -217,6 +225,14 @@ function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
   }
   const tries = retry.attempts === 1 ? "1 more try" : `${retry.attempts} more tries`;
   return { action: "run", why: `it failed (${failure}); it gets ${tries}` };
+}
+
+/** Who says whether a step that must not happen twice has happened. */
+function doubtVerdict(visit: Visit, what: string): Verdict {
+  if (stepOf(visit).probe !== undefined) {
+    return { action: "probe first", why: `${what}; it runs again only if its probe says no` };
+  }
+  return { action: "needs settle", why: `${what}, and it must not happen twice: you decide` };
 }
 
 function isInside(visit: Visit, outer: Visit): boolean {

@@ -57,8 +57,12 @@ function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[
     retry_count: Math.max(0, (visit?.attempts ?? 0) - 1),
     started_at: timeJson(visit?.startedAt),
     completed_at: timeJson(completed?.at ?? failed?.at),
-    exit: completed?.exit ?? failed?.exit ?? null,
+    exit: (completed?.settledBy === undefined ? completed?.exit : null) ?? failed?.exit ?? null,
     reason: failed?.reason ?? null,
+    ...(completed?.settledBy && {
+      settled_by: completed.settledBy,
+      identity: completed.identity ?? null,
+    }),
     error_message: message,
     outputs: outputsJson(completed?.outputs ?? {}),
     attempts: (attempts ?? []).map(attemptJson),

@@ -11,6 +11,7 @@ import { placeOf, type Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
+import { vouchedText } from "./doubt-text.ts";
 import { exitText, failureText, messageText } from "./failure-words.ts";
 import { spentText } from "./spent-text.ts";
 import { elapsedOf, runElapsed, runStatusOf, STEP_LOOKS, stateWord } from "./step-status.ts";
@@ -102,6 +103,7 @@ export function resultText(visit: Visit, now: number): string {
     case "failed":
       return failureText(state);
     case "completed":
+      if (state.settledBy !== undefined) return vouchedText(state.settledBy, state.identity);
       return instances === undefined && !state.assumed ? `exit ${state.exit}` : partsText(visit);
     case "running":
       return partsText(visit);
@@ -110,6 +112,7 @@ export function resultText(visit: Visit, now: number): string {
       return `next try ${due}: ${messageText(state.message)}`;
     }
     case "interrupted":
+    case "unsettled":
       return messageText(state.message);
     default:
       return "";

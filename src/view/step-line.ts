@@ -23,7 +23,13 @@ export interface StepLineInput {
 /** More of a line than any screen shows is not looked at. */
 const LAST_LINE_MAX = 1_000;
 const ID_WIDTH_MIN = 12;
-const MOVING: ReadonlySet<StepStatus> = new Set(["running", "failed", "waiting", "interrupted"]);
+const MOVING: ReadonlySet<StepStatus> = new Set([
+  "running",
+  "failed",
+  "waiting",
+  "interrupted",
+  "unsettled",
+]);
 
 /** One line for each step, in aligned columns, none wider than `width`. */
 export function stepLines(
@@ -105,6 +111,7 @@ function said({ visit }: StepNode, { now, lastLines }: StepLineInput): string {
     case "failed":
       return failureText(state);
     case "interrupted":
+    case "unsettled":
       return messageText(state.message);
     default:
       return "";

@@ -14,6 +14,7 @@ export type StepStatus =
   | "running"
   | "waiting"
   | "interrupted"
+  | "unsettled"
   | "done"
   | "assumed"
   | "failed"
@@ -37,6 +38,7 @@ export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
   running: { glyph: "▶", word: "running", tone: "busy" },
   waiting: { glyph: "↻", word: "retrying", tone: "wait" },
   interrupted: { glyph: "‖", word: "interrupted", tone: "wait" },
+  unsettled: { glyph: "?", word: "unsettled", tone: "wait" },
   done: { glyph: "✓", word: "done", tone: "good" },
   assumed: { glyph: "✓", word: "taken as done", tone: "good" },
   failed: { glyph: "✗", word: "failed", tone: "bad" },

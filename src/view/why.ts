@@ -8,11 +8,10 @@
  * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
  */
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
-import type { Owner } from "../core/event.ts";
+import type { Owner, Verdict } from "../core/event.ts";
 import { placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { placeOf, type Run, type Visit } from "../core/run.ts";
-import { indexOf } from "../plan/graph-index.ts";
 import { formatDuration } from "../util/duration.ts";
 import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
@@ -214,7 +213,7 @@ function runnerEnd({ owner, liveness }: WhyInput): string {
 function everStarted(run: Run): boolean {
   if (run.stepsDone > 0 || run.running.size + run.composites.size + run.waiting.size > 0)
     return true;
-  if (run.failed.size + run.interrupted.size > 0) return true;
+  if (run.failed.size + run.interrupted.size + run.unsettled.size > 0) return true;
   return [...run.ready].some((visit) => visit.attempts > 0 || visit.number > 1);
 }
 
@@ -232,7 +231,7 @@ function failed(input: WhyInput, message: string): Situation {
   const resume = perdure("resume", shortId);
   if (visit?.state.status !== "failed") {
     return {
-      happened: `failed: ${messageText(message)}`,
+      happened: `had failed (${messageText(message)}), and that was settled since`,
       advice: [{ say: "Go on", command: resume }],
     };
   }
@@ -244,8 +243,13 @@ function failed(input: WhyInput, message: string): Situation {
   const look = { say: "look first", command: perdure("logs", shortId, path) };
   const retry = perdure("retry", shortId, path);
   if (visit.state.reason === "once") {
-    const again = { say: "If it did not happen, do it", command: retry };
-    return { happened, advice: [again, ...ifItHappened(input, visit), look] };
+    const settle = (say: string, as: Verdict): Advice => ({
+      say,
+      command: perdure("settle", shortId, path, as),
+    });
+    const happenedOrNot = settle("If it happened", "done");
+    const others = [settle("if it did not", "redo"), settle("to give it up", "abort")];
+    return { happened, advice: [happenedOrNot, ...others, look] };
   }
   const grants = [...run.failed].some(resumeGrants);
   return { happened, advice: [{ say: "Go on", command: grants ? resume : retry }, look] };
@@ -256,17 +260,4 @@ function principalFailure(run: Run): Visit | undefined {
   const failures = [...run.failed];
   const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");
   return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];
-}
-
-/** A step that did happen is passed over by going on from the one behind it. */
-function ifItHappened({ shortId }: WhyInput, visit: Visit): readonly Advice[] {
-  const { scope, position } = visit.record;
-  if (scope.parent !== undefined) return [];
-  const arrow = (indexOf(scope.graph).outgoing[position] ?? [])
-    .map((index) => scope.graph.arrows[index])
-    .find((candidate) => candidate?.on === "completed" && !candidate.back);
-  const behind = arrow && scope.graph.steps[arrow.to];
-  if (behind === undefined) return [];
-  const command = perdure("resume", shortId, "--from-step", behind.id);
-  return [{ say: "if it did", command }];
 }

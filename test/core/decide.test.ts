@@ -81,20 +81,6 @@ describe("losses", () => {
     expect(play.status).toBe("failed");
     expect(play.launched).toHaveLength(10);
   });
-
-  it("are not repeated for a step that must not happen twice", () => {
-    const play = new Play(planOf("a", { a: { once: true, ...retry(3) } })).open().end("a", lost);
-    expect(play.status).toBe("failed");
-    expect(play.open().launched).toHaveLength(1);
-    play.open({ type: "retry-requested", step: "a" });
-    expect(play.launched).toHaveLength(2);
-  });
-
-  it("are repeated even then when it is proven that nothing ran", () => {
-    const play = new Play(planOf("a", { a: { once: true } })).open();
-    play.end("a", { how: "lost", started: false, message: "it had not started" });
-    expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
-  });
 });
 
 describe("pauses", () => {

@@ -5,7 +5,7 @@ import { evolve } from "../../src/core/evolve.ts";
 import { currentVisit, type VisitStatus } from "../../src/core/run.ts";
 import { RUN_TRANSITIONS, VISIT_TRANSITIONS } from "../../src/core/transition.ts";
 import { planOf } from "./plans.ts";
-import { bad, OWNER, ok, Play } from "./play.ts";
+import { bad, lost, OWNER, ok, Play } from "./play.ts";
 
 const at = { scope: "", step: "a", visit: 1 };
 const NOTHING = { outputs: {}, context: {}, arrows: [] };
@@ -27,8 +27,10 @@ const REACH: Readonly<Record<VisitStatus, () => Play>> = {
       .open()
       .tell({ type: "stop-requested", mode: "now", by: "x" })
       .end("a", { how: "stopped", message: "x" }),
+  unsettled: () => new Play(planOf("a", { a: { once: true, probe: "x" } })).open().end("a", lost),
   completed: () => new Play(planOf("a")).open().end("a", ok()),
-  failed: () => new Play(planOf("a")).open().end("a", bad),
+  // In doubt: the only failure that a person can settle.
+  failed: () => new Play(planOf("a", { a: { once: true } })).open().end("a", lost),
   skipped: () => new Play(planOf("a", { a: { when: "false" } })).open(),
   abandoned: () => {
     const play = new Play(planOf("a")).open().end("a", bad);
@@ -53,6 +55,16 @@ function stepEvent(type: string, attempts: number): RunEvent {
     "step.paused": { type: "step.paused", ...at, attempt, reason: "quota", message: "m" },
     "step.session": { type: "step.session", ...at, attempt, session: "s" },
     "step.interrupted": { type: "step.interrupted", ...at, attempt, message: "m" },
+    "step.unsettled": {
+      type: "step.unsettled",
+      ...at,
+      attempt,
+      cause: "lost",
+      message: "m",
+      asks: "probe",
+    },
+    "step.probed": { type: "step.probed", ...at, attempt, answer: "unknown", message: "m" },
+    "step.settled": { type: "step.settled", ...at, attempt, as: "done", by: "ann@laptop" },
     "step.skipped": { type: "step.skipped", ...at, arrows: [] },
     "step.granted": { type: "step.granted", ...at, attempts: 1 },
   };
@@ -67,6 +79,9 @@ const STEP_EVENTS = [
   "step.paused",
   "step.session",
   "step.interrupted",
+  "step.unsettled",
+  "step.probed",
+  "step.settled",
   "step.skipped",
   "step.granted",
 ] as const;

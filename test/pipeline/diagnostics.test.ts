@@ -198,7 +198,7 @@ describe("diagnostics", () => {
     [step("    env: {A: [1]}"), "4:14 wrong-type `A` must be a text, not a list"],
     [step("    timeout: 10"), "4:14 wrong-type `timeout` must be a text, not the number 10"],
     [step("    timeout: 900d"), "4:14 bad-duration `900d` is not a duration"],
-    [step("    once: yes"), "4:11 wrong-type `once` must be true or false, not a text"],
+    [step("    once: yes"), "4:11 wrong-type `once` must be true, false or an object, not a text"],
     [
       step("    check: {run: x, file: y}"),
       "4:21 mixed-keys `file` does not go with the other keys here",

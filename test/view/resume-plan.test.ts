@@ -85,14 +85,41 @@ test("a failed run: what is tried again, what is not, and what waits for that", 
   `);
 });
 
-test("a step that must not happen twice is left to a person", () => {
+test("a step that must not happen twice is left to its probe, or to a person", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
   scribe.start("deploy");
-  expect(text(scribe, { "deploy@1.1": "dead" })).toMatchInlineSnapshot(`
+  const gone = text(scribe, { "deploy@1.1": "dead" });
+  expect(gone).toMatchInlineSnapshot(`
+    "
+    STEP    RESUME WILL   BECAUSE
+    deploy  needs settle  its process is gone, and it must not happen twice: you decide
+    notify  skip          it waits for deploy
+    "
+  `);
+  const probed = step("deploy", { once: true, probe: "test -e done" });
+  const asks = new Scribe(planOf(chain(probed, step("notify")))).start("deploy");
+  expect(text(asks, { "deploy@1.1": "dead" })).toMatchInlineSnapshot(`
     "
     STEP    RESUME WILL  BECAUSE
-    deploy  skip         its process is gone, and it must not happen twice: you decide
-    notify  skip         it waits for deploy
+    deploy  probe first  its process is gone; it runs again only if its probe says no
+    notify  run          it has not started
+    "
+  `);
+  const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
+  asks.write({ type: "step.unsettled", ...ref("deploy"), ...cut });
+  expect(text(asks)).toMatchInlineSnapshot(`
+    "
+    STEP    RESUME WILL  BECAUSE
+    deploy  probe first  it may have happened; it runs again only if its probe says no
+    notify  run          it has not started
+    "
+  `);
+  asks.write({ type: "step.probed", ...ref("deploy"), answer: "unknown", message: "no network" });
+  expect(text(asks)).toMatchInlineSnapshot(`
+    "
+    STEP    RESUME WILL  BECAUSE
+    deploy  probe first  it may have happened; it runs again only if its probe says no
+    notify  run          it has not started
     "
   `);
 });

@@ -112,21 +112,27 @@ test("failed, and only a person grants more", () => {
   ]);
 });
 
-test("failed, because a step that must not happen twice was lost", () => {
+test("failed, because nobody knows whether a step happened that must not happen twice", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
-  const message = "it may have happened or not, and must not happen twice: no exit status";
   scribe.start("deploy").write({
-    type: "step.failed",
+    type: "step.unsettled",
     ...ref("deploy"),
-    reason: "once",
-    message,
-    arrows: [],
+    cause: "lost",
+    message: "no exit status",
+    asks: "person",
   });
-  scribe.write({ type: "run.failed", message: `step deploy: ${message}` });
+  scribe.write({ type: "run.failed", message: "step deploy: no exit status" });
   expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) failed: step deploy (1 attempt): its process vanished without an exit status: it may have happened or not, and must not happen twice: no exit status.",
+    "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it must not happen twice: whether it happened is unknown (no exit status).",
     "0 of 2 steps done; not done: deploy (failed), notify.",
-    "If it did not happen, do it: perdure retry a1b2c3d4 deploy   (if it did: perdure resume a1b2c3d4 --from-step notify; look first: perdure logs a1b2c3d4 deploy)",
+    "If it happened: perdure settle a1b2c3d4 deploy done   (if it did not: perdure settle a1b2c3d4 deploy redo; to give it up: perdure settle a1b2c3d4 deploy abort; look first: perdure logs a1b2c3d4 deploy)",
+  ]);
+  scribe.write({ type: "step.settled", ...ref("deploy"), as: "done", by: "ann@laptop" });
+  scribe.complete("deploy", 1, { settledBy: "ann@laptop" });
+  expect(whyLines(scribe.input(60))).toEqual([
+    "Run a1b2c3d4 (release) had failed (step deploy: no exit status), and that was settled since.",
+    "1 of 2 steps done: deploy; not done: notify (ready).",
+    "Go on: perdure resume a1b2c3d4",
   ]);
 });
 
@@ -199,7 +205,8 @@ test("every reason has words", () => {
     paused: "its agent could not go on, again and again: m",
     items: "a part of it failed: m",
     lost: "its process vanished without an exit status, again and again: m",
-    once: "its process vanished without an exit status: m",
+    once: "it must not happen twice: m",
+    aborted: "it will not be done: m",
     visits: "the run came to it too often: m",
   };
   for (const [reason, words] of Object.entries(reasons)) {

@@ -1,0 +1,66 @@
+/**
+ * What becomes of a visit whose effect is in doubt: it waits for its probe, or for a person as a
+ * failure, and is taken up again when one of them has spoken.
+ *
+ * Owns: the meaning of `step.unsettled`, `step.probed` and `step.settled`, for evolve.ts alone (C2).
+ * Does not: end the attempt. The answer is followed by the event that does: `step.completed` when it
+ * happened; what its end would have been for any other step when it did not.
+ */
+import { assert } from "../util/assert.ts";
+import type { RunEvent, StepCompleted } from "./event.ts";
+import { closeIfOver, draft, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
+import { isInDoubt, type Run, stepOf, type Visit } from "./run.ts";
+
+type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
+
+/** Takes an event about a doubt into the run. */
+export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: number): void {
+  switch (event.type) {
+    case "step.unsettled": {
+      const { cause, message, asks, tool, snapshot } = event;
+      const known = { ...(tool && { tool }), ...(snapshot && { snapshot }) };
+      draft(visit).doubt = { cause, message, asks, ...known };
+      if (asks === "person") return leaveToPerson(run, visit, message, time);
+      return enter(run, visit, { status: "unsettled", message });
+    }
+    case "step.probed":
+      if (event.answer === "unknown") leaveToPerson(run, visit, event.message ?? "", time);
+      return;
+    default:
+      assert(isInDoubt(visit), () => `illegal event: ${event.type} of what is in no doubt`);
+      // A person's word is worth new losses, however many there were.
+      if (event.as === "redo") draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
+      return takeUp(run, visit);
+  }
+}
+
+/** A new owner asks the probes again that did not know: the network may be there by now. */
+export function askProbesAgain(run: Run): void {
+  for (const visit of [...run.failed]) {
+    if (isInDoubt(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
+  }
+}
+
+/** What a completed visit keeps of who vouches for it. */
+export function vouched({ identity, settledBy }: StepCompleted): {
+  readonly identity?: string;
+  readonly settledBy?: string;
+} {
+  return { ...(identity && { identity }), ...(settledBy && { settledBy }) };
+}
+
+/** The run cannot go on here before somebody says what is the case; the rest of it can. */
+function leaveToPerson(run: Run, visit: Visit, why: string, at: number): void {
+  const message = `whether it happened is unknown (${why})`;
+  enter(run, visit, { status: "failed", at, reason: "once", message, handled: false });
+  closeIfOver(run, visit.record.scope);
+}
+
+function takeUp(run: Run, visit: Visit): void {
+  const { state } = visit;
+  if (state.status !== "failed") return;
+  const closed = visit.record.scope.active === 0;
+  const { message } = visit.doubt ?? state;
+  enter(run, visit, { status: "unsettled", message });
+  if (closed) reopenScope(run, visit.record.scope);
+}

@@ -1,0 +1,177 @@
+/**
+ * Effects that must happen once: what is said when nobody knows whether one has happened.
+ *
+ * Owns: which endings leave that in doubt, and what follows from the answer of a probe or a person.
+ * Does not: know how attempts end otherwise; decide.ts says that (`Ends`).
+ * Invariants:
+ * - O1 An exit status is evidence: what ended by itself is in no doubt, whatever its status. What was
+ *   cut off is, unless it is proven that nothing of it ran.
+ * - O2 A visit in doubt is not started again before its probe says "not done" or a person "redo".
+ */
+import { unreachable } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
+import type { AttemptRef, Doubt, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type { Ending, Fact, Result } from "./fact.ts";
+import { attemptOf } from "./next-actions.ts";
+import { Refusal } from "./rewind.ts";
+import {
+  currentVisit,
+  findStep,
+  findVisit,
+  isInDoubt,
+  type Run,
+  stepOf,
+  type Visit,
+} from "./run.ts";
+
+/** How the attempt of a step can be cut off. */
+type CutOff = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
+
+/** How an attempt was cut off, if that leaves its effect in doubt (O1). */
+export function doubtfulEnd(visit: Visit, ending: Ending): CutOff | undefined {
+  if (!stepOf(visit).once) return undefined;
+  switch (ending.how) {
+    case "lost":
+      return ending.started ? ending : undefined;
+    case "stopped":
+    case "timed-out":
+    case "reined":
+      return ending;
+    default:
+      return undefined;
+  }
+}
+
+/** The event that says so. */
+export function unsettled(visit: Visit, ending: CutOff): RunEvent {
+  const { message, spent, snapshot } = ending;
+  return {
+    type: "step.unsettled",
+    ...attemptOf(visit),
+    cause: causeOf(ending),
+    message,
+    asks: stepOf(visit).probe === undefined ? "person" : "probe",
+    ...("tool" in ending && ending.tool !== undefined && { tool: ending.tool }),
+    ...(snapshot && { snapshot }),
+    ...(spent && { spent }),
+  };
+}
+
+function causeOf(ending: CutOff): Doubt["cause"] {
+  if (ending.how === "timed-out") return ending.limit;
+  return ending.how === "reined" ? ending.reason : ending.how;
+}
+
+/** What completes a visit, whoever vouches for it. */
+export interface Completion extends Result {
+  readonly answer?: Json;
+  readonly spent?: Spent;
+  readonly snapshot?: Saved | undefined;
+  readonly identity?: string | undefined;
+  readonly settledBy?: string | undefined;
+}
+
+/** How decide.ts ends attempts. */
+export interface Ends {
+  complete(run: Run, visit: Visit, exit: number, result: Completion): RunEvent;
+  endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[];
+  finalFailure(
+    run: Run,
+    visit: Visit,
+    at: AttemptRef,
+    reason: FailureReason,
+    message: string,
+  ): RunEvent;
+}
+
+const NO_RESULT: Result = { outputs: {}, context: {} };
+
+/** What follows from a probe's answer; what did not happen ends as any other step would have. */
+export function afterProbe(
+  run: Run,
+  fact: Extract<Fact, { type: "probed" }>,
+  now: number,
+  ends: Ends,
+): readonly RunEvent[] {
+  const { answer, identity, message, result = NO_RESULT } = fact;
+  const visit = findVisit(run, fact.at);
+  if (visit?.state.status !== "unsettled" || visit.attempts !== fact.at.attempt) return [];
+  const said = { answer, ...(identity && { identity }), ...(message && { message }) };
+  const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
+  const doubt = doubtOf(visit);
+  if (answer === "unknown") return [probed];
+  if (answer === "not-done") {
+    return [probed, ...ends.endAttempt(run, visit, endingOf(doubt), now)];
+  }
+  const { snapshot } = doubt;
+  const done = { ...result, identity, settledBy: "its probe", snapshot };
+  return [probed, ends.complete(run, visit, 0, done)];
+}
+
+/** What follows from a person's word; refuses what is in no doubt. */
+export function afterVerdict(
+  run: Run,
+  fact: Extract<Fact, { type: "settled" }>,
+  now: number,
+  ends: Ends,
+): readonly RunEvent[] {
+  const { as, by, identity, result = NO_RESULT } = fact;
+  const visit = visitInDoubt(run, fact.step);
+  const at = attemptOf(visit);
+  const settled = { type: "step.settled", ...at, as, by, ...(identity && { identity }) } as const;
+  const { message, snapshot } = doubtOf(visit);
+  switch (as) {
+    case "done":
+      return [
+        settled,
+        ends.complete(run, visit, 0, { ...result, identity, settledBy: by, snapshot }),
+      ];
+    case "redo":
+      // Not as it would have ended: a person's word outweighs what is left of its retries.
+      return [settled, { type: "step.lost", ...at, message, retry: { at: now, delayMs: 0 } }];
+    case "abort":
+      return [
+        settled,
+        ends.finalFailure(run, visit, at, "aborted", `given up by ${by}: ${message}`),
+      ];
+    default:
+      return unreachable(as);
+  }
+}
+
+/** The end of the attempt as it would have been told had there been no doubt about it. */
+function endingOf({ cause, message, tool }: Doubt): CutOff {
+  const known = tool === undefined ? {} : { tool };
+  switch (cause) {
+    case "lost":
+      return { how: "lost", started: true, message, ...known };
+    case "stopped":
+      return { how: "stopped", message, ...known };
+    case "stall":
+    case "turns":
+      return { how: "reined", reason: cause, message };
+    default:
+      return { how: "timed-out", limit: cause, message };
+  }
+}
+
+/** What was in doubt about a visit; older journals recorded only that it was lost. */
+function doubtOf({ doubt, state }: Visit): Doubt {
+  const message = "message" in state ? state.message : "";
+  return doubt ?? { cause: "lost", message, asks: "person" };
+}
+
+/** The visit of a step that a person is to settle. */
+export function visitInDoubt(run: Run, path: string): Visit {
+  const visit = currentVisit(findStep(run, path));
+  if (visit !== undefined && isInDoubt(visit)) return visit;
+  if (visit === undefined) {
+    throw new Refusal(`there is nothing to settle: step ${path} has not started, or is not there`);
+  }
+  const { status } = visit.state;
+  if (status === "running" && stepOf(visit).once) {
+    const remedy = `perdure resume ${run.id} finds out what became of it`;
+    throw new Refusal(`there is nothing to settle yet: step ${path} is running; ${remedy}`);
+  }
+  throw new Refusal(`there is nothing to settle: step ${path} is ${status}`);
+}

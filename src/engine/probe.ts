@@ -1,0 +1,154 @@
+/**
+ * Asks whether a step that must not happen twice has happened: runs its probe, a process like that of
+ * a step, in a folder of its own below the attempt's.
+ *
+ * Owns: what a probe's exit status and output mean.
+ * Does not: decide what follows (core/doubt.ts), or take up a probe that an earlier owner had begun:
+ * whatever is left of it is dead before the next one is asked.
+ * Invariants:
+ * - P1 "Done" is believed only when the step's check passes and its outputs are there (N1).
+ * - P2 What could not be asked is unknown; it is never "not done".
+ */
+import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { AttemptRef } from "../core/event.ts";
+import type { Fact, Result } from "../core/fact.ts";
+import { stepOf, type Visit } from "../core/run.ts";
+import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
+import { lastLine } from "../runner/output.ts";
+import { startProcess } from "../runner/start.ts";
+import type { Launch, Limits, ProcessEnding } from "../runner/step-process.ts";
+import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../runner/sweep.ts";
+import { ExpressionError } from "../util/expression.ts";
+import { failpoint } from "../util/failpoint.ts";
+import type { Redact } from "../util/redact.ts";
+import { renderShell } from "../util/shell.ts";
+import { TemplateError } from "../util/template.ts";
+import { collectEvidence } from "./evidence.ts";
+import {
+  attemptIdOf,
+  CONTEXT_FILE,
+  environmentOf,
+  evaluatorAt,
+  isolated,
+  LaunchError,
+  type LaunchSite,
+  limitsOf,
+  prepareFolder,
+  withoutAgentEnv,
+  workDirOf,
+} from "./launch.ts";
+import { attemptDirOf } from "./state-dir.ts";
+
+/** How long a probe may take when its step has no timeout. */
+const PROBE_TIMEOUT_MS = 5 * 60_000;
+/** How much a probe may print. */
+const PROBE_OUTPUT_BYTES_MAX = 1024 ** 2;
+/** How much of its last line is taken for the effect's identity. */
+const IDENTITY_LENGTH_MAX = 1_000;
+
+/** Where the probes of an attempt lie, in its folder. */
+const PROBE_DIR = "probe";
+
+/** The exit statuses of a probe; every other one is "unknown". */
+const DONE_EXIT = 0;
+const NOT_DONE_EXIT = 1;
+
+export type Probed = Extract<Fact, { type: "probed" }>;
+
+/** Runs the probe of an attempt to its end. */
+export async function askProbe(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  redact: Redact,
+): Promise<Probed> {
+  const id = `${attemptIdOf(site.run.id, at)}/${PROBE_DIR}`;
+  const folder = join(attemptDirOf(site.dir, at), PROBE_DIR);
+  if (existsSync(folder)) await sweep(attemptMarker(id));
+  const unknown = (why: string): Probed => {
+    const message = redact(why).slice(0, IDENTITY_LENGTH_MAX);
+    return { type: "probed", at, answer: "unknown", message };
+  };
+  const launch = probeLaunch(site, visit, at, { folder, id });
+  if ("problem" in launch) return unknown(launch.problem);
+  failpoint("engine.probe");
+  const ending = await startProcess(launch, limitsOfProbe(visit)).ended;
+  failpoint("engine.probed");
+  if (ending.how !== "exited") return unknown(`its probe did not end: ${ending.message}`);
+  if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };
+  if (ending.exit !== DONE_EXIT) return unknown(exitWords(launch.dir, ending.exit));
+  const result = await resultOf(site, visit, launch.dir, ending, redact);
+  if ("problem" in result) return unknown(`its probe says that it happened, but ${result.problem}`);
+  const line = redact(lastLine(join(launch.dir, ATTEMPT_FILE.output)));
+  const identity = line.slice(0, IDENTITY_LENGTH_MAX);
+  const done = { type: "probed", at, answer: "done", result } as const;
+  return identity === "" ? done : { ...done, identity };
+}
+
+/** The probe as a process, or why it cannot be one. */
+function probeLaunch(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  { folder, id }: { folder: string; id: string },
+): Launch | { readonly problem: string } {
+  try {
+    const check = prepareFolder(site, visit, at);
+    const script = renderShell(stepOf(visit).probe ?? "", evaluatorAt(site, visit));
+    const dir = newFolder(folder);
+    const context = join(dir, CONTEXT_FILE);
+    const written = join(attemptDirOf(site.dir, at), CONTEXT_FILE);
+    // What the step handed on before it was cut off counts; the probe may add to it.
+    if (existsSync(written)) copyFileSync(written, context);
+    const env = environmentOf(site, visit, at);
+    return {
+      dir,
+      cwd: workDirOf(site, visit),
+      env: { ...env, PERDURE_CONTEXT: context, [ATTEMPT_VARIABLE]: id },
+      script: withoutAgentEnv(site.plan, visit) + script,
+      ...check,
+      ...isolated(visit),
+      separateStderr: true,
+    };
+  } catch (error) {
+    const known = [ExpressionError, TemplateError, LaunchError].some(
+      (kind) => error instanceof kind,
+    );
+    if (!known || !(error instanceof Error)) throw error;
+    return { problem: `its probe cannot be asked: ${error.message}` };
+  }
+}
+
+/** A folder that no earlier probe has claimed: a late one must not answer for this one. */
+function newFolder(parent: string): string {
+  mkdirSync(parent, { recursive: true, mode: 0o700 });
+  const dir = join(parent, String(readdirSync(parent).length + 1));
+  mkdirSync(dir, { mode: 0o700 });
+  return dir;
+}
+
+function limitsOfProbe(visit: Visit): Limits {
+  const limits = limitsOf(stepOf(visit));
+  const timeoutMs = limits.timeoutMs ?? PROBE_TIMEOUT_MS;
+  return { ...limits, timeoutMs, outputBytesMax: PROBE_OUTPUT_BYTES_MAX };
+}
+
+function exitWords(dir: string, exit: number): string {
+  const said = lastLine(join(dir, ATTEMPT_FILE.stderr));
+  return `its probe exited with ${exit}${said === "" ? "" : `: ${said}`}`;
+}
+
+async function resultOf(
+  site: LaunchSite,
+  visit: Visit,
+  dir: string,
+  ending: ProcessEnding,
+  redact: Redact,
+): Promise<Result | { readonly problem: string }> {
+  const found = await collectEvidence(site, visit, dir, ending, redact);
+  if (found.how !== "exited") return { problem: "its result cannot be read" };
+  const { problem, outputs, context, check } = found;
+  if (problem !== undefined) return { problem: problem.message };
+  return { outputs, context, ...(check && { check }) };
+}

@@ -1,0 +1,39 @@
+/**
+ * Records what a person says about a step that may have happened, without driving the run: nothing is
+ * started, whatever becomes possible by it.
+ *
+ * Owns: one append of an owner that does nothing else.
+ * Does not: take the lease; the caller holds it.
+ */
+import { decide } from "../core/decide.ts";
+import { EVENT_VERSION } from "../core/event.ts";
+import { evolve, takeChanges } from "../core/evolve.ts";
+import type { Fact } from "../core/fact.ts";
+import type { Run } from "../core/run.ts";
+import { summaryOf } from "../core/summary.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Plan } from "../plan/plan.ts";
+
+export interface SettleSite {
+  readonly journal: Journal;
+  readonly plan: Plan;
+  /** The replay of all events that the journal holds now that the lease is ours; taken over. */
+  readonly run: Run;
+  readonly epoch: number;
+  readonly now: number;
+}
+
+/** Makes a person's word durable; throws Refusal when there is nothing to settle. */
+export function settle(site: SettleSite, fact: Extract<Fact, { type: "settled" }>): Run {
+  const { journal, plan, epoch, now } = site;
+  let { run } = site;
+  const { id, seq: afterSeq } = run;
+  const events = decide(plan, run, fact, now);
+  takeChanges(run);
+  for (const event of events) {
+    run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
+  }
+  const summary = summaryOf(run, takeChanges(run));
+  journal.append(id, { epoch, afterSeq, time: now, events, summary });
+  return run;
+}
