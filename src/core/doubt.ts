@@ -163,8 +163,11 @@ function doubtOf({ doubt, state }: Visit): Doubt {
 
 /** The visit of a step that a person is to settle. */
 export function visitInDoubt(run: Run, path: string): Visit {
-  const visit = currentVisit(findStep(run, path));
-  if (visit !== undefined && isInDoubt(visit)) return visit;
+  const record = findStep(run, path);
+  // Not only the current one: an `any` join may have come to the step again since.
+  const doubtful = record?.visits.slice(record.past).find(isInDoubt);
+  if (doubtful !== undefined) return doubtful;
+  const visit = currentVisit(record);
   if (visit === undefined) {
     throw new Refusal(`there is nothing to settle: step ${path} has not started, or is not there`);
   }

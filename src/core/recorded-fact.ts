@@ -18,7 +18,7 @@ import type { AttemptRef, FailureReason, Recorded, RunEvent, StepFailed } from "
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
-import { findVisit, isComposite, type Run, stepOf, type Visit } from "./run.ts";
+import { findVisit, isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 export type Cause =
   /** It is no decision. */
@@ -84,7 +84,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
     case "step.granted":
-      return said({ type: "retry-requested", step: stepPath(event) });
+      return said(...retriesOf(run, event));
     default:
       return unreachable(event);
   }
@@ -170,6 +170,15 @@ function envNeeded(step: Step, attempts: number): string | undefined {
     }
   }
   return names.size === 0 ? undefined : `env ${[...names].sort().join(", ")}`;
+}
+
+/** A person asked for the step itself, or for one around it. */
+function retriesOf(run: Run, event: EventOf<"step.granted">): readonly Fact[] {
+  const paths = [stepPath(event)];
+  for (let at = findVisit(run, event)?.record.scope.parent; at; at = at.record.scope.parent) {
+    paths.push(stepPath(placeOf(at)));
+  }
+  return paths.map((step) => ({ type: "retry-requested", step }));
 }
 
 /** What nobody wrote down of an effect that was in doubt. */

@@ -58,7 +58,7 @@ function topological(count: number, plan: Plan): readonly number[] {
 export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEvent[] {
   const record = findStep(run, path);
   const visit = currentVisit(record);
-  if (visit !== undefined && isInDoubt(visit)) throw new Refusal(inDoubt(run, path));
+  if (visit !== undefined) refuseRepeating(run, visit);
   if (visit?.state.status === "failed" && run.failed.has(visit)) return grants(run, visit);
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
     throw new Refusal(
@@ -78,8 +78,7 @@ function grants(run: Run, visit: Visit): readonly RunEvent[] {
   const causes = [...run.failed].filter(
     (failed) => isWithin(failed, visit) && !isCausedInside(failed),
   );
-  const doubtful = causes.find(isInDoubt);
-  if (doubtful !== undefined) throw new Refusal(inDoubt(run, stepPath(placeOf(doubtful))));
+  for (const cause of causes) refuseRepeating(run, cause);
   return causes.map((failed) => {
     const { attempts } = stepOf(failed).retry;
     return { type: "step.granted", ...placeOf(failed), attempts };
@@ -106,9 +105,17 @@ function isWithin(visit: Visit, outer: Visit): boolean {
   return false;
 }
 
-function inDoubt(run: Run, path: string): string {
-  const command = `perdure settle ${run.id} ${path} done|redo|abort`;
-  return `step ${path} may have happened, and must not happen twice: settle it first: ${command}`;
+/** What may have happened and must not happen twice is not run again in passing. */
+function refuseRepeating(run: Run, visit: Visit): void {
+  const path = stepPath(placeOf(visit));
+  if (isInDoubt(visit)) {
+    const remedy = `settle it first: perdure settle ${run.id} ${path} done|redo|abort`;
+    throw new Refusal(`step ${path} may have happened, and must not happen twice: ${remedy}`);
+  }
+  if (visit.state.status === "failed" && visit.state.reason === "aborted") {
+    const remedy = `perdure resume ${run.id} --from-step STEP goes on from another one`;
+    throw new Refusal(`step ${path} was given up for good; ${remedy}`);
+  }
 }
 
 function unknownStep(plan: Plan, step: string): string {

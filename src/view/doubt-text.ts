@@ -5,9 +5,9 @@ import { messageText } from "./failure-words.ts";
 type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
 
 const ANSWERS = {
-  done: "its probe says that it happened",
-  "not-done": "its probe says that it did not happen",
-  unknown: "its probe does not know whether it happened",
+  done: "happened, says its probe",
+  "not-done": "did not happen, says its probe",
+  unknown: "may have happened or not: its probe does not know",
 } as const;
 
 const VERDICTS = {
@@ -35,7 +35,7 @@ export function doubtText(event: DoubtEvent): string {
     }
     default: {
       const named = event.identity === undefined ? "" : ` (${messageText(event.identity)})`;
-      return `settled by ${event.by}: ${VERDICTS[event.as]}${named}`;
+      return `is settled by ${event.by}: ${VERDICTS[event.as]}${named}`;
     }
   }
 }

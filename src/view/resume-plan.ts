@@ -214,6 +214,7 @@ function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
   if (reason === "once") {
     return doubtVerdict(visit, "it may have happened");
   }
+  if (reason === "aborted") return { action: "skip", why: `it was given up (${failure})` };
   if (!resumeGrants(visit)) {
     return {
       action: "skip",

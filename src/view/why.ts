@@ -252,6 +252,9 @@ function failed(input: WhyInput, message: string): Situation {
     return { happened, advice: [happenedOrNot, ...others, look] };
   }
   const grants = [...run.failed].some(resumeGrants);
+  if (visit.state.reason === "aborted" && !grants) {
+    return { happened, advice: [{ say: "It ends here. A new run", command: newRun(run) }, look] };
+  }
   return { happened, advice: [{ say: "Go on", command: grants ? resume : retry }, look] };
 }
 

@@ -246,39 +246,6 @@ living  re-attach    its process is still running
   expect(project.effects()).toEqual({ ended: 1 });
 });
 
-it("a lost step that must not happen twice waits for a person, who gets both commands", async () => {
-  const hold = project.hold("pay");
-  project.write(
-    "p.yaml",
-    `steps:
-  - id: pay
-    once: true
-    run: |
-      ${project.effect("pay")}
-      ${hold.command}
-  - id: ship
-    run: ${project.effect("ship")}
-`,
-  );
-  const runner = project.start(["run", "p.yaml"]);
-  await hold.arrived();
-  await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  const id = await shortId();
-
-  for (let round = 0; round < 2; round++) {
-    const stopped = await project.run(["resume"]);
-    expect(stopped.exit, stopped.stderr).toBe(3);
-    expect(stopped.stdout).toContain(`If it did not happen, do it: perdure retry ${id} pay`);
-    expect(stopped.stdout).toContain(`if it did: perdure resume ${id} --from-step ship`);
-    expect(project.effects()).toEqual({ pay: 1 });
-  }
-  const again = project.start(["retry", id, "pay"]);
-  await hold.release();
-  expect((await again.ended).exit).toBe(0);
-  expect(project.effects()).toEqual({ pay: 2, ship: 1 });
-});
-
 it("never runs more steps at the same time than max_parallel says", async () => {
   const names = ["a", "b", "c", "d", "e"];
   const holds = names.map((name) => project.hold(name));

@@ -15,6 +15,19 @@ describe("decode", () => {
     }
   });
 
+  test("D1: and what is said of effects that must happen once", () => {
+    const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+    const events: readonly RunEvent[] = [
+      { type: "step.unsettled", ...at, cause: "lost", message: "m", asks: "probe" },
+      { type: "step.probed", ...at, answer: "done", identity: "i" },
+      { type: "step.settled", ...at, as: "redo", by: "ann@laptop" },
+      { ...completed, identity: "i", settledBy: "its probe" } as RunEvent,
+    ];
+    for (const event of events) expect(decode("r", encode(event, 3, 9)).event).toEqual(event);
+    const odd = { ...events[1], answer: "perhaps" } as unknown as RunEvent;
+    expect(() => decode("r", encode(odd, 3, 9))).toThrow("wrong value at .answer.");
+  });
+
   test("D1: whatever JSON it holds", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (context) => {

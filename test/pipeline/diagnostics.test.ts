@@ -199,6 +199,12 @@ describe("diagnostics", () => {
     [step("    timeout: 10"), "4:14 wrong-type `timeout` must be a text, not the number 10"],
     [step("    timeout: 900d"), "4:14 bad-duration `900d` is not a duration"],
     [step("    once: yes"), "4:11 wrong-type `once` must be true, false or an object, not a text"],
+    [step("    once: {prob: x}"), "4:12 unknown-key unknown key `prob`"],
+    [step("    once: {probe: 7}"), "4:19 wrong-type `probe` must be a text, not the number 7"],
+    [
+      step("    once: {probe: 'test ${{ outputs.b.c }}'}"),
+      "4:37 unknown-step there is no step `b`",
+    ],
     [
       step("    check: {run: x, file: y}"),
       "4:21 mixed-keys `file` does not go with the other keys here",

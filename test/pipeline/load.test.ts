@@ -223,6 +223,19 @@ steps:
     });
   });
 
+  it("takes a probe for what must not happen twice, and notes what it needs of the environment", () => {
+    const probed = buildPlan(
+      load(
+        'steps: [{id: a, run: ls, once: {probe: "look ${{ env.WHERE }}"}}, {id: b, run: ls, once: false}]',
+      ),
+    );
+    const [a, b] = probed.graph.steps;
+    expect(a).toMatchObject({ once: true, probe: "look ${{ env.WHERE }}" });
+    expect(b?.once).toBe(false);
+    expect(b).not.toHaveProperty("probe");
+    expect(envNamesOf(probed)).toEqual(["WHERE"]);
+  });
+
   it("draws arrows from needs, in order", () => {
     expect(plan.graph.arrows.map(({ from, to, on, back }) => [from, to, on, back])).toEqual([
       [0, 1, "completed", false],

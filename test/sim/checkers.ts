@@ -4,7 +4,7 @@ import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { isIdle } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
-import { currentVisit, type Run } from "../../src/core/run.ts";
+import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
@@ -21,6 +21,8 @@ export class Checkers {
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
+  /** Visits that must not happen twice. */
+  readonly #once = new Set<string>();
   /** Attempts that failed although their process succeeded: no arrow could be chosen. */
   readonly #misrouted = new Set<string>();
 
@@ -36,7 +38,7 @@ export class Checkers {
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     this.#talks.afterAppend(recorded);
     for (const { event } of recorded) {
-      if (event.type === "step.started") this.#started.add(attemptText(event));
+      if (event.type === "step.started") this.#noteStart(event, run);
       if (event.type === "step.failed" && event.reason === "expression") {
         this.#misrouted.add(attemptText(event));
       }
@@ -46,6 +48,12 @@ export class Checkers {
       this.#checkResult(event, event.context);
     }
     if (run.running.size > this.#plan.maxParallel) fail("more steps run than there is room for");
+  }
+
+  #noteStart(at: AttemptRef, run: Run): void {
+    this.#started.add(attemptText(at));
+    const visit = findVisit(run, at);
+    if (visit !== undefined && stepOf(visit).once) this.#once.add(placeText(at));
   }
 
   #checkResult(at: AttemptRef, context: unknown): void {
@@ -68,6 +76,18 @@ export class Checkers {
     const twins = alive.filter((process) => placeText(process.at) === placeText(at));
     if (twins.length > 1) fail(`two processes of ${placeText(at)} live at once`);
     this.#checkPaidWork(at);
+    this.#checkOnce(at);
+  }
+
+  /** What must not happen twice is not begun again when it has happened. */
+  #checkOnce(at: AttemptRef): void {
+    if (!this.#once.has(placeText(at))) return;
+    for (let attempt = 1; attempt < at.attempt; attempt++) {
+      const earlier = { ...at, attempt };
+      if (this.#misrouted.has(attemptText(earlier))) continue;
+      if (this.#world.happened(earlier))
+        fail(`${attemptText(earlier)} happened, and is done again`);
+    }
   }
 
   /** A visit is not started again when an earlier attempt of it has already succeeded. */

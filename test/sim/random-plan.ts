@@ -99,10 +99,15 @@ function randomStep(random: Random, id: string, depth: number): Step {
       onResume: random.chance(0.8) ? "fresh" : "keep",
     },
     outputs: {},
-    once: random.chance(0.1),
+    ...randomOnce(random),
     ...(random.chance(0.1) ? { recover: "restart" } : {}),
     visitsMax: 4,
   };
+}
+
+function randomOnce(random: Random): Pick<Step, "once" | "probe"> {
+  if (!random.chance(0.25)) return { once: false };
+  return random.chance(0.6) ? { once: true, probe: "simulated" } : { once: true };
 }
 
 function randomWork(random: Random, depth: number): Work {

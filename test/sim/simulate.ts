@@ -3,15 +3,17 @@
  * appends, late and repeated facts, stops, retries and rewinds, all drawn from one seed.
  */
 import type { Turn } from "../../src/core/advance.ts";
+import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Place, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
-import { attemptText } from "../../src/core/place.ts";
+import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
-import { findVisit, type Run, stepOf } from "../../src/core/run.ts";
+import { findVisit, isInDoubt, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { settle } from "../../src/engine/settle.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
@@ -35,7 +37,9 @@ export type Bug =
   | "undying-agents"
   | "one-id-for-all"
   | "forget-what-was-asked"
-  | "forget-what-was-spent";
+  | "forget-what-was-spent"
+  | "probe-lies"
+  | "doubt-forgotten";
 
 export interface Outcome {
   readonly seed: number;
@@ -139,6 +143,7 @@ class Simulation {
     const owner: Owner = { pid: number, started: "0", boot: "b", host: "h", user: "u" };
     const acquired = this.#journal.acquire(RUN_ID, owner, () => false);
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
+    this.#settle(acquired.epoch);
     const loaded = this.#journal.load(RUN_ID);
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
     const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
@@ -245,6 +250,7 @@ class Simulation {
     if (this.#bug === "spawn-before-append" && this.#random.chance(0.05)) {
       this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, turn.run);
     }
+    for (const at of turn.probes) this.#probe(at);
     for (const { at, when } of turn.cancels) {
       const process = this.#world.processes.get(attemptText(at));
       // What is no agent has no turns: it is left to its end.
@@ -259,6 +265,35 @@ class Simulation {
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
     this.#world.spawn(at, conversation);
     this.#checkers.afterSpawn(at);
+  }
+
+  /** Each owner asks a probe once; the answer may come late, or not before the owner is gone. */
+  #probe(at: AttemptRef): void {
+    const key = `probe ${attemptText(at)}`;
+    if (this.#reported.has(key)) return;
+    this.#reported.add(key);
+    this.#note(key);
+    const answer = this.#world.probe(at);
+    const lie = this.#bug === "probe-lies" && answer.answer === "done";
+    this.#late.push(lie ? { type: "probed", at, answer: "not-done" } : answer);
+  }
+
+  /** Between two owners a person may say what became of steps, as it is. */
+  #settle(epoch: number): void {
+    const now = (): Run => replay(this.#plan, RUN_ID, this.#journal.load(RUN_ID).events);
+    for (const step of [...now().failed].filter(isInDoubt).map(pathOf)) {
+      if (!this.#random.chance(0.6)) continue;
+      const run = now();
+      const at = attemptOf(visitInDoubt(run, step));
+      const truth = this.#world.happened(at) ? "done" : "redo";
+      const as = this.#random.chance(0.2) ? "abort" : truth;
+      this.#note(`settle ${attemptText(at)} as ${as}`);
+      const result = this.#world.resultOf(at);
+      const { seq } = run;
+      const site = { journal: this.#journal, plan: this.#plan, run, epoch, now: this.#world.clock };
+      settle(site, { type: "settled", step, as, by: "p@h", result });
+      this.#checkers.afterAppend(this.#journal.eventsAfter(RUN_ID, seq), now());
+    }
   }
 
   #stop(process: SimProcess): void {
@@ -311,6 +346,8 @@ class Simulation {
   }
 
   #planted(ending: Extract<Fact, { type: "attempt-ended" }>["ending"]): typeof ending {
+    if (this.#bug === "doubt-forgotten" && ending.how === "lost")
+      return { ...ending, started: false };
     if (ending.how !== "exited" || ending.exit !== 0) return ending;
     if (this.#bug === "rerun-completed") return { how: "lost", started: true, message: "planted" };
     if (this.#bug === "lose-context") return { ...ending, context: {} };
@@ -347,6 +384,10 @@ class Simulation {
   #note(line: string): void {
     this.#log.push(`${this.#world.now} ${line}`);
   }
+}
+
+function pathOf(visit: Visit): string {
+  return stepPath(attemptOf(visit));
 }
 
 function factText(fact: Fact): string {

@@ -37,9 +37,12 @@ describe("the simulator", () => {
       "step.lost",
       "step.paused",
       "step.relayed",
+      "step.probed",
       "step.session",
+      "step.settled",
       "step.skipped",
       "step.started",
+      "step.unsettled",
     ]);
   });
 });
@@ -55,6 +58,8 @@ describe("the checkers find a planted bug:", () => {
     "rerun-completed",
     "exit-code-ignored",
     "lose-context",
+    "probe-lies",
+    "doubt-forgotten",
   ];
   it.each(bugs)("%s", (bug) => {
     const found: string[] = [];

@@ -14,6 +14,7 @@ export function snapshot(run: Run): unknown {
     running: names(run.running),
     waiting: names(run.waiting),
     interrupted: names(run.interrupted),
+    unsettled: names(run.unsettled),
     composites: names(run.composites),
     closing: names(run.closing),
     failed: names(run.failed),

@@ -1,6 +1,6 @@
 /** The simulated outside: processes that live on when their runner dies, conversations, and time. */
 import type { AttemptRef, Conversation, Says, Spent } from "../../src/core/event.ts";
-import type { Ending } from "../../src/core/fact.ts";
+import type { Ending, Fact, Result } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import type { Random } from "../../src/util/random.ts";
 
@@ -12,8 +12,11 @@ export interface SimProcess {
   readonly session?: string;
   /** What is known of it when it was killed: nothing, what it had used, or its last word. */
   readonly trace: "nothing" | "spent" | "word";
+  /** When what it does to the outside happens; what fails by itself does nothing. */
+  readonly effectAt: number;
   /** When it was killed; it then leaves no exit status. */
   killed: boolean;
+  killedAt: number;
 }
 
 export class World {
@@ -55,18 +58,41 @@ export class World {
     const random = this.#random;
     this.spawns.push(at);
     const endsAt = this.now + 1 + random.below(500);
-    const base = { at, endsAt, killed: false };
+    const ending =
+      conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
+    const failed = ending.how !== "exited" || ending.exit !== 0;
+    const effectAt = failed ? Number.POSITIVE_INFINITY : this.now + random.below(endsAt - this.now);
+    const base = { at, endsAt, ending, effectAt, killed: false, killedAt: 0 };
     if (conversation === undefined) {
-      const ending = shellEnding(random);
-      this.processes.set(attemptText(at), { ...base, ending, trace: "nothing" });
+      this.processes.set(attemptText(at), { ...base, trace: "nothing" });
       return;
     }
     const session = conversation.session ?? this.newSession();
     // It may die before it has written anything.
     if (random.chance(0.9)) this.#transcripts.add(session);
-    const ending = agentEnding(random, conversation.says);
     const trace = random.pick(["nothing", "spent", "word"] as const);
-    this.processes.set(attemptText(at), { ...base, ending, session, trace });
+    this.processes.set(attemptText(at), { ...base, session, trace });
+  }
+
+  /** Whether an attempt has done to the outside what it was for. */
+  happened(at: AttemptRef): boolean {
+    const process = this.processes.get(attemptText(at));
+    if (process === undefined) return false;
+    return process.effectAt <= (process.killed ? process.killedAt : this.now);
+  }
+
+  /** What the probe of an attempt finds: the truth, unless it cannot be found out. */
+  probe(at: AttemptRef): Extract<Fact, { type: "probed" }> {
+    const asked = { type: "probed", at } as const;
+    if (this.#random.chance(0.15)) return { ...asked, answer: "unknown", message: "no network" };
+    if (!this.happened(at)) return { ...asked, answer: "not-done" };
+    return { ...asked, answer: "done", identity: attemptText(at), result: this.resultOf(at) };
+  }
+
+  /** What an attempt wrote for those after it. */
+  resultOf(at: AttemptRef): Result {
+    const ending = this.processes.get(attemptText(at))?.ending;
+    return { outputs: {}, context: ending?.how === "exited" ? ending.context : {} };
   }
 
   isAlive(process: SimProcess): boolean {
@@ -89,7 +115,9 @@ export class World {
   }
 
   kill(process: SimProcess): void {
-    if (this.isAlive(process)) process.killed = true;
+    if (!this.isAlive(process)) return;
+    process.killed = true;
+    process.killedAt = this.now;
   }
 
   /** The next time at which a process ends by itself. */

@@ -82,6 +82,28 @@ test("a step with one try says no number; a failure that is handled says so", ()
   ]);
 });
 
+test("a doubt, what a probe says of it, and what a person says", () => {
+  const scribe = new Scribe(planOf(chain(step("pay", { once: true, probe: "p" }), step("end"))));
+  const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
+  scribe.start("pay").write({ type: "step.unsettled", ...ref("pay"), ...cut });
+  scribe.write({ type: "step.probed", ...ref("pay"), answer: "unknown", message: "no network" });
+  scribe.write({
+    type: "step.settled",
+    ...ref("pay"),
+    as: "done",
+    by: "ann@laptop",
+    identity: "#7",
+  });
+  scribe.complete("pay", 1, { settledBy: "ann@laptop", identity: "#7" });
+  expect(follow(scribe)).toEqual([
+    "▶ pay started (attempt 1 of 3)",
+    "? pay may have happened or not (it was stopped): its probe is asked",
+    "? pay may have happened or not: its probe does not know: no network",
+    "? pay is settled by ann@laptop: it happened (#7)",
+    "✓ pay done in 0ms",
+  ]);
+});
+
 test("a rewind is told, and the second visit is named", () => {
   const scribe = new Scribe(planOf(chain(step("plan"), step("build")))).done("plan", "build");
   scribe.write({ type: "run.rewound", step: "build", reopened: ["build"], assumed: [] });

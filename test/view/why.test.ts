@@ -136,6 +136,19 @@ test("failed, because nobody knows whether a step happened that must not happen 
   ]);
 });
 
+test("failed, because a person gave a step up", () => {
+  const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
+  scribe
+    .start("deploy")
+    .fail("deploy", 1, { reason: "aborted", message: "given up by ann@laptop" });
+  scribe.write({ type: "run.failed", message: "" });
+  expect(whyLines(scribe.input(60))).toEqual([
+    "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it will not be done: given up by ann@laptop.",
+    "0 of 2 steps done; not done: deploy (failed), notify.",
+    "It ends here. A new run: perdure run /home/ann/release.yaml   (look first: perdure logs a1b2c3d4 deploy)",
+  ]);
+});
+
 test("waiting for a retry", () => {
   const scribe = new Scribe(five()).start("plan").at(3).retry("plan", 1, 2_100);
   expect(whyLines(scribe.input(3, alive))).toEqual([

@@ -1,0 +1,284 @@
+/**
+ * Effects that must happen once, with the real program and a real repository: a step that pushes is
+ * killed between its push and its receipt, and its probe or a person says whether it happened (P4).
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../rig/project.ts";
+import { block, type Moment, PushProject } from "../rig/push-project.ts";
+
+let project: PushProject;
+beforeEach(() => {
+  project = new PushProject();
+});
+afterEach(() => project.remove());
+
+/** How often the step is killed here; `npm run soak:once` does it a hundred times. */
+const ROUNDS = Number(process.env.PERDURE_ONCE_ROUNDS ?? 3);
+const MOMENTS: readonly Moment[] = ["after-push", "in-push", "before-push"];
+
+interface Pushing {
+  readonly moment?: Moment;
+  readonly probe?: string;
+  readonly more?: string;
+}
+
+/** Starts a run whose first step pushes; it waits there at the moment. */
+async function startPush(file: string, { moment = "after-push", probe, more }: Pushing) {
+  const hold = project.hold(file);
+  const once = probe === undefined ? "true" : `{ probe: ${JSON.stringify(probe)} }`;
+  project.write(
+    `${file}.yaml`,
+    `steps:
+  - id: push
+    once: ${once}
+    run: ${block(`${project.effect("key-$PERDURE_IDEMPOTENCY_KEY").replaceAll("'", '"')}\n${project.push(moment, hold)}`, 6)}
+${more ?? ""}  - id: ship
+    run: ${project.effect("ship")}
+`,
+  );
+  const runner = project.start(["run", `${file}.yaml`]);
+  await hold.arrived();
+  return { runner, id: await newest() };
+}
+
+async function newest(): Promise<string> {
+  const [id = ""] = await project.runIds();
+  return id.slice(0, 8);
+}
+
+function receipt(id: string): Record<string, unknown> {
+  return JSON.parse(project.read(".perdure", "runs", fullId(id), "receipts", "push-shell.json"));
+}
+
+function fullId(id: string): string {
+  const key = project.pushes().find((push) => push.startsWith(id));
+  return key?.split("/")[0] ?? "";
+}
+
+async function cutOff(pushing: Pushing = {}): Promise<string> {
+  const { runner, id } = await startPush("p", pushing);
+  await project.killAll(runner);
+  return id;
+}
+
+describe("with a probe", () => {
+  it(`a push that is killed before its receipt happens once, ${ROUNDS} times`, async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const moment = MOMENTS[round % MOMENTS.length] ?? "after-push";
+      const { runner, id } = await startPush(`p${round}`, { moment, probe: project.probe });
+      expect(project.pushes()).toHaveLength(moment === "before-push" ? round : round + 1);
+      await project.killAll(runner);
+
+      const resumed = await project.run(["resume", id]);
+
+      expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+      expect(project.pushes()).toHaveLength(round + 1);
+      expect(project.pushes().filter((key) => key.startsWith(id))).toHaveLength(1);
+      const again = moment === "before-push";
+      expect(receipt(id)).toMatchObject(
+        again
+          ? { status: "succeeded", attempt: 2, exit: 0 }
+          : {
+              status: "succeeded",
+              attempt: 1,
+              exit: null,
+              settled_by: "its probe",
+              identity: `tag ${fullId(id)}/push@1`,
+            },
+      );
+      const keys = Object.entries(project.effects()).filter(([name]) =>
+        name.startsWith(`key-${id}`),
+      );
+      expect(keys).toEqual([[`key-${fullId(id)}/push@1`, again ? 2 : 1]]);
+    }
+    expect(project.effects().ship).toBe(ROUNDS);
+  }, 900_000);
+
+  it("tells what it found, and hands the effect's identity on", async () => {
+    const more = `  - id: tell\n    run: echo "it is \${{ results.push.identity }}"\n`;
+    const id = await cutOff({ probe: project.probe, more });
+    expect(await project.must(["resume", "--dry-run", id])).toContain(
+      "push  probe first  its process is gone; it runs again only if its probe says no\n",
+    );
+    const out = await project.must(["resume", id]);
+    const key = `${fullId(id)}/push@1`;
+    expect(out).toContain(
+      "? push may have happened or not (its process is gone and left no exit status): its probe is asked\n",
+    );
+    expect(out).toContain(`? push happened, says its probe: tag ${key}\n`);
+    expect(out).toContain(`tell │ it is tag ${key}\n`);
+    expect(await project.must(["show", id])).toContain(`it happened, says its probe (tag ${key})`);
+  });
+
+  it("that was killed itself is asked again", async () => {
+    const asked = project.hold("probe");
+    const probe = `${project.effect("asked")}\n${asked.command}\n${project.probe}`;
+    const id = await cutOff({ probe });
+    const resumed = project.start(["resume", id]);
+    await asked.arrived();
+    await resumed.kill("SIGKILL");
+    const [left = 0] = project.stepProcesses();
+    expect(left).toBeGreaterThan(0);
+    const again = project.start(["resume", id]);
+    await eventually("the old probe is dead", () => !project.stepProcesses().includes(left));
+    await asked.release();
+    expect((await again.ended).exit, again.stdout + again.stderr).toBe(0);
+    expect(project.stepProcesses()).toEqual([]);
+    expect(project.pushes()).toHaveLength(1);
+    expect(project.effects()).toMatchObject({ asked: 2, ship: 1 });
+  });
+
+  it("that is stopped with the run is asked again", async () => {
+    const asked = project.hold("probe");
+    const id = await cutOff({ probe: `${asked.command}\n${project.probe}` });
+    const resumed = project.start(["resume", id]);
+    await asked.arrived();
+    expect((await resumed.kill("SIGINT")).exit).toBe(130);
+    expect(project.stepProcesses()).toEqual([]);
+    const again = project.start(["resume", id]);
+    await asked.release();
+    expect((await again.ended).exit).toBe(0);
+    expect(project.pushes()).toHaveLength(1);
+  });
+
+  it("that does not know leaves it to a person, who may ask it again by resuming", async () => {
+    const id = await cutOff({
+      probe: `test -e net || { echo no network >&2; exit 7; }\n${project.probe}`,
+    });
+    const stopped = await project.run(["resume", id]);
+    expect(stopped.exit).toBe(3);
+    expect(stopped.stdout).toContain(
+      "? push may have happened or not: its probe does not know: its probe exited with 7: no network\n",
+    );
+    expect(stopped.stdout).toContain(`If it happened: perdure settle ${id} push done   (`);
+    project.write("net", "");
+    expect((await project.run(["resume", id])).exit).toBe(0);
+    expect(project.pushes()).toHaveLength(1);
+  });
+
+  it("is not believed when the step's outputs are not there", async () => {
+    const { runner, id } = await startPush("p", {
+      probe: project.probe,
+      more: "    outputs: { notes: notes.md }\n",
+    });
+    await project.killAll(runner);
+    const missing = 'it wrote no output "notes": there is no file notes.md';
+    const stopped = await project.run(["resume", id]);
+    expect(stopped.exit).toBe(3);
+    expect(stopped.stdout).toContain(`its probe says that it happened, but ${missing}`);
+    const refused = await project.run(["settle", id, "push", "done"]);
+    expect(refused.exit).toBe(1);
+    expect(refused.stderr).toContain(`step push cannot be settled as done: ${missing}`);
+    project.write("notes.md", "notes");
+    await project.must(["settle", id, "push", "done", "--identity", "v1"]);
+    expect((await project.run(["resume", id])).exit).toBe(0);
+    expect(receipt(id)).toMatchObject({ identity: "v1", outputs: { notes: { bytes: 5 } } });
+    expect(project.pushes()).toHaveLength(1);
+  });
+
+  it("decides after Ctrl-C as well", async () => {
+    const { runner, id } = await startPush("p", { probe: project.probe });
+    const stopped = await runner.kill("SIGINT");
+    expect(stopped.exit).toBe(130);
+    expect(stopped.stdout).toContain(
+      "? push may have happened or not (it was stopped): its probe is asked\n",
+    );
+    expect((await project.run(["resume", id])).exit).toBe(0);
+    expect(project.pushes()).toHaveLength(1);
+  });
+
+  it("decides after a timeout as well", async () => {
+    const { runner } = await startPush("p", {
+      probe: project.probe,
+      more: "    timeout: 4s\n    retry: 3\n",
+    });
+    expect((await runner.ended).exit).toBe(0);
+    expect(project.pushes()).toHaveLength(1);
+  });
+});
+
+describe("without a probe", () => {
+  const words = (id: string): readonly string[] => [
+    `Run ${id} (p) failed: step push (1 attempt): it must not happen twice: whether it happened is unknown (its process is gone and left no exit status).`,
+    "0 of 2 steps done; not done: push (failed), ship.",
+    `If it happened: perdure settle ${id} push done   (if it did not: perdure settle ${id} push redo; to give it up: perdure settle ${id} push abort; look first: perdure logs ${id} push)`,
+  ];
+
+  it.each([
+    ["done", 0, 1, 1],
+    ["redo", 0, 2, 1],
+    ["abort", 3, 1, undefined],
+  ] as const)("a person settles it: %s", async (verdict, exit, pushes, ship) => {
+    const id = await cutOff();
+    expect(await project.must(["resume", "--dry-run", id])).toContain("push  needs settle  ");
+    const stopped = await project.run(["resume", id]);
+    expect(stopped.exit).toBe(3);
+    for (const line of words(id)) expect(stopped.stdout).toContain(`${line}\n`);
+    expect(project.pushes()).toHaveLength(1);
+    const out = await project.must(["settle", id, "push", verdict]);
+    expect(out).toMatch(new RegExp(`^Step push of run ${id} is settled by \\S+@\\S+: `));
+    expect(out).toContain(`Go on: perdure resume ${id}\n`);
+    expect(project.pushes()).toHaveLength(1);
+    const twice = await project.run(["settle", id, "push", "done"]);
+    expect(twice.exit).toBe(2);
+    expect(twice.stderr).toContain("there is nothing to settle: step push is ");
+
+    const resumed = await project.run(["resume", id]);
+
+    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(exit);
+    expect(project.pushes()).toHaveLength(pushes);
+    expect(project.effects().ship).toBe(ship);
+  });
+
+  it("two people at once: the word of one counts", async () => {
+    const id = await cutOff();
+    await project.run(["resume", id]);
+    const both = await Promise.all([
+      project.run(["settle", id, "push", "done"]),
+      project.run(["settle", id, "push", "abort"]),
+    ]);
+    expect(both.filter(({ exit }) => exit === 0)).toHaveLength(1);
+    const loser = both.find(({ exit }) => exit !== 0);
+    expect([2, 7], loser?.stderr).toContain(loser?.exit);
+    const done = both[0]?.exit === 0;
+    expect((await project.run(["resume", id])).exit).toBe(done ? 0 : 3);
+    const settled = project
+      .read(".perdure", "runs", fullId(id), "events.jsonl")
+      .split("\n")
+      .filter((line) => line.includes("step.settled"));
+    expect(settled).toHaveLength(1);
+  });
+
+  it("is not settled while somebody drives the run, nor before anybody looked", async () => {
+    const { runner, id } = await startPush("p", {});
+    const refused = await project.run(["settle", id, "push", "done"]);
+    expect(refused.exit).toBe(7);
+    expect(refused.stderr).toContain(`run ${id} is owned by process ${runner.pid}`);
+    const odd = await project.run(["settle", id, "push", "maybe"]);
+    expect(odd.exit).toBe(2);
+    expect(odd.stderr).toContain('a step is settled as done, redo, abort, not "maybe"');
+    await project.killAll(runner);
+    const early = await project.run(["settle", id, "push", "done"]);
+    expect(early.exit).toBe(2);
+    expect(early.stderr).toContain("there is nothing to settle yet: step push is running;");
+    expect((await project.run(["retry", id, "push"])).exit).toBe(2);
+  });
+
+  it("Ctrl-C leaves it to a person; the rest of the run goes on", async () => {
+    const beside = `  - id: beside\n    needs: []\n    run: ${project.effect("beside")}\n`;
+    const { runner, id } = await startPush("p", { more: beside });
+    const stopped = await runner.kill("SIGINT");
+    expect(stopped.stdout).toContain(
+      "? push may have happened or not (it was stopped): settle it\n",
+    );
+    expect((await project.run(["resume", id])).exit).toBe(3);
+    expect(project.effects().beside).toBe(1);
+    expect(project.pushes()).toHaveLength(1);
+    const refused = await project.run(["retry", id, "push"]);
+    expect(refused.exit).toBe(2);
+    expect(refused.stderr).toContain("settle it first: perdure settle");
+    await project.must(["settle", id, "push", "done"]);
+    expect((await project.run(["resume", id])).exit).toBe(0);
+    expect(project.pushes()).toHaveLength(1);
+  });
+});
