@@ -61,6 +61,7 @@ function buildProgram(finish: Finish): Command {
     .addHelpText("after", EXAMPLES)
     .exitOverride();
   addRunning(program, finish);
+  addReturning(program, finish);
   addLooking(program, finish);
   addKeeping(program, finish);
   addSessions(program, finish);
@@ -100,6 +101,46 @@ const collect = (value: string, before: readonly string[] = []): readonly string
   value,
 ];
 
+const FILES_HELP =
+  "keep the files as they are, or restore them; default: restore, in the project itself keep";
+
+/** Going back, and runs that go another way from there. */
+function addReturning(program: Command, finish: Finish): void {
+  program
+    .command("rewind")
+    .description("go back to the beginning of a step, files included, without starting anything")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step, or a visit of it: fix@2")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
+    );
+  program
+    .command("invalidate")
+    .description("take back the result of a step and of all behind it; no file is touched")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),
+    );
+  program
+    .command("fork")
+    .description("make a new run of the past of another one, with files and a future of its own")
+    .argument("<run>", "id or prefix")
+    .option("--at <step>", "right before this step or visit (fix@2); default: after the last done")
+    .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
+    .option("--run", "start it at once")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what it would begin with; change nothing")
+    .option("-o, --output <format>", "text or json")
+    .option("-q, --quiet", "print nothing")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/fork.ts")).forkCommand(id, options)),
+    );
+}
+
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
@@ -131,6 +172,7 @@ function addRunning(program: Command, finish: Finish): void {
       "--recover <how>",
       "agents that were cut off: continue their conversations, restart them, or ask",
     )
+    .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
     .option("--take-over", "its owner is on another machine, and I know that it is dead")
@@ -144,6 +186,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("run a failed step again, or a done one and all that lies behind it")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
+    .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")

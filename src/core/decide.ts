@@ -27,12 +27,13 @@ import type { Ending, Fact } from "./fact.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, stepPath } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
-import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
+import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import {
   findVisit,
   isComposite,
   placeOf,
   type Run,
+  recoverFor,
   stepOf,
   type Visit,
   workedAlone,
@@ -68,11 +69,11 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     case "funds-added":
       return [{ type: "run.funded", added: fact.added }];
     case "retry-requested":
-      return retryEvents(plan, run, fact.step);
-    case "rewind-requested": {
-      const rewound = { type: "run.rewound", ...planRewind(plan, run, fact.step) } as const;
-      return [fact.restore === undefined ? rewound : { ...rewound, restore: fact.restore }];
-    }
+      return retryEvents(plan, run, fact);
+    case "rewind-requested":
+      return [rewindEvent(plan, run, fact)];
+    case "restore-requested":
+      return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
     default: {
       const visit = runningAt(run, fact.at);
       return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);
@@ -88,8 +89,10 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
   switch (fact.type) {
     case "adopted":
       return [{ type: "step.adopted", ...at, found: fact.found }];
-    case "based":
-      return [{ type: "step.based", ...at, base: fact.base }];
+    case "based": {
+      const based = { type: "step.based", ...at, base: fact.base } as const;
+      return [fact.aside === undefined ? based : { ...based, aside: fact.aside }];
+    }
     case "saved":
       return [{ type: "step.saved", ...at, snapshot: fact.snapshot }];
     case "session-known":
@@ -103,12 +106,13 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
 }
 
 function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
-  const { owner, epoch, recover } = fact;
+  const { owner, epoch, recover, choices } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
-  return [
-    recover === undefined ? opened : { ...opened, recover },
-    ...(run.state.status === "failed" ? allowances(run) : []),
-  ];
+  const wanted = {
+    ...(recover === undefined ? {} : { recover }),
+    ...(choices === undefined ? {} : { choices }),
+  };
+  return [{ ...opened, ...wanted }, ...(run.state.status === "failed" ? allowances(run) : [])];
 }
 
 /** The visit whose current attempt this is, if it is running (D1). */
@@ -170,7 +174,7 @@ function dispatch(
  * where the first one did, in a workspace of the run's own, or where a person or the author says so;
  * what continues a conversation goes on with what is there, and so does who was not alone.
  */
-function filesFor(
+export function filesFor(
   plan: Plan,
   run: Run,
   visit: Visit,
@@ -179,7 +183,8 @@ function filesFor(
 ): { readonly base?: string; readonly restore?: true } {
   if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
-  const wanted = visit.cut === true ? (run.recover ?? stepOf(visit).recover) : undefined;
+  if (visit.files === "keep") return {};
+  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
   const usual = plan.workspace.kind === "here" ? "continue" : "restart";
   const goesOn = conversation?.kind === "continue" || (wanted ?? usual) === "continue";
   if (goesOn || !workedAlone(run, visit)) return {};

@@ -39,6 +39,7 @@ import {
   uncountInside,
   visitsOf,
 } from "./flow.ts";
+import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import {
   currentVisit,
@@ -123,7 +124,13 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
     case "run.opened":
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
+      chooseFor(run, event.choices ?? {});
       return open(run, time);
+    case "run.forked":
+      return fork(run, event);
+    case "run.restoring":
+      draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
+      return keepFiles(run);
     case "run.rewound":
       return rewind(run, event, time);
     case "run.funded":
@@ -163,7 +170,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
-      delete draft(visit).cut;
+      forgetChoices(visit);
       if (event.base !== undefined) draft(visit).base = event.base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
@@ -214,6 +221,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       leave(run, visit.record, event.arrows);
       return closeIfOver(run, visit.record.scope);
     case "step.granted":
+      if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
     default:
       return unreachable(event);

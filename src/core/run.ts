@@ -13,7 +13,16 @@
 import { indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
-import type { FailureReason, Output, Place, Placed, RunCreated, Spent, StopMode } from "./event.ts";
+import type {
+  FailureReason,
+  Origin,
+  Output,
+  Place,
+  Placed,
+  RunCreated,
+  Spent,
+  StopMode,
+} from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
 
@@ -53,6 +62,8 @@ export interface Run {
   readonly snapshot?: string;
   /** The snapshot to which its files are to be put back before anything starts, and since when. */
   readonly restoring?: { readonly commit: string; readonly since: number };
+  /** Of a fork: where it comes from, and the commit that the other run's worktree began with. */
+  readonly origin?: Origin & { readonly base?: string };
   /** The visit that was started last. */
   readonly latest?: Visit;
   /** What its owner wants done with conversations that were cut off. */
@@ -137,6 +148,10 @@ export interface Visit {
   readonly crowded?: true;
   /** It was cut off by a loss or a stop, not by its own end. */
   readonly cut?: true;
+  /** What a person wants done with it after it was cut off; holds for its next attempt. */
+  readonly recover?: Recover;
+  /** Its next attempt goes on with the files that are there: a person chose them. */
+  readonly files?: "keep";
   /** For a step that talks to an agent. */
   readonly talk?: Talk;
   readonly spent?: Spent;
@@ -238,6 +253,11 @@ export function isDone(record: StepRecord | undefined): boolean {
   if (state === undefined) return record?.unreachable === true;
   if (state.status === "failed") return state.handled;
   return state.status === "completed" || state.status === "skipped";
+}
+
+/** What is wanted of work that was cut off: by a person for this visit or for all, or by the author. */
+export function recoverFor(run: Run, visit: Visit): Recover | undefined {
+  return visit.recover ?? run.recover ?? stepOf(visit).recover;
 }
 
 /** True when nobody else has worked in the workspace since this visit began. */

@@ -143,7 +143,12 @@ export class Driver {
       if (base === undefined) return;
       // Durable before the first byte changes: else partial work could be taken for the beginning.
       await this.#recorded({ type: "based", at, base });
-    } else if (visit.restore === true) await keeper.restore(visit.base);
+    } else if (visit.restore === true) {
+      const { base } = visit;
+      const aside = await keeper.setAside(at, base);
+      if (aside !== undefined) await this.#recorded({ type: "based", at, base, aside });
+      await keeper.restore(base);
+    }
   }
 
   /** Posts a fact; resolves when the events that it brings about are on the disk. */

@@ -7,7 +7,7 @@
  * Invariants:
  * - F1 The event that ends an attempt names a snapshot that is on the disk. A kill between the two
  *   leaves a ref without an event; whoever ends the attempt later takes that ref.
- * - F2 Before files are put back for a person, what is there is kept aside.
+ * - F2 Before files are put back, what is there is kept aside, and the journal knows where.
  */
 import type { AttemptRef, Placed, Saved } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
@@ -15,6 +15,7 @@ import type { Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { sha256 } from "../util/hash.ts";
+import { readSnapshot } from "../workspace/details.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
 import { listRefs, openStore, REFS, type SnapshotStore } from "../workspace/store.ts";
@@ -127,6 +128,15 @@ export class WorkspaceKeeper {
     });
   }
 
+  /** Keeps what an attempt finds before its files are put back (F2); undefined when that is nothing. */
+  async setAside(at: AttemptRef, base: string): Promise<string | undefined> {
+    return this.#inTurn(async () => {
+      const { commit, tree } = await this.#take(at, "aside");
+      const { tree: wanted } = await readSnapshot(this.#store, base);
+      return tree === wanted ? undefined : commit;
+    });
+  }
+
   /** Puts the files back to where an attempt is to begin. */
   async restore(commit: string): Promise<void> {
     await this.#inTurn(async () => {
@@ -143,14 +153,16 @@ export class WorkspaceKeeper {
       const [kept] = await listRefs(this.#store, ref);
       const aside =
         kept?.commit ?? (await takeSnapshot(this.#workspace, { ref, message: "set aside" })).commit;
+      failpoint("workspace.aside");
       await restoreSnapshot(this.#workspace, commit);
       this.#last = undefined;
       this.#clean = commit;
+      failpoint("workspace.rewound");
       return aside;
     });
   }
 
-  async #take(at: AttemptRef, when: "before" | "during" | "after"): Promise<Snapshot> {
+  async #take(at: AttemptRef, when: "before" | "during" | "after" | "aside"): Promise<Snapshot> {
     const ref = this.#refOf(at, when);
     const message = `${attemptText(at)}, ${when}`;
     const parents = this.#last === undefined ? [] : [this.#last.commit];
