@@ -63,6 +63,7 @@ function buildProgram(finish: Finish): Command {
   addRunning(program, finish);
   addReturning(program, finish);
   addLooking(program, finish);
+  addComparing(program, finish);
   addKeeping(program, finish);
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
@@ -141,6 +142,40 @@ function addReturning(program: Command, finish: Finish): void {
     );
 }
 
+/** Looking at what was done to the files, and taking it back. */
+function addComparing(program: Command, finish: Finish): void {
+  program
+    .command("diff")
+    .description("what a step did to files and context, or what changed between two checkpoints")
+    .argument("<run>", "id or prefix")
+    .argument("<a>", "a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot")
+    .argument("[b]", "the other end; without it: what A itself changed")
+    .option("--stat", "files and counts of lines (the default)")
+    .option("--patch", "the differences line by line")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, a, b, options) =>
+      finish(await (await import("./commands/diff.ts")).diffCommand(id, a, b, options)),
+    );
+  program
+    .command("restore")
+    .description("take the files of a checkpoint back; what is there is set aside")
+    .argument("<run>", "id or prefix")
+    .argument("<checkpoint>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
+    .option("--into <dir>", "write them there instead; it must be empty")
+    .option("--yes", "yes, overwrite my own files")
+    .action(async (id, point, options) =>
+      finish(await (await import("./commands/restore.ts")).restoreCommand(id, point, options)),
+    );
+  program
+    .command("timeline")
+    .description("the checkpoints of a run in order, with what changed from one to the next")
+    .argument("<run>", "id or prefix")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/diff.ts")).timelineCommand(id, options)),
+    );
+}
+
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
@@ -170,7 +205,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option(
       "--recover <how>",
-      "agents that were cut off: continue their conversations, restart them, or ask",
+      "work that was cut off: continue with it, restart it, or ask about each",
     )
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step, and why; change nothing")

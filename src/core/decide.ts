@@ -10,7 +10,7 @@
  * - D2 A lost attempt never uses up the author's retries (R2), and a step marked `once` is never
  *   repeated after a loss.
  */
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Recover } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { arrowsAfterFailure, chooseArrows } from "./arrow-choice.ts";
@@ -174,7 +174,7 @@ function dispatch(
  * where the first one did, in a workspace of the run's own, or where a person or the author says so;
  * what continues a conversation goes on with what is there, and so does who was not alone.
  */
-export function filesFor(
+function filesFor(
   plan: Plan,
   run: Run,
   visit: Visit,
@@ -183,12 +183,22 @@ export function filesFor(
 ): { readonly base?: string; readonly restore?: true } {
   if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
-  if (visit.files === "keep") return {};
   const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
-  const usual = plan.workspace.kind === "here" ? "continue" : "restart";
-  const goesOn = conversation?.kind === "continue" || (wanted ?? usual) === "continue";
-  if (goesOn || !workedAlone(run, visit)) return {};
+  const talks = conversation?.kind === "continue";
+  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
   return { base: visit.base, restore: true };
+}
+
+/** True when the next attempt of a visit begins with the files that the visit began with. */
+export function startsOver(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
+): boolean {
+  if (visit.base === undefined || visit.files === "keep" || talks) return false;
+  const usual = plan.workspace?.kind === "here" ? "continue" : "restart";
+  return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
 function typeText(value: Json): string {

@@ -15,6 +15,9 @@ import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit } from "./run.ts";
 import { withoutSession } from "./talk.ts";
 
+/** Who has stopped a run that is nothing but forked. */
+export const FORK_STOP = "the fork";
+
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
   for (const visit of [...run.running]) enter(run, visit, { status: "ready" });
@@ -32,7 +35,7 @@ export function fork(run: Run, event: RunForked): void {
   if (event.restore !== undefined) {
     draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
   }
-  draft(run).state = { status: "stopped", by: "the fork" };
+  draft(run).state = { status: "stopped", by: FORK_STOP };
 }
 
 /** The files are as a person wants them: what was begun goes on with them. */

@@ -7,6 +7,7 @@ import { isDone } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { lookAt } from "../../runner/adopt.ts";
 import { sha256 } from "../../util/hash.ts";
+import { partialLines } from "../../view/partial-text.ts";
 import type { Evidence } from "../../view/resume-plan.ts";
 import { why } from "../../view/why.ts";
 import { unavailable } from "../available-run.ts";
@@ -18,6 +19,7 @@ import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf, planBack } from "../going-back.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
+import { type CutOff, partialWork } from "../partial-work.ts";
 import { print } from "../print.ts";
 import {
   type KnownRun,
@@ -27,7 +29,7 @@ import {
   resolveRunId,
   whyInputOf,
 } from "../project.ts";
-import { checkRecover, recoverOf } from "../recover.ts";
+import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 import { RunFiles } from "../run-files.ts";
 
 export interface ResumeOptions extends OutputOptions {
@@ -90,13 +92,15 @@ async function goOn(
     return EXIT.done;
   }
   const back = request && (await workedOut(project, known, request));
-  if (options.dryRun === true) return showPlan(known, back, options);
+  const cut =
+    back === undefined ? await partialWork(project, known, recoverWord(options.recover)) : [];
+  if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(known.run.created?.envNames ?? []);
   if (options.detach === true) {
     const { detach } = await import("../detach.ts");
     return detach(project, runId, known.shortId, detachedOptions(options));
   }
-  const recover = await recoverOf(known, options.recover);
+  const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
@@ -106,8 +110,12 @@ async function goOn(
       : { wishes: async (now) => (await planBack(project, now, request)).facts }),
     ...foreignChoice(back, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
-    ...(recover === undefined ? {} : { recover }),
-    greet: (now) => [...greeting(now), ...(back === undefined ? [] : linesOf(now, back))],
+    ...recovery,
+    greet: (now) => [
+      ...greeting(now),
+      ...(back === undefined ? [] : linesOf(now, back)),
+      ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
+    ],
   });
   sayGoodbye(project, runId, screen);
   return exit;
@@ -188,6 +196,11 @@ function greeting(known: KnownRun): readonly string[] {
     : lines;
 }
 
+/** What was cut off, and what becomes of it. */
+function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
+  return cut.flatMap(({ work }) => partialLines(work, shortId));
+}
+
 /** Whether the author's file is another one now; one that cannot be read counts as edited. */
 function fileChanged({ run }: KnownRun): boolean {
   const { file, fileSha256 } = run.created ?? {};
@@ -203,7 +216,7 @@ function fileChanged({ run }: KnownRun): boolean {
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
   known: KnownRun,
-  back: Back | undefined,
+  { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
   options: OutputOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
@@ -220,5 +233,6 @@ async function showPlan(
   }
   for (const line of resumePlanLines(steps)) print(line);
   for (const line of back === undefined ? [] : filesLines(known, back)) print(line);
+  for (const line of cutLines(cut, known.shortId)) print(line);
   return EXIT.done;
 }
