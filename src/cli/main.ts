@@ -160,7 +160,7 @@ function addComparing(program: Command, finish: Finish): void {
     .command("restore")
     .description("take the files of a checkpoint back; what is there is set aside")
     .argument("<run>", "id or prefix")
-    .argument("<checkpoint>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
+    .argument("<point>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
     .option("--into <dir>", "write them there instead; it must be empty")
     .option("--yes", "yes, overwrite my own files")
     .action(async (id, point, options) =>
