@@ -70,12 +70,17 @@ export async function planFiles(
     return { wish: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
-  const kept = goal.brought === undefined ? "" : `, with what ${goal.brought} did since`;
+  const kept = sinceText(goal);
   return {
     wish: { restore: goal.commit },
     line: `the files are put back to ${point}${kept}; what is there now is set aside`,
     ...(changes === undefined ? {} : { changes }),
   };
+}
+
+function sinceText({ brought, mixed }: Goal): string {
+  if (mixed !== undefined) return `, without what ${mixed} did since`;
+  return brought === undefined ? "" : `, with what ${brought} did since`;
 }
 
 function stay(given: FilesOption | undefined, why: string): FilesPlan {

@@ -80,8 +80,8 @@ export async function execute(
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
   signals.close();
-  const done = run.state.status === "stopped" && run.state.by === options.stopBy;
-  return done ? EXIT.done : exitCodeOf(run, signals);
+  const granted = options.stopBy !== undefined && signals.first === undefined;
+  return granted ? EXIT.done : exitCodeOf(run, signals);
 }
 
 function acquire({ journal }: Project, runId: string, takeOver: boolean): number {

@@ -54,7 +54,7 @@ async function planRetry(
   const { plan, run } = known;
   const step = stepPath(place);
   const [first] = retryEvents(plan, run, { step });
-  const rewind = first?.type === "run.rewound" ? withoutType(first) : undefined;
+  const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
   const visit = visitOf(findStep(run, step), place);
   const files = await planFiles(project, known, { visit, reopened }, given);
@@ -110,10 +110,6 @@ function visitOf(record: StepRecord | undefined, place: NamedPlace): Visit | und
 
 function placeName(place: NamedPlace): string {
   return `${stepPath(place)}@${place.visit}`;
-}
-
-function withoutType({ type: _, ...rest }: RunRewound): Omit<RunRewound, "type"> {
-  return rest;
 }
 
 /** What is told before a run goes back. */

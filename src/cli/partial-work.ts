@@ -13,6 +13,7 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";
 import { linesFromEnd } from "../runner/agents/lines-from-end.ts";
+import { errorCode } from "../runner/file-text.ts";
 import { redactor } from "../util/redact.ts";
 import type { PartialWork } from "../view/partial-text.ts";
 import { spentText } from "../view/spent-text.ts";
@@ -73,9 +74,14 @@ async function filesOf(project: Project, known: KnownRun): Promise<RunWorkspace 
   try {
     return await openRunWorkspace(project, known);
   } catch (error) {
-    if (error instanceof WorkspaceError) return undefined;
-    throw error;
+    return unknownFor(error);
   }
+}
+
+/** Who only looks must be told something on a full or read-only disk, or without git, as well. */
+function unknownFor(error: unknown): undefined {
+  if (error instanceof WorkspaceError || errorCode(error) !== "") return undefined;
+  throw error;
 }
 
 async function describe(
@@ -116,7 +122,11 @@ async function ownFiles(
   if (plan.workspace?.kind !== "here" || workspace === undefined || base === undefined) {
     return undefined;
   }
-  return shownPlan(await planRestore(workspace, base));
+  try {
+    return shownPlan(await planRestore(workspace, base));
+  } catch (error) {
+    return unknownFor(error);
+  }
 }
 
 /** From its beginning to what was saved of it; what nobody has saved is what is there. */
@@ -131,8 +141,7 @@ async function filesDone(
   try {
     return await differences(files.store, work.base, left);
   } catch (error) {
-    if (error instanceof WorkspaceError && error.code === "snapshot-missing") return undefined;
-    throw error;
+    return unknownFor(error);
   }
 }
 

@@ -1,5 +1,6 @@
 /** `rewind` and `fork` killed at their failpoints: whole or not at all, and the user's files untouched. */
 import * as fs from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { Repo } from "./rig.ts";
 
@@ -82,4 +83,26 @@ it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, 
   }
   expect([...outcomes].toSorted()).toEqual(["done, 1 made", "killed, 0 made", "killed, 1 made"]);
   expect(await repo.must("doctor")).toContain("the journal is whole");
+});
+
+it("a fork is rebuilt with its lineage when the journal is lost", {
+  timeout: WALK_MS,
+}, async () => {
+  const repo = new Repo();
+  const id = await repo.made("sequential", "worktree");
+  await repo.must("fork", id, "--at", "b");
+  const [fork = ""] = await repo.ids();
+  const database = join(repo.dir, ".perdure", "state.db");
+  for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database + suffix, { force: true });
+  await repo.must("doctor", "--repair");
+  const runs = JSON.parse(await repo.must("list", "-o", "json")) as {
+    pipeline_id: string;
+    forked_from: string | null;
+  }[];
+  expect(runs.map((run) => [run.pipeline_id, run.forked_from])).toEqual([
+    [fork, id],
+    [id, null],
+  ]);
+  await repo.must("resume", fork, "--quiet");
+  expect(repo.files("worktree", fork)).toEqual(WHOLE);
 });

@@ -1,6 +1,7 @@
 /** Going back with the real program: which steps run again, and which files are there, byte for byte. */
 import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { userGit } from "../workspace/rig.ts";
 import { type Kind, Repo, type Shape } from "./rig.ts";
 
 interface Case {
@@ -211,6 +212,29 @@ describe("going back", () => {
       status: "completed",
     });
   });
+});
+
+it("a fork has the commits that the steps before it made", { timeout: 60_000 }, async () => {
+  const repo = new Repo();
+  const commit = "git -c user.name=s -c user.email=s@localhost commit -q";
+  const file = repo.project.write(
+    "p.yaml",
+    `workspace: worktree
+steps:
+  - id: a
+    run: echo a > a.txt && git add a.txt && ${commit} -m "by a"
+  - id: b
+    run: echo b > b.txt && git add b.txt && ${commit} -m "by b"
+`,
+  );
+  await repo.must("run", repo.project.path(file), "--quiet");
+  const [id = ""] = await repo.ids();
+  const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
+  await repo.must("fork", id, "--at", "b", "--run", "--quiet");
+  const place = repo.place("worktree", (await repo.ids())[0] ?? "");
+  expect(userGit(place, "log", "--format=%s")).toBe("by b\nby a\nfirst\n");
+  expect(userGit(place, "rev-parse", "HEAD~1").trim()).toBe(first);
+  expect(userGit(place, "status", "--porcelain")).toBe("");
 });
 
 describe("a fork", () => {

@@ -28,6 +28,7 @@ import { fitInput, parseInput } from "../input.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
 import { type KnownRun, loadRun, openProject, type Project, resolveRunId } from "../project.ts";
+import { RunFiles } from "../run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
 
 export interface ForkOptions extends OutputOptions {
@@ -59,6 +60,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   createFork(project, known, runId, { point, input, restore: restore.commit });
   failpoint("fork.created");
   const fork = loadRun(project, runId);
+  RunFiles.open(fork.dir, fork.run, fork.planText, fork.events).close(fork.run);
   if (wantsJson(options) && options.run !== true) {
     print(JSON.stringify({ run_id: runId, forked_from: known.id, sequence: point.seq }, null, 2));
   }

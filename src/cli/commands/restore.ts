@@ -36,7 +36,8 @@ export async function restoreCommand(
   }
   if (options.into !== undefined) {
     const { store } = await openRunWorkspace(project, known);
-    return restoreInto(store, commit, resolve(options.into));
+    const next = `perdure restore ${known.shortId} ${name} --into NEW-DIR`;
+    return restoreInto(store, commit, { path: resolve(options.into), next });
   }
   return restoreHere(project, known, { name, commit }, options.yes === true);
 }
@@ -50,9 +51,13 @@ function pointOf({ events, shortId }: KnownRun, name: string): Point {
 }
 
 /** Into an empty directory: nothing there can be overwritten. */
-async function restoreInto(store: SnapshotStore, commit: string, path: string): Promise<ExitCode> {
+async function restoreInto(
+  store: SnapshotStore,
+  commit: string,
+  { path, next }: { readonly path: string; readonly next: string },
+): Promise<ExitCode> {
   if (existsSync(path) && readdirSync(path).length > 0) {
-    throw new CliError(EXIT.usage, `${path} is not empty`, "--into a directory that is not there");
+    throw new CliError(EXIT.usage, `${path} is not empty`, next);
   }
   mkdirSync(path, { recursive: true });
   const scratch = mkdtempSync(join(tmpdir(), "perdure-restore-"));

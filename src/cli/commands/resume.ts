@@ -112,7 +112,7 @@ async function goOn(
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
     ...recovery,
     greet: (now) => [
-      ...greeting(now),
+      ...greeting(now, back?.rewind?.step),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
@@ -181,10 +181,12 @@ function completeFiles({ dir, run, planText, events }: KnownRun): void {
   RunFiles.open(dir, run, planText, events).close(run);
 }
 
-function greeting(known: KnownRun): readonly string[] {
+function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {
   const { run, plan, shortId } = known;
   const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
-  const first = plan.graph.steps.findIndex((_, position) => !isDone(records[position]));
+  const first = plan.graph.steps.findIndex(({ id }, position) =>
+    fromStep === undefined ? !isDone(records[position]) : id === fromStep,
+  );
   const at = first === -1 ? plan.graph.steps.length - 1 : first;
   const from = `step ${at + 1} of ${plan.graph.steps.length}: ${plan.graph.steps[at]?.id}`;
   const lines = [
