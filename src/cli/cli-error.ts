@@ -7,6 +7,7 @@
 import { Refusal } from "../core/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
 import { storageError } from "../journal/storage-error.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 
 /** An error that is told in words, not with a stack. */
@@ -61,6 +62,9 @@ export function explain(
   if (error instanceof Refusal) {
     const next = shortId === undefined ? "perdure list runs" : `perdure show ${shortId}`;
     return { lines: errorLines(error.message, next), exit: EXIT.usage };
+  }
+  if (error instanceof WorkspaceError) {
+    return { lines: errorLines(error.message, error.remedy), exit: EXIT.error };
   }
   // A disk that fails under a projection or an attempt's folder is told like one under the journal.
   const { path } = error as NodeJS.ErrnoException;

@@ -41,12 +41,16 @@ import type { ScreenKind } from "./screen.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind;
-  /** What the person asked for beside going on. */
-  readonly wish?: Wish;
+  /** What the person asked for beside going on; asked when the run is ours and nothing of it runs. */
+  readonly wishes?: (known: KnownRun) => Promise<readonly Fact[]>;
+  /** Nothing is started; the run is stopped in this name once the wishes are granted. */
+  readonly stopBy?: string;
   /** What the person added to the budget. */
   readonly added?: Budget;
   /** What the person wants done with conversations that were cut off. */
   readonly recover?: Recover;
+  /** The same for single visits, by their place (`fix@2`). */
+  readonly choices?: Readonly<Record<string, Recover>>;
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
@@ -54,8 +58,6 @@ export interface ExecuteOptions {
   /** Said once the lease is ours. */
   readonly greet?: (known: KnownRun) => readonly string[];
 }
-
-export type Wish = Extract<Fact, { type: "retry-requested" | "rewind-requested" }>;
 
 /** Drives the run until this process has nothing more to do for it; gives the exit status. */
 export async function execute(
@@ -78,7 +80,8 @@ export async function execute(
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
   signals.close();
-  return exitCodeOf(run, signals);
+  const granted = options.stopBy !== undefined && signals.first === undefined;
+  return granted ? EXIT.done : exitCodeOf(run, signals);
 }
 
 function acquire({ journal }: Project, runId: string, takeOver: boolean): number {
@@ -105,16 +108,21 @@ async function driveAll(
   signals: Signals,
   options: ExecuteOptions,
 ): Promise<Run> {
-  const { wish } = options;
+  const { wishes, stopBy } = options;
   const funds: readonly Fact[] =
     options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
-  const wishes = [...funds, ...(wish === undefined ? [] : [wish])];
-  if (wish === undefined || known.run.running.size === 0) {
-    return drive(project, known, epoch, signals, options, wishes);
+  if (wishes === undefined) return drive(project, known, epoch, signals, options, funds);
+  let still = known;
+  if (known.run.running.size > 0) {
+    const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
+    await drive(project, known, epoch, signals, { ...options, screen: "quiet" }, [stop]);
+    still = loadRun(project, known.id);
   }
-  const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
-  await drive(project, known, epoch, signals, { ...options, screen: "quiet" }, [stop]);
-  return drive(project, loadRun(project, known.id), epoch, signals, options, wishes);
+  const asked = [...funds, ...(await wishes(still))];
+  if (stopBy === undefined) return drive(project, still, epoch, signals, options, asked);
+  // Before anything can start; what is under way, the files included, comes to its end.
+  const stop: Fact = { type: "stop-requested", mode: "after-step", by: stopBy };
+  return drive(project, still, epoch, signals, options, [...asked, stop]);
 }
 
 async function drive(
@@ -160,6 +168,7 @@ async function drive(
     owner: thisOwner(),
     epoch,
     ...(options.recover === undefined ? {} : { recover: options.recover }),
+    ...(options.choices === undefined ? {} : { choices: options.choices }),
     clock,
     around: {
       env,

@@ -62,7 +62,9 @@ function buildProgram(finish: Finish): Command {
     .exitOverride();
   addRunning(program, finish);
   addSettling(program, finish);
+  addReturning(program, finish);
   addLooking(program, finish);
+  addComparing(program, finish);
   addKeeping(program, finish);
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
@@ -107,6 +109,80 @@ const collect = (value: string, before: readonly string[] = []): readonly string
   value,
 ];
 
+const FILES_HELP =
+  "keep the files as they are, or restore them; default: restore, in the project itself keep";
+
+/** Going back, and runs that go another way from there. */
+function addReturning(program: Command, finish: Finish): void {
+  program
+    .command("rewind")
+    .description("go back to the beginning of a step, files included, without starting anything")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step, or a visit of it: fix@2")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
+    );
+  program
+    .command("invalidate")
+    .description("take back the result of a step and of all behind it; no file is touched")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),
+    );
+  program
+    .command("fork")
+    .description("make a new run of the past of another one, with files and a future of its own")
+    .argument("<run>", "id or prefix")
+    .option("--at <step>", "right before this step or visit (fix@2); default: after the last done")
+    .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
+    .option("--run", "start it at once")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what it would begin with; change nothing")
+    .option("-o, --output <format>", "text or json")
+    .option("-q, --quiet", "print nothing")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/fork.ts")).forkCommand(id, options)),
+    );
+}
+
+/** Looking at what was done to the files, and taking it back. */
+function addComparing(program: Command, finish: Finish): void {
+  program
+    .command("diff")
+    .description("what a step did to files and context, or what changed between two checkpoints")
+    .argument("<run>", "id or prefix")
+    .argument("<a>", "a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot")
+    .argument("[b]", "the other end; without it: what A itself changed")
+    .option("--stat", "files and counts of lines (the default)")
+    .option("--patch", "the differences line by line")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, a, b, options) =>
+      finish(await (await import("./commands/diff.ts")).diffCommand(id, a, b, options)),
+    );
+  program
+    .command("restore")
+    .description("take the files of a checkpoint back; what is there is set aside")
+    .argument("<run>", "id or prefix")
+    .argument("<point>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
+    .option("--into <dir>", "write them there instead; it must be empty")
+    .option("--yes", "yes, overwrite my own files")
+    .action(async (id, point, options) =>
+      finish(await (await import("./commands/restore.ts")).restoreCommand(id, point, options)),
+    );
+  program
+    .command("timeline")
+    .description("the checkpoints of a run in order, with what changed from one to the next")
+    .argument("<run>", "id or prefix")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/diff.ts")).timelineCommand(id, options)),
+    );
+}
+
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
@@ -136,8 +212,9 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option(
       "--recover <how>",
-      "agents that were cut off: continue their conversations, restart them, or ask",
+      "work that was cut off: continue with it, restart it, or ask about each",
     )
+    .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
     .option("--take-over", "its owner is on another machine, and I know that it is dead")
@@ -151,6 +228,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("run a failed step again, or a done one and all that lies behind it")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
+    .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")

@@ -1,17 +1,20 @@
-/** `resume --recover`: what a person wants done with agents that were cut off. */
+/** `resume --recover`: what a person wants done with work that was cut off. */
 import { createInterface } from "node:readline/promises";
-import { attemptOf } from "../core/next-actions.ts";
-import { stepPath } from "../core/place.ts";
-import { placeOf, type Visit } from "../core/run.ts";
-import { attemptDirOf } from "../engine/state-dir.ts";
+import { placeText } from "../core/place.ts";
+import { placeOf } from "../core/run.ts";
 import type { Recover } from "../plan/plan.ts";
-import { lookAt } from "../runner/adopt.ts";
-import { spentText } from "../view/spent-text.ts";
+import { partialLines } from "../view/partial-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import type { KnownRun } from "./project.ts";
+import type { CutOff } from "./partial-work.ts";
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
+
+/** What the person wants: for all, or for each visit (`fix@2`) that was asked about. */
+export interface Recovery {
+  readonly recover?: Recover;
+  readonly choices?: Readonly<Record<string, Recover>>;
+}
 
 /** Refuses a word that is none of the three, and a question that nobody can answer. */
 export function checkRecover(options: { recover?: string; detach?: boolean }): void {
@@ -30,34 +33,31 @@ export function checkRecover(options: { recover?: string; detach?: boolean }): v
   );
 }
 
+/** The word for all, when it is one; `ask` is a question, not an answer. */
+export function recoverWord(given: string | undefined): Recover | undefined {
+  return given === "continue" || given === "restart" ? given : undefined;
+}
+
 /** The person's choice; asked for only when something was cut off. */
-export async function recoverOf(
-  known: KnownRun,
+export async function recoveryOf(
+  cut: readonly CutOff[],
   given: string | undefined,
-): Promise<Recover | undefined> {
-  if (given !== "ask") return given as Recover | undefined;
-  const cut = cutOff(known);
-  if (cut.length === 0) return undefined;
+  shortId: string,
+): Promise<Recovery> {
+  const word = recoverWord(given);
+  if (word !== undefined) return { recover: word };
+  if (given !== "ask" || cut.length === 0) return {};
   const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const choices: Record<string, Recover> = {};
   try {
-    for (const visit of cut) process.stderr.write(`${describe(visit)}\n`);
-    const answer = await lines.question("Continue the conversation, or restart? [c/r] ");
-    return answer.trim().toLowerCase().startsWith("r") ? "restart" : "continue";
+    for (const { visit, work } of cut) {
+      for (const line of partialLines(work, shortId)) process.stderr.write(`${line}\n`);
+      const answer = await lines.question("Continue with it, or restart? [c/r] ");
+      const restart = answer.trim().toLowerCase().startsWith("r");
+      choices[placeText(placeOf(visit))] = restart ? "restart" : "continue";
+    }
   } finally {
     lines.close();
   }
-}
-
-/** Visits with a conversation whose process is gone. */
-function cutOff({ run, dir }: KnownRun): readonly Visit[] {
-  const dead = [...run.running].filter(
-    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "dead",
-  );
-  return [...run.interrupted, ...dead].filter(({ talk }) => talk?.session !== undefined);
-}
-
-function describe(visit: Visit): string {
-  const used = visit.spent === undefined ? undefined : spentText(visit.spent);
-  const spent = used === undefined ? "" : ` so far: ${used}`;
-  return `${stepPath(placeOf(visit))} was cut off in conversation ${visit.talk?.session}${spent}`;
+  return { choices };
 }

@@ -33,7 +33,8 @@ export async function keeperOf(
     });
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
-    const optional = workspace.kind === "here" && error.code === "git-missing";
+    const needed = run.restoring !== undefined;
+    const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) throw new CliError(EXIT.error, error.message, error.remedy);
     say(`The files of this run are not kept: ${error.message}`);
     return undefined;

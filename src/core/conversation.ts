@@ -6,7 +6,7 @@
  */
 import type { Conversation } from "./event.ts";
 import type { ConversationOffer } from "./fact.ts";
-import { type Run, type SharedConversation, stepOf, type Visit } from "./run.ts";
+import { type Run, recoverFor, type SharedConversation, stepOf, type Visit } from "./run.ts";
 import { SILENCE } from "./talk.ts";
 
 /** How often an agent is asked for the same thing before the attempt has failed. */
@@ -32,7 +32,7 @@ export function converse(run: Run, visit: Visit, offer: ConversationOffer): Conv
   const { session, ask, checkpoint } = visit.talk ?? SILENCE;
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {
-    const anew = visit.cut === true && (run.recover ?? stepOf(visit).recover) === "restart";
+    const anew = visit.cut === true && recoverFor(run, visit) === "restart";
     if (anew) return begin(offer, "task", "it was cut off and is to start again");
     if (offer.found) {
       if (ask !== undefined) return { session, kind: "continue", says: ask.kind, why: ask.why };

@@ -9,7 +9,7 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Recover } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { arrowsAfterFailure, chooseArrows } from "./arrow-choice.ts";
@@ -36,12 +36,13 @@ import type { Ending, Fact } from "./fact.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, stepPath } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
-import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
+import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import {
   findVisit,
   isComposite,
   placeOf,
   type Run,
+  recoverFor,
   stepOf,
   type Visit,
   workedAlone,
@@ -81,11 +82,11 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
     case "funds-added":
       return [{ type: "run.funded", added: fact.added }];
     case "retry-requested":
-      return retryEvents(plan, run, fact.step);
-    case "rewind-requested": {
-      const rewound = { type: "run.rewound", ...planRewind(plan, run, fact.step) } as const;
-      return [fact.restore === undefined ? rewound : { ...rewound, restore: fact.restore }];
-    }
+      return retryEvents(plan, run, fact);
+    case "rewind-requested":
+      return [rewindEvent(plan, run, fact)];
+    case "restore-requested":
+      return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
     default: {
       const visit = runningAt(run, fact.at);
       return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);
@@ -101,8 +102,10 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
   switch (fact.type) {
     case "adopted":
       return [{ type: "step.adopted", ...at, found: fact.found }];
-    case "based":
-      return [{ type: "step.based", ...at, base: fact.base }];
+    case "based": {
+      const based = { type: "step.based", ...at, base: fact.base } as const;
+      return [fact.aside === undefined ? based : { ...based, aside: fact.aside }];
+    }
     case "saved":
       return [{ type: "step.saved", ...at, snapshot: fact.snapshot }];
     case "session-known":
@@ -116,12 +119,13 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
 }
 
 function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
-  const { owner, epoch, recover } = fact;
+  const { owner, epoch, recover, choices } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
-  return [
-    recover === undefined ? opened : { ...opened, recover },
-    ...(run.state.status === "failed" ? allowances(run) : []),
-  ];
+  const wanted = {
+    ...(recover === undefined ? {} : { recover }),
+    ...(choices === undefined ? {} : { choices }),
+  };
+  return [{ ...opened, ...wanted }, ...(run.state.status === "failed" ? allowances(run) : [])];
 }
 
 /** The visit whose current attempt this is, if it is running (D1). */
@@ -194,11 +198,22 @@ function filesFor(
   // What is only to be merged stays as it is.
   if (visit.held !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
-  const wanted = visit.cut === true ? (run.recover ?? stepOf(visit).recover) : undefined;
-  const usual = plan.workspace.kind === "here" ? "continue" : "restart";
-  const goesOn = conversation?.kind === "continue" || (wanted ?? usual) === "continue";
-  if (goesOn || !workedAlone(run, visit)) return {};
+  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
+  const talks = conversation?.kind === "continue";
+  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
   return { base: visit.base, restore: true };
+}
+
+/** True when the next attempt of a visit begins with the files that the visit began with. */
+export function startsOver(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
+): boolean {
+  if (visit.base === undefined || visit.files === "keep" || talks) return false;
+  const usual = plan.workspace?.kind === "here" ? "continue" : "restart";
+  return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
 function typeText(value: Json): string {

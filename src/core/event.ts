@@ -178,11 +178,15 @@ export type RunEvent =
       readonly type: "run.opened";
       readonly owner: Owner;
       readonly epoch: number;
-      /** What a person wants done with conversations that were cut off. */
+      /** What a person wants done with work that was cut off. */
       readonly recover?: Recover;
+      /** The same for single visits (`fix@2`), where the person was asked about each. */
+      readonly choices?: Readonly<Record<string, Recover>>;
     }
   /** The run has a place to work in. */
   | { readonly type: "run.placed"; readonly workspace: Placed }
+  /** A person asked for the files of a checkpoint (`fix@1.1`) without going back to it. */
+  | { readonly type: "run.restoring"; readonly commit: string; readonly of: string }
   /** The files were put back to a snapshot; what was there before is kept in `aside`. */
   | {
       readonly type: "run.restored";
@@ -194,6 +198,7 @@ export type RunEvent =
   | { readonly type: "run.completed" }
   | { readonly type: "run.failed"; readonly message: string }
   | RunRewound
+  | RunForked
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -216,8 +221,11 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
       })
-  /** The workspace was saved right before the attempt. */
-  | ({ readonly type: "step.based" } & AttemptRef & { readonly base: string })
+  /** The workspace was saved right before the attempt; `aside` is what the base takes the place of. */
+  | ({ readonly type: "step.based" } & AttemptRef & {
+        readonly base: string;
+        readonly aside?: string;
+      })
   /** The workspace was saved while the attempt was running. */
   | ({ readonly type: "step.saved" } & AttemptRef & { readonly snapshot: Saved })
   /** The agent has said which conversation it is in. */
@@ -277,7 +285,11 @@ export type RunEvent =
         readonly identity?: string;
       })
   | ({ readonly type: "step.skipped" } & Place & { readonly arrows: readonly number[] })
-  | ({ readonly type: "step.granted" } & Place & { readonly attempts: number });
+  | ({ readonly type: "step.granted" } & Place & {
+        readonly attempts: number;
+        /** The next try goes on with the files that are there. */
+        readonly files?: "keep";
+      });
 
 export interface RunCreated {
   readonly type: "run.created";
@@ -292,6 +304,24 @@ export interface RunCreated {
   readonly cwd: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
+  /** Of a fork: where it comes from. The events up to `run.forked` are those of that run. */
+  readonly from?: Origin;
+}
+
+/** The run that a fork was made of, and the last event that both have. */
+export interface Origin {
+  readonly run: string;
+  readonly seq: number;
+}
+
+/** What came before belongs to another run; from here on this one goes its own way. */
+export interface RunForked {
+  readonly type: "run.forked";
+  readonly from: Origin;
+  /** The input that takes the place of the other run's. */
+  readonly input?: Json;
+  /** The snapshot to which its files are put before anything starts. */
+  readonly restore?: string;
 }
 
 /** At once; when agents have finished their tools; when steps have finished. */
@@ -313,6 +343,8 @@ export interface RunRewound {
   readonly assumed: readonly string[];
   /** The snapshot to which the files are put back before anything starts. */
   readonly restore?: string;
+  /** The visit to whose beginning the person went back, when it is not the last one. */
+  readonly visit?: number;
 }
 
 export interface StepCompleted extends AttemptRef {

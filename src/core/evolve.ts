@@ -8,8 +8,7 @@
  * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - C5 An event that the transition tables do not allow is an error, never ignored.
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Graph, Plan } from "../plan/plan.ts";
+import type { Plan } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
@@ -18,7 +17,6 @@ import type {
   Recorded,
   Retry,
   RunEvent,
-  RunRewound,
   Saved,
   Spent,
   StepCompleted,
@@ -26,7 +24,6 @@ import type {
 } from "./event.ts";
 import {
   absorbFailures,
-  childScopes,
   closeIfOver,
   draft,
   enter,
@@ -34,17 +31,13 @@ import {
   leave,
   openInstances,
   openScope,
-  recordAt,
-  reopenBehind,
   reopenScope,
-  restart,
-  touch,
   uncountInside,
-  visitsOf,
 } from "./flow.ts";
+import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
+import { abandonInside, rewind } from "./rewind-flow.ts";
 import {
-  currentVisit,
   findVisit,
   isComposite,
   type Run,
@@ -127,7 +120,13 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
     case "run.opened":
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
+      chooseFor(run, event.choices ?? {});
       return open(run, time);
+    case "run.forked":
+      return fork(run, event);
+    case "run.restoring":
+      draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
+      return keepFiles(run);
     case "run.rewound":
       return rewind(run, event, time);
     case "run.funded":
@@ -165,7 +164,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
-      delete draft(visit).cut;
+      forgetChoices(visit);
       if (event.base !== undefined) draft(visit).base = event.base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
@@ -210,6 +209,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       leave(run, visit.record, event.arrows);
       return closeIfOver(run, visit.record.scope);
     case "step.granted":
+      if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
     default:
       return unreachable(event);
@@ -392,66 +392,4 @@ function grant(run: Run, visit: Visit, attempts: number): void {
   draft(visit).pauses = 0;
   enter(run, visit, { status: "ready" });
   if (closed) reopenScope(run, visit.record.scope);
-}
-
-/** Opens a step and all that lies behind it again; what was there stays as history. */
-function rewind(run: Run, event: RunRewound, time: number): void {
-  const scope = run.scopes.get(ROOT_SCOPE);
-  assert(scope !== undefined, "a run that can be rewound has a root scope");
-  const { byId } = indexOf(scope.graph);
-  const start = byId.get(event.step);
-  assert(start !== undefined, `illegal event: no step ${event.step}`);
-  for (const position of reopenBehind(run, scope, start)) {
-    const record = scope.steps[position];
-    if (record !== undefined) makePast(run, record, time);
-  }
-  if (event.restore !== undefined) {
-    draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
-  }
-  for (const id of event.assumed) assume(run, scope, byId.get(id), time);
-  const startRecord = recordAt(scope, start);
-  if (currentVisit(startRecord) === undefined) restart(run, scope, start);
-}
-
-function makePast(run: Run, record: StepRecord, time: number): void {
-  for (const old of record.visits.slice(record.past)) {
-    abandon(run, old, time);
-    uncountInside(run, old);
-  }
-  draft(record).past = record.visits.length;
-  touch(run, record);
-}
-
-function abandon(run: Run, visit: Visit, time: number): void {
-  const { status } = visit.state;
-  assert(status !== "running" || visit.instances !== undefined, "a rewind meets no live process");
-  if (status === "completed" || status === "skipped" || status === "abandoned") return;
-  abandonInside(run, visit, time);
-  enter(run, visit, { status: "abandoned", at: time });
-}
-
-function abandonInside(run: Run, visit: Visit, time: number): void {
-  draft(run).closing.delete(visit);
-  for (const scope of childScopes(run, visit)) {
-    for (const inner of visitsOf(scope)) abandon(run, inner, time);
-  }
-}
-
-/** Declares a step done without having run it; arrows that ask for nothing are followed. */
-function assume(run: Run, scope: Scope, position: number | undefined, time: number): void {
-  assert(position !== undefined, "an assumed step is in the plan");
-  const record = recordAt(scope, position);
-  if (currentVisit(record) === undefined) restart(run, scope, position);
-  const visit = currentVisit(record);
-  assert(visit !== undefined, "a restarted step has a visit");
-  abandonInside(run, visit, time);
-  enter(run, visit, { status: "completed", at: time, exit: 0, outputs: {}, assumed: true });
-  leave(run, record, unconditionalArrows(scope.graph, position));
-}
-
-function unconditionalArrows(graph: Graph, position: number): readonly number[] {
-  return (indexOf(graph).outgoing[position] ?? []).filter((index) => {
-    const arrow = graph.arrows[index];
-    return arrow?.on === "completed" && arrow.condition === undefined && !arrow.back;
-  });
 }

@@ -27,6 +27,7 @@ export type Fact =
       readonly owner: Owner;
       readonly epoch: number;
       readonly recover?: Recover;
+      readonly choices?: Readonly<Record<string, Recover>>;
     }
   /** What an earlier owner had started was found. */
   | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
@@ -44,7 +45,13 @@ export type Fact =
   /** The files were put back. */
   | { readonly type: "restored"; readonly commit: string; readonly aside?: string }
   /** The workspace was saved right before an attempt. */
-  | { readonly type: "based"; readonly at: AttemptRef; readonly base: string }
+  | {
+      readonly type: "based";
+      readonly at: AttemptRef;
+      readonly base: string;
+      /** What was there, when the files are about to be put back. */
+      readonly aside?: string;
+    }
   /** The workspace was saved while an attempt is running. */
   | { readonly type: "saved"; readonly at: AttemptRef; readonly snapshot: Saved }
   /** An agent has said which conversation it is in. */
@@ -77,14 +84,24 @@ export type Fact =
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }
   /** A person asked for this step again. */
-  | { readonly type: "retry-requested"; readonly step: string }
+  | ({ readonly type: "retry-requested"; readonly step: string } & FilesWish)
   /** A person asked to go on from this step, taking what lies before it as done. */
-  | {
+  | ({
       readonly type: "rewind-requested";
       readonly step: string;
-      /** The snapshot to which the files are to be put back. */
-      readonly restore?: string;
-    };
+      /** The visit to whose beginning the files go back, when it is not the last one. */
+      readonly visit?: number;
+    } & FilesWish)
+  /** A person asked for the files of a checkpoint. */
+  | { readonly type: "restore-requested"; readonly commit: string; readonly of: string };
+
+/** What a person wants of the files when a step runs again; the step's own way when nothing. */
+export interface FilesWish {
+  /** The snapshot to which they are to be put back. */
+  readonly restore?: string;
+  /** They stay as they are. */
+  readonly keep?: true;
+}
 
 /** The engine's own environment; values are looked up, never stored. */
 export type Environment = Readonly<Record<string, string | undefined>>;

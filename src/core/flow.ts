@@ -46,7 +46,7 @@ export type Draft<T> = {
         : T[K];
 };
 
-/** Opens a value for change. Only evolve.ts and this file may. */
+/** Opens a value for change. Only evolve.ts, fork.ts and this file may. */
 export function draft<T extends object>(value: T): Draft<T> {
   return value as Draft<T>;
 }

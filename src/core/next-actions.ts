@@ -58,6 +58,10 @@ function probesOf(plan: Plan, run: Run): readonly Action[] {
 }
 
 function whileStopping(run: Run, mode: StopMode): readonly Action[] {
+  // Who lets everything under way come to its end waits for the files too.
+  if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) {
+    return [{ type: "restore", commit: run.restoring.commit }];
+  }
   if (run.running.size === 0) return [{ type: "finish" }];
   if (mode === "after-step") return [];
   return [...run.running].map((visit) => ({ type: "cancel", at: attemptOf(visit), when: mode }));

@@ -33,3 +33,23 @@ export function parseStepPath(path: string): { readonly scope: string; readonly 
   const cut = path.lastIndexOf("/") + 1;
   return { scope: path.slice(0, cut), step: path.slice(cut) };
 }
+
+/** A place as people name it: a step, a visit of it, or an attempt of that. */
+export interface NamedPlace {
+  readonly scope: string;
+  readonly step: string;
+  readonly visit?: number;
+  readonly attempt?: number;
+}
+
+/** Reads `fix`, `fix@2` or `fix@2.3`, also below a scope. */
+export function parsePlace(text: string): NamedPlace {
+  const { scope, step: last } = parseStepPath(text);
+  const [, step = last, visit, attempt] = /^(.*)@(\d+)(?:\.(\d+))?$/.exec(last) ?? [];
+  return {
+    scope,
+    step,
+    ...(visit === undefined ? {} : { visit: Number(visit) }),
+    ...(attempt === undefined ? {} : { attempt: Number(attempt) }),
+  };
+}

@@ -39,7 +39,13 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
   if (event === undefined) return { kind: "given" };
   switch (event.type) {
     case "run.created":
+    case "run.forked":
       return { kind: "given" };
+    case "run.restoring":
+      return said(
+        { type: "restore-requested", commit: event.commit, of: event.of },
+        { type: "retry-requested", step: event.of.replace(/@\d+$/, ""), restore: event.commit },
+      );
     case "run.opened":
     case "run.rewound":
     case "run.funded":
@@ -64,7 +70,12 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.session":
       return said({ type: "session-known", at: refOf(event), session: event.session });
     case "step.based":
-      return said({ type: "based", at: refOf(event), base: event.base });
+      return said({
+        type: "based",
+        at: refOf(event),
+        base: event.base,
+        ...(event.aside === undefined ? {} : { aside: event.aside }),
+      });
     case "step.saved":
       return said({ type: "saved", at: refOf(event), snapshot: event.snapshot });
     case "step.adopted":
@@ -121,6 +132,7 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
       return {
         type: "rewind-requested",
         step: event.step,
+        ...(event.visit === undefined ? {} : { visit: event.visit }),
         ...(event.restore === undefined ? {} : { restore: event.restore }),
       };
     case "run.funded":

@@ -51,6 +51,8 @@ export interface Redecided {
 /** The fields of each event that are choices; the others repeat what the outside said. */
 const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.created": [],
+  "run.forked": [],
+  "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],
   "run.stopped": [],
@@ -195,7 +197,7 @@ class Walk {
     const actions = nextActions(this.#plan, this.#run, time).filter((action) =>
       DECISIONS.has(action.type),
     );
-    const wanted = "step" in event && "visit" in event ? `${type} ${placeText(event)}` : type;
+    const wanted = "scope" in event ? `${type} ${placeText(event)}` : type;
     if (actions.some((action) => actionText(action) === wanted)) return;
     const now = actions.map(actionText).slice(0, ACTIONS_TOLD_MAX);
     const difference = { seq, time, at: eventText(event), field: "next", recorded: wanted };
@@ -296,7 +298,7 @@ function choiceOf(event: RunEvent, field: string): Json | undefined {
 /** `step.failed test@1.2`. */
 function eventText(event: RunEvent): string {
   if ("attempt" in event) return `${event.type} ${attemptText(event)}`;
-  return "visit" in event ? `${event.type} ${placeText(event)}` : event.type;
+  return "scope" in event ? `${event.type} ${placeText(event)}` : event.type;
 }
 
 /** `start test@1`. */

@@ -2,7 +2,8 @@
 import { ancestorsOf, closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
-import { ROOT_SCOPE, stepPath } from "./place.ts";
+import type { Fact } from "./fact.ts";
+import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import {
   currentVisit,
   findStep,
@@ -54,12 +55,33 @@ function topological(count: number, plan: Plan): readonly number[] {
   return order.slice(0, count);
 }
 
+/** The event of going on from a step. */
+export function rewindEvent(
+  plan: Plan,
+  run: Run,
+  { step, visit, restore }: Extract<Fact, { type: "rewind-requested" }>,
+): RunRewound {
+  return {
+    type: "run.rewound",
+    ...planRewind(plan, run, step),
+    ...(visit === undefined ? {} : { visit }),
+    ...(restore === undefined ? {} : { restore }),
+  };
+}
+
+type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
+
 /** The events of running a step again: another allowance when it failed, a rewind when it is done. */
-export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEvent[] {
+export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly RunEvent[] {
+  const { step: path, restore, keep } = wish;
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
-  if (visit?.state.status === "failed" && run.failed.has(visit)) return grants(run, visit);
+  if (visit?.state.status === "failed" && run.failed.has(visit)) {
+    const granted = grants(run, visit, keep === true || restore !== undefined);
+    if (restore === undefined) return granted;
+    return [{ type: "run.restoring", commit: restore, of: placeText(placeOf(visit)) }, ...granted];
+  }
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
     throw new Refusal(
       `step ${path} has not failed; only a step of the pipeline itself is run again`,
@@ -70,18 +92,19 @@ export function retryEvents(plan: Plan, run: Run, path: string): readonly RunEve
   if (before !== undefined) {
     throw new Refusal(`step ${path} cannot run yet: step ${before} before it is not done`);
   }
-  return [{ type: "run.rewound", ...rewind }];
+  return [{ type: "run.rewound", ...rewind, ...(restore === undefined ? {} : { restore }) }];
 }
 
 /** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
-function grants(run: Run, visit: Visit): readonly RunEvent[] {
+function grants(run: Run, visit: Visit, chosen: boolean): readonly RunEvent[] {
   const causes = [...run.failed].filter(
     (failed) => isWithin(failed, visit) && !isCausedInside(failed),
   );
   for (const cause of causes) refuseRepeating(run, cause);
   return causes.map((failed) => {
     const { attempts } = stepOf(failed).retry;
-    return { type: "step.granted", ...placeOf(failed), attempts };
+    const granted = { type: "step.granted", ...placeOf(failed), attempts } as const;
+    return chosen ? { ...granted, files: "keep" } : granted;
   });
 }
 

@@ -17,6 +17,7 @@ import type {
   Doubt,
   FailureReason,
   Held,
+  Origin,
   Output,
   Place,
   Placed,
@@ -65,6 +66,8 @@ export interface Run {
   readonly snapshot?: string;
   /** The snapshot to which its files are to be put back before anything starts, and since when. */
   readonly restoring?: { readonly commit: string; readonly since: number };
+  /** Of a fork: where it comes from, and the commit that the other run's worktree began with. */
+  readonly origin?: Origin & { readonly base?: string };
   /** The visit that was started last. */
   readonly latest?: Visit;
   /** What its owner wants done with conversations that were cut off. */
@@ -154,6 +157,10 @@ export interface Visit {
   readonly cut?: true;
   /** Nobody knew whether its last attempt happened. */
   readonly doubt?: Doubt;
+  /** What a person wants done with it after it was cut off; holds for its next attempt. */
+  readonly recover?: Recover;
+  /** Its next attempt goes on with the files that are there: a person chose them. */
+  readonly files?: "keep";
   /** For a step that talks to an agent. */
   readonly talk?: Talk;
   readonly spent?: Spent;
@@ -267,6 +274,11 @@ export function isDone(record: StepRecord | undefined): boolean {
 export function isInDoubt({ state }: Visit): boolean {
   if (state.status === "failed") return state.reason === "once" && !state.handled;
   return state.status === "unsettled";
+}
+
+/** What is wanted of work that was cut off: by a person for this visit or for all, or by the author. */
+export function recoverFor(run: Run, visit: Visit): Recover | undefined {
+  return visit.recover ?? run.recover ?? stepOf(visit).recover;
 }
 
 /** True when nobody else has worked in the workspace since this visit began. */

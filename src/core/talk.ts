@@ -71,6 +71,7 @@ function started(talk: Talk, conversation: Conversation): Talk {
   };
 }
 
-function withoutSession({ asks, checkpoint, relays, turns }: Talk): Talk {
+/** A talk whose conversation is not to be taken up again. */
+export function withoutSession({ asks, checkpoint, relays, turns }: Talk): Talk {
   return { asks, ...(checkpoint === undefined ? {} : { checkpoint }), relays, turns };
 }

@@ -34,6 +34,8 @@ export interface EngineOptions {
   readonly epoch: number;
   /** What a person wants done with conversations that were cut off. */
   readonly recover?: Recover;
+  /** The same for single visits, by their place (`fix@2`). */
+  readonly choices?: Readonly<Record<string, Recover>>;
   readonly clock: Clock;
   readonly around: Surroundings;
   readonly watch: Watcher;
@@ -62,9 +64,15 @@ export class Engine {
 
   /** The first turn of a new owner. */
   open(wishes: readonly Fact[]): Turn {
-    const { owner, epoch, recover } = this.#options;
-    const opened = { type: "opened", owner, epoch } as const;
-    return this.turn([recover === undefined ? opened : { ...opened, recover }, ...wishes]);
+    const { owner, epoch, recover, choices } = this.#options;
+    const opened = {
+      type: "opened",
+      owner,
+      epoch,
+      ...(recover === undefined ? {} : { recover }),
+      ...(choices === undefined ? {} : { choices }),
+    } as const;
+    return this.turn([opened, ...wishes]);
   }
 
   /** One turn: when it returns, everything that it says is durable. */

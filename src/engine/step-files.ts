@@ -49,7 +49,11 @@ export class StepFiles {
     if (base === undefined) return;
     if (stepOf(visit).own === true) {
       await keeper.prepareOwn(at, base, visit.restore === true ? "restored" : "as-it-is");
-    } else if (visit.restore === true) await keeper.restore(base);
+    } else if (visit.restore === true) {
+      const aside = await keeper.setAside(at, base);
+      if (aside !== undefined) await record({ type: "based", at, base, aside });
+      await keeper.restore(base);
+    }
   }
 
   /** The ending of an attempt and the files that it left, which are one fact (F1). */

@@ -7,7 +7,7 @@
  * Invariants:
  * - F1 The event that ends an attempt names a snapshot that is on the disk. A kill between the two
  *   leaves a ref without an event; whoever ends the attempt later takes that ref.
- * - F2 Before files are put back for a person, what is there is kept aside.
+ * - F2 Before files are put back, what is there is kept aside, and the journal knows where.
  */
 import { existsSync } from "node:fs";
 import { mkdir, rename } from "node:fs/promises";
@@ -17,7 +17,7 @@ import type { Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { sha256 } from "../util/hash.ts";
-import { NO_DETAILS } from "../workspace/details.ts";
+import { NO_DETAILS, readSnapshot } from "../workspace/details.ts";
 import { mergeSnapshots } from "../workspace/merge.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { commitTree, type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
@@ -210,6 +210,15 @@ export class WorkspaceKeeper {
     });
   }
 
+  /** Keeps what an attempt finds before its files are put back (F2); undefined when that is nothing. */
+  async setAside(at: AttemptRef, base: string): Promise<string | undefined> {
+    return this.#inTurn(async () => {
+      const { commit, tree } = await this.#take(at, "aside");
+      const { tree: wanted } = await readSnapshot(this.#store, base);
+      return tree === wanted ? undefined : commit;
+    });
+  }
+
   /** Puts the files back to where an attempt is to begin. */
   async restore(commit: string): Promise<void> {
     await this.#inTurn(async () => {
@@ -226,14 +235,19 @@ export class WorkspaceKeeper {
       const [kept] = await listRefs(this.#store, ref);
       const aside =
         kept?.commit ?? (await takeSnapshot(this.#workspace, { ref, message: "set aside" })).commit;
+      failpoint("workspace.aside");
       await restoreSnapshot(this.#workspace, commit);
       this.#last = undefined;
       this.#clean = commit;
+      failpoint("workspace.rewound");
       return aside;
     });
   }
 
-  async #take(at: AttemptRef, when: "before" | "during" | "after" | "ours"): Promise<Snapshot> {
+  async #take(
+    at: AttemptRef,
+    when: "before" | "during" | "after" | "ours" | "aside",
+  ): Promise<Snapshot> {
     const ref = this.#refOf(at, when);
     const message = `${attemptText(at)}, ${when}`;
     const parents = this.#last === undefined ? [] : [this.#last.commit];

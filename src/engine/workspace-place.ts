@@ -14,6 +14,7 @@ import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
+import { readSnapshot } from "../workspace/details.ts";
 import { differences, type FileDifference } from "../workspace/difference.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
@@ -51,7 +52,7 @@ export function workspacePathOf(dir: RunDir): string {
 }
 
 /** Makes the place of a new run; can be killed anywhere and called again. */
-export async function makePlace({ plan, run, dir }: PlaceOptions): Promise<Placed> {
+export async function makePlace({ plan, run, dir, store }: PlaceOptions): Promise<Placed> {
   const project = run.created?.cwd ?? ".";
   const path = workspacePathOf(dir);
   const { kind } = plan;
@@ -67,11 +68,19 @@ export async function makePlace({ plan, run, dir }: PlaceOptions): Promise<Place
     case "worktree": {
       const repository = await needRepository(project);
       const branch = branchOf(run.id);
-      const base = await needCommit(repository, plan.base ?? "HEAD");
-      await createWorktree({ repository, path, branch, base, include: plan.include });
+      const base = await needCommit(repository, run.origin?.base ?? plan.base ?? "HEAD");
+      const tip = await tipOf(store, run, base);
+      await createWorktree({ repository, path, branch, base: tip, include: plan.include });
       return { kind, path: join(path, await pathWithin(repository, project)), branch, base };
     }
   }
+}
+
+/** Where the branch of a run begins: a fork has the commits that the other run's steps had made. */
+async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<string> {
+  if (run.origin === undefined || run.restoring === undefined) return base;
+  const { details } = await readSnapshot(store, run.restoring.commit);
+  return details.head?.commit ?? base;
 }
 
 /** Looks at the workspace of a run that goes on; repairs what is safely repaired. */

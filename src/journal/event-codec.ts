@@ -14,6 +14,7 @@ import {
   EVENT_VERSION,
   type Held,
   type LastTool,
+  type Origin,
   type Owner,
   type Placed,
   type Recorded,
@@ -103,6 +104,8 @@ const placed = record({
   branch: optional(text),
   base: optional(text),
 } satisfies Fields<Placed>);
+const origin = record({ run: text, seq: integer } satisfies Fields<Origin>);
+const recover = oneOf("continue", "restart");
 const stopMode = oneOf("now", "after-turn", "after-step");
 const lastTool = optional(
   record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
@@ -145,8 +148,16 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     args: listOf(text),
     cwd: text,
     envNames: listOf(text),
+    from: optional(origin),
   },
-  "run.opened": { owner, epoch: integer, recover: optional(oneOf("continue", "restart")) },
+  "run.opened": {
+    owner,
+    epoch: integer,
+    recover: optional(recover),
+    choices: optional(mapOf(recover)),
+  },
+  "run.restoring": { commit: text, of: text },
+  "run.forked": { from: origin, input: optional(json), restore: optional(text) },
   "run.placed": { workspace: placed },
   "run.restored": { commit: text, aside: optional(text) },
   "run.stopping": { mode: stopMode, by: text },
@@ -166,6 +177,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     reopened: listOf(text),
     assumed: listOf(text),
     restore: optional(text),
+    visit: optional(integer),
   },
   "step.started": {
     ...attempt,
@@ -174,7 +186,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     base: optional(text),
     restore: optional(boolean),
   },
-  "step.based": { ...attempt, base: text },
+  "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
@@ -249,7 +261,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     identity: optional(text),
   },
   "step.skipped": { ...place, arrows },
-  "step.granted": { ...place, attempts: integer },
+  "step.granted": { ...place, attempts: integer, files: optional(oneOf("keep")) },
 };
 
 const CHECKS = new Map<string, Check>(

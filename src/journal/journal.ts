@@ -49,6 +49,8 @@ export interface NewRun {
   readonly planText: string;
   readonly created: RunCreated;
   readonly time: number;
+  /** Of a fork: the events that follow `run.created`, in the same transaction. */
+  readonly past?: readonly Recorded[];
   readonly summary: SummaryChange;
 }
 
@@ -72,6 +74,8 @@ export interface RunSummary {
   readonly input: Json;
   readonly stepsCompleted: number;
   readonly stepsTotal: number;
+  /** The run that it was forked from. */
+  readonly forkedFrom?: string;
   readonly cleanedAt?: number;
   readonly lease?: Lease;
 }

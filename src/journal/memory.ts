@@ -10,7 +10,7 @@ import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import type { UnsealedEvent } from "./chain.ts";
-import { decode, decodeRequest, encode, encodeRequest } from "./event-codec.ts";
+import { decode, decodeRequest, encode, encodeRecorded, encodeRequest } from "./event-codec.ts";
 import {
   type Acquired,
   type Journal,
@@ -113,7 +113,7 @@ function storedRun(run: NewRun): StoredRun {
   return {
     runId,
     planText,
-    events: [encode(created, 1, time)],
+    events: [encode(created, 1, time), ...(run.past ?? []).map(encodeRecorded)],
     steps: new Map(summary.steps.map((step) => [step.stepId, step])),
     requests: [],
     summary: {
@@ -122,10 +122,11 @@ function storedRun(run: NewRun): StoredRun {
       file: created.file,
       status,
       createdAt: time,
-      updatedAt: time,
+      updatedAt: run.past?.at(-1)?.time ?? time,
       input: created.input,
       stepsCompleted,
       stepsTotal,
+      ...(created.from === undefined ? {} : { forkedFrom: created.from.run }),
     },
   };
 }

@@ -275,6 +275,8 @@ function planOf(
 function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Lease | undefined {
   let lease = known;
   for (const { event } of events) {
+    // The owners before a fork had the other run.
+    if (event.type === "run.forked") lease = known;
     if (event.type !== "run.opened" || event.epoch <= (lease?.epoch ?? 0)) continue;
     lease = { epoch: event.epoch, owner: event.owner };
   }

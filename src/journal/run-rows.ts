@@ -144,6 +144,7 @@ export function runSummaryIn(row: Row): RunSummary {
   const runId = textIn(row, "pipeline_id");
   const cleanedAt = optionalTimeIn(row, "cleaned_at");
   const lease = leaseIn(row, runId);
+  const forkedFrom = optionalTextIn(row, "forked_from");
   return {
     runId,
     pipeline: textIn(row, "pipeline_name"),
@@ -154,6 +155,7 @@ export function runSummaryIn(row: Row): RunSummary {
     input: inputIn(row),
     stepsCompleted: integerIn(row, "steps_completed"),
     stepsTotal: integerIn(row, "steps_total"),
+    ...(forkedFrom === undefined ? {} : { forkedFrom }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
     ...(lease === undefined ? {} : { lease }),
   };

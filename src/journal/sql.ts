@@ -161,9 +161,13 @@ export function listRuns(filter: RunFilter & { readonly beforeText?: string | un
   const sql = `
     SELECT s.pipeline_id, s.pipeline_name, s.status, s.created_at, s.updated_at, s.input,
       s.input_type, s.steps_total, s.steps_completed, s.cleaned_at, s.file,
-      leases.epoch, leases.owner
+      leases.epoch, leases.owner, CASE
+        WHEN instr(first.data, '"from":') > 0 AND json_valid(first.data)
+        THEN json_extract(first.data, '$.from.run')
+      END AS forked_from
     FROM pipeline_state AS s
     LEFT JOIN runs ON runs.run_id = s.pipeline_id
+    LEFT JOIN events AS first ON first.run = runs.run AND first.seq = 1
     LEFT JOIN leases ON leases.run = runs.run
     ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}
     ORDER BY s.created_at DESC, s.rowid DESC LIMIT ?`;

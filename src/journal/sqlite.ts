@@ -14,7 +14,7 @@ import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import { type ChainHead, chainStart, verifyChain } from "./chain.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
-import { decodeAll, decodeRequest, encode, encodeRequest } from "./event-codec.ts";
+import { decodeAll, decodeRequest, encode, encodeRecorded, encodeRequest } from "./event-codec.ts";
 import {
   type Acquired,
   type Journal,
@@ -96,7 +96,8 @@ function create(database: Database, run: NewRun): void {
     if (database.get(RUN.key, runId) !== undefined) {
       throw new JournalError("stale-writer", `Run ${runId} exists already.`);
     }
-    insertRun(database, run, [encode(created, 1, run.time)]);
+    const past = (run.past ?? []).map(encodeRecorded);
+    insertRun(database, run, [encode(created, 1, run.time), ...past]);
   });
 }
 

@@ -26,9 +26,10 @@ interface OpenSpan {
   readonly index: number;
   readonly at: AttemptRef;
   readonly startedAt: number;
-  /** From when its time has still to be counted. */
+  /** From when its time has still to be counted; never, once only its effect is in doubt. */
   uncounted: number;
   workedMs: number;
+  spent?: Spent;
 }
 
 /** The spans of all attempts, in the order in which they started. */
@@ -46,9 +47,10 @@ export function attemptSpans(events: Iterable<Recorded>): readonly AttemptSpan[]
     if (event.type === "run.opened") {
       for (const span of open.values()) {
         span.workedMs += Math.max(0, last - span.uncounted);
-        span.uncounted = time;
+        if (Number.isFinite(span.uncounted)) span.uncounted = time;
       }
     }
+    if (event.type === "step.unsettled") doubt(open.get(attemptText(event)), event.spent, time);
     const end = attemptEnd(event);
     const span = end && open.get(attemptText(end));
     if (end !== undefined && span !== undefined) {
@@ -63,9 +65,18 @@ export function attemptSpans(events: Iterable<Recorded>): readonly AttemptSpan[]
   return spans;
 }
 
+/** Its process has ended; how its effect stands is told later. */
+function doubt(span: OpenSpan | undefined, spent: Spent | undefined, time: number): void {
+  if (span === undefined) return;
+  span.workedMs += Math.max(0, time - span.uncounted);
+  span.uncounted = Number.POSITIVE_INFINITY;
+  if (spent !== undefined) span.spent = spent;
+}
+
 function closed(span: OpenSpan, end: AttemptEnd, time: number): AttemptSpan {
   const { at, startedAt, uncounted } = span;
   const workedMs = span.workedMs + Math.max(0, time - uncounted);
   const base = { at, startedAt, endedAt: time, workedMs, end };
-  return end.spent === undefined ? base : { ...base, spent: end.spent };
+  const spent = end.spent ?? span.spent;
+  return spent === undefined ? base : { ...base, spent };
 }

@@ -10,7 +10,7 @@ import { placeOf, type Run } from "../core/run.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { pathsOf } from "./done-text.ts";
 import { HISTORY_MAX, type NodeHistory, type VisitEnd } from "./node-history.ts";
-import { outputsJson } from "./run-json.ts";
+import { originJson, outputsJson } from "./run-json.ts";
 import { stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
 
@@ -27,6 +27,7 @@ export function checkpointJson(run: Run, history: NodeHistory, now: number): Jso
     run_id: run.id,
     pipeline_name: run.created?.pipeline ?? "",
     sequence: run.seq,
+    forked_from: originJson(run.origin),
     timestamp: isoText(now),
     current_node: last === undefined ? null : stepPath(last.event),
     outcome: last === undefined ? null : outcomeJson(last.event),

@@ -92,3 +92,10 @@ export function shortList(
   if (left > 0) return shown.length === 0 ? `${left}` : `${shown.join(", ")} and ${left} more`;
   return shown.join(", ");
 }
+
+const COMMIT_LENGTH = 10;
+
+/** A commit as people read and type it. */
+export function commitText(commit: string): string {
+  return commit.slice(0, COMMIT_LENGTH);
+}

@@ -8,7 +8,7 @@ import type { Place, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { plainText } from "./display-text.ts";
+import { commitText, plainText } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
@@ -104,6 +104,13 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} the budget was raised`;
     case "run.rewound":
       return `${RUN_GLYPH} going on from ${event.step}`;
+    case "run.restored": {
+      const kept =
+        event.aside === undefined ? "" : `; what was there is kept as ${commitText(event.aside)}`;
+      return `${RUN_GLYPH} the files were put back to ${commitText(event.commit)}${kept}`;
+    }
+    case "run.forked":
+      return `${RUN_GLYPH} forked from run ${event.from.run}`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":

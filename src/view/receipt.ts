@@ -14,7 +14,7 @@ import { sha256 } from "../util/hash.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { AttemptEnd } from "./attempt-history.ts";
 import { perdure } from "./command-text.ts";
-import { outputsJson } from "./run-json.ts";
+import { originJson, outputsJson } from "./run-json.ts";
 import { spentJson } from "./spent-text.ts";
 import { isoText } from "./time-text.ts";
 
@@ -125,6 +125,7 @@ function headOf({ run, engineVersion }: ReceiptInput, at: AttemptRef): JsonObjec
     version: RECEIPT_VERSION,
     engine: { name: "perdure", version: engineVersion },
     run_id: run.id,
+    forked_from: originJson(run.origin),
     pipeline: run.created?.pipeline ?? "",
     step: at.step,
     agent: step === undefined ? "shell" : agentName(step),

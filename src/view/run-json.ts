@@ -1,6 +1,6 @@
 /** `show --output json`: the whole of a run for programs, in the names of the documented tables. */
 import { placeText } from "../core/place.ts";
-import { placeOf } from "../core/run.ts";
+import { placeOf, type Run } from "../core/run.ts";
 import { stepStateOf } from "../core/summary.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
@@ -30,12 +30,18 @@ export function showJson(input: ReportInput): JsonObject {
     input: created?.input ?? null,
     args: created?.args ?? [],
     fingerprint: created?.fingerprint ?? null,
+    forked_from: originJson(run.origin),
     owner: owner === undefined ? null : { pid: owner.pid, host: owner.host, user: owner.user },
     owner_alive: input.liveness === "owned",
     context: Object.fromEntries(run.context),
     steps: Array.from(stepTree(run), (node) => stepJson(node, history)),
     why: { happened, done, next, commands },
   };
+}
+
+/** Where a fork comes from: the run, and the last event that both have. */
+export function originJson(origin: Run["origin"]): Json {
+  return origin === undefined ? null : { run_id: origin.run, sequence: origin.seq };
 }
 
 function timeJson(time: number | undefined): Json {

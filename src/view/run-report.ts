@@ -52,6 +52,9 @@ function headerLines(input: ReportInput): readonly string[] {
     ["pipeline", plainText(input.pipeline)],
   ];
   if (created !== undefined) rows.push(["file", created.file]);
+  if (run.origin !== undefined) {
+    rows.push(["forked from", `${run.origin.run}, event ${run.origin.seq}`]);
+  }
   rows.push(["status", runStatusOf(run, liveness)]);
   if (created !== undefined) {
     rows.push(["started", `${utcText(created.time)} UTC`]);

@@ -21,6 +21,8 @@ export interface RunRow {
   readonly input: Json;
   readonly stepsCompleted: number;
   readonly stepsTotal: number;
+  /** The run that it was forked from. */
+  readonly forkedFrom?: string | undefined;
   readonly cleanedAt?: number | undefined;
   readonly alive: boolean;
 }
@@ -81,6 +83,7 @@ export function runListJson(rows: readonly RunRow[]): Json {
     updated_at: isoSeconds(row.updatedAt),
     input: row.input,
     file: row.file,
+    forked_from: row.forkedFrom ?? null,
     cleaned_at: row.cleanedAt === undefined ? null : isoSeconds(row.cleanedAt),
   }));
 }

@@ -9,6 +9,7 @@
  */
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner, Verdict } from "../core/event.ts";
+import { FORK_STOP } from "../core/fork.ts";
 import { placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { placeOf, type Run, type Visit } from "../core/run.ts";
@@ -93,6 +94,7 @@ function situation(input: WhyInput): Situation {
     case "stopped":
       if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
       if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
+      if (run.state.by === FORK_STOP) return forked(input);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}`,
         advice: [{ say: "Go on", command: perdure("resume", shortId) }],
@@ -100,6 +102,13 @@ function situation(input: WhyInput): Situation {
     default:
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+function forked({ run, shortId }: WhyInput): Situation {
+  return {
+    happened: `was forked from run ${run.origin?.run ?? ""} and has not been started since`,
+    advice: [{ say: "Start it", command: perdure("resume", shortId) }],
+  };
 }
 
 /** The first limit that the run has says in what to add to it. */

@@ -145,6 +145,7 @@ plan   reuse        it is done; its result is kept
 build  run          you asked to go on from here
 docs   reuse        it is done; its result is kept
 ship   run          it lies behind build
+files: the files stay as they are (--files restore puts them back to the snapshot before build@1)
 `,
   );
   expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1, ship: 1 });
@@ -193,6 +194,7 @@ plan   reuse        it is done; its result is kept
 build  reuse        not done, but taken as done: you go on from ship
 docs   reuse        it is done; its result is kept
 ship   run          you asked to go on from here
+files: the files stay as they are: the step has not worked on them yet
 `,
   );
   await project.must(["resume", id, "--dry-run"]);

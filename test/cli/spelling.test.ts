@@ -157,7 +157,7 @@ _perdure; echo "\${COMPREPLY[*]}"`,
         ],
         { cwd: project.dir, encoding: "utf8" },
       ).trim();
-    expect(complete("perdure res")).toBe("resume");
+    expect(complete("perdure resu")).toBe("resume");
     expect(complete("perdure resume --dry")).toBe("--dry-run");
     expect(complete(`perdure resume ${id.slice(0, 3)}`)).toBe(id.slice(0, 8));
   });

@@ -214,7 +214,8 @@ it("show of a completed run names its outputs and its context", async () => {
       "commands": [
         "perdure show 1a2b3c4d",
         "perdure run DIR/good.yaml"
-      ]
+      ],
+      "partial_work": []
     }
     [exit 0]
     "
@@ -257,6 +258,7 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
           "target": "all"
         },
         "file": "DIR/good.yaml",
+        "forked_from": null,
         "cleaned_at": null
       },
       {
@@ -269,6 +271,7 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
         "updated_at": "2026-01-02T03:04:05Z",
         "input": null,
         "file": "DIR/bad.yaml",
+        "forked_from": null,
         "cleaned_at": null
       }
     ]
@@ -726,37 +729,35 @@ it("help", async () => {
     from there.
 
     Options:
-      -V, --version                  output the version number
-      -C, --project <dir>            work as if started in this directory
-      -h, --help                     display help for command
+      -V, --version                            output the version number
+      -C, --project <dir>                      work as if started in this directory
+      -h, --help                               display help for command
 
     Commands:
-      run [options] [file]           start a new run of a pipeline
-      resume [options] [run]         go on with a run from exactly where it was
-      retry [options] <run> <step>   run a failed step again, or a done one and all
-                                     that lies behind it
-      stop [options] [run]           stop a run; it can be resumed
-      attach [options] [run]         watch a run that another process drives; Ctrl-C
-                                     leaves it running
-      list                           list runs
-      show [options] [run]           everything about a run: steps, attempts, times,
-                                     errors, the next command
-      why [options] [run]            what happened, what is done, and the exact
-                                     command that goes on
-      logs [options] <run> [step]    what the steps printed
-      graph [options] [run-or-file]  draw a pipeline, or a run with its states
-      report [options] [run]         a post-mortem of a run: path, times, money,
-                                     context, failures, owners
-      replay [options] [run]         make every recorded decision again; exit 3 when
-                                     one differs now
-      validate [options] <files...>  find every mistake in pipeline files, without
-                                     running them
-      clean [options] [runs...]      remove the files of completed runs; their
-                                     records stay
-      doctor [options]               check this machine and the state of this
-                                     project
-      completion <shell>             print a completion script
-      help [command]                 display help for command
+      run [options] [file]                     start a new run of a pipeline
+      resume [options] [run]                   go on with a run from exactly where it was
+      retry [options] <run> <step>             run a failed step again, or a done one and all that lies behind it
+      stop [options] [run]                     stop a run; it can be resumed
+      settle [options] <run> <step> <verdict>  say whether a step happened that must not happen twice
+      rewind [options] <run> <step>            go back to the beginning of a step, files included, without starting anything
+      invalidate [options] <run> <step>        take back the result of a step and of all behind it; no file is touched
+      fork [options] <run>                     make a new run of the past of another one, with files and a future of its own
+      attach [options] [run]                   watch a run that another process drives; Ctrl-C leaves it running
+      list                                     list runs
+      show [options] [run]                     everything about a run: steps, attempts, times, errors, the next command
+      why [options] [run]                      what happened, what is done, and the exact command that goes on
+      logs [options] <run> [step]              what the steps printed
+      graph [options] [run-or-file]            draw a pipeline, or a run with its states
+      report [options] [run]                   a post-mortem of a run: path, times, money, context, failures, owners
+      replay [options] [run]                   make every recorded decision again; exit 3 when one differs now
+      diff [options] <run> <a> [b]             what a step did to files and context, or what changed between two checkpoints
+      restore [options] <run> <point>          take the files of a checkpoint back; what is there is set aside
+      timeline [options] <run>                 the checkpoints of a run in order, with what changed from one to the next
+      validate [options] <files...>            find every mistake in pipeline files, without running them
+      clean [options] [runs...]                remove the files of completed runs; their records stay
+      doctor [options]                         check this machine and the state of this project
+      completion <shell>                       print a completion script
+      help [command]                           display help for command
 
     Examples:
       perdure run build.yaml --input target=all    start a pipeline
@@ -815,8 +816,10 @@ it("help", async () => {
                              all behind it
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
                              +30m
-      --recover <how>        agents that were cut off: continue their conversations,
-                             restart them, or ask
+      --recover <how>        work that was cut off: continue with it, restart it, or
+                             ask about each
+      --files <how>          keep the files as they are, or restore them; default:
+                             restore, in the project itself keep
       --dry-run              say what would happen to each step, and why; change
                              nothing
       -d, --detach           leave the run to a background process

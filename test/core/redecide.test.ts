@@ -11,7 +11,7 @@ import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, ok, Play } from "./play.ts";
 
 const SEEDS = 400;
-const SEEDS_CHANGED = 150;
+const SEEDS_CHANGED = 300;
 
 /** The events of a play as a journal has them, each in a turn of its own. */
 function recordedOf(play: Play): readonly Recorded[] {
@@ -45,13 +45,10 @@ describe("no decision differs", () => {
   it("in simulated runs with crashes, losses, loops, fan-out, rewinds and budgets", () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const { plan, recorded } = simulate(seed);
-      const found = redecide(plan, RUN_ID, recorded);
-      expect({ seed, ...found }).toEqual({
-        seed,
-        ...nothing,
-        events: recorded.length,
-        decided: recorded.length - 1,
-      });
+      const { differences, refused, undecided } = redecide(plan, RUN_ID, recorded);
+      // Only what a probe or a person said of an effect is not in the journal.
+      const needs = undecided.filter((one) => !one.needs.includes("a probe or a person"));
+      expect({ seed, differences, refused, needs }).toEqual({ seed, differences: [], needs: [] });
     }
   });
 
@@ -253,7 +250,9 @@ describe("a planted change is found:", () => {
             ...(recorded[index] as Recorded),
             event: { ...event, [field]: value },
           };
-          const { differences, refused } = redecide(plan, RUN_ID, copy);
+          const { differences, refused, undecided } = redecide(plan, RUN_ID, copy);
+          // What a probe or a person said of an effect is not in the journal.
+          if (undecided.some((one) => one.seq === seq)) continue;
           const seen = differences.some((one) => one.field === field) || refused?.seq === seq;
           expect({ seed, seq, field, seen }).toEqual({ seed, seq, field, seen: true });
           changed.add(`${event.type}.${field}`);

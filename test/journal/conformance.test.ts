@@ -61,6 +61,28 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(journal.leaseOf(runIdOf(1))).toBeUndefined();
   });
 
+  test("a fork is created with its past, in one go, and names the run that it comes from", () => {
+    const from = { run: runIdOf(1), seq: 3 };
+    const made = newRun(2);
+    const past = [...batch(0), { type: "run.forked", from } as const].map((event, index) => ({
+      seq: index + 2,
+      time: TIME + index,
+      version: 1,
+      event,
+    }));
+    const created = { ...made.created, from };
+    journal.create({ ...made, created, past });
+    const { events } = journal.load(runIdOf(2));
+    expect(events.map(({ event }) => event)).toEqual([created, ...past.map(({ event }) => event)]);
+    expect(events.slice(1)).toEqual(past);
+    expect(journal.list({})).toMatchObject([{ runId: runIdOf(2), forkedFrom: runIdOf(1) }]);
+    const acquired = journal.acquire(runIdOf(2), OWNER, () => true);
+    expect(acquired).toEqual({ ok: true, epoch: 1 });
+    const write = { ...writeOf(1, 0), epoch: 1, afterSeq: past.length + 1 };
+    journal.append(runIdOf(2), write);
+    expect(journal.load(runIdOf(2)).events).toHaveLength(past.length + 1 + write.events.length);
+  });
+
   test("a run cannot be created twice", () => {
     journal.create(newRun(0));
     expect(codeOf(() => journal.create(newRun(0)))).toBe("stale-writer");

@@ -213,6 +213,9 @@ class Simulation {
       wishes.push({ type, step: this.#random.pick(steps).id });
     }
     if (this.#chance(0.1)) wishes.push({ type: "funds-added", added: { turns: 2 } });
+    if (found.length === 0 && this.#chance(0.05)) {
+      wishes.push({ type: "restore-requested", commit: "c0ffee", of: "s0@1.1" });
+    }
     const living = this.#bug === "adopt-alive-as-lost" ? found : [];
     let turn: Turn;
     try {
@@ -242,6 +245,7 @@ class Simulation {
   }
 
   #perform(turn: Turn): void {
+    if (turn.restore !== undefined) this.#late.push({ type: "restored", commit: turn.restore });
     for (const at of turn.launches) {
       if (this.#chance(0.02)) throw this.#crash("between two spawns");
       this.#spawn(at, turn.run);

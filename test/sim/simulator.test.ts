@@ -25,6 +25,8 @@ describe("the simulator", () => {
       "run.failed",
       "run.funded",
       "run.opened",
+      "run.restored",
+      "run.restoring",
       "run.rewound",
       "run.stopped",
       "run.stopping",

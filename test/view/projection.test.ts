@@ -47,6 +47,7 @@ test("a checkpoint has the documented fields", () => {
     run_id: RUN_ID,
     pipeline_name: "release",
     sequence: 8,
+    forked_from: null,
     timestamp: "2026-02-01T10:00:10.000Z",
     current_node: "build",
     outcome: {
@@ -119,6 +120,7 @@ test("the receipt of an attempt, with its evidence", () => {
     version: 1,
     engine: { name: "perdure", version: "0.1.0" },
     run_id: RUN_ID,
+    forked_from: null,
     pipeline: "release",
     step: "build",
     agent: "claude",

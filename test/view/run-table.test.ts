@@ -79,6 +79,7 @@ test("the JSON of the documentation, with our fields after it", () => {
       updated_at: "2026-02-01T10:05:00Z",
       input: "go",
       file: "/home/ann/speckit.yaml",
+      forked_from: null,
       cleaned_at: null,
     },
     expect.objectContaining({ status: "interrupted", cleaned_at: "2026-03-01T00:00:00Z" }),

@@ -37,12 +37,15 @@ export async function cleanCommand(
   const { journal } = project;
   const named = new Set(ids.map((id) => resolveRunId(journal, id)));
   const before = Date.now() - ageOf(options.olderThan);
-  const chosen = journal.list({}).filter((run) => {
+  const all = journal.list({});
+  const chosen = all.filter((run) => {
     if (run.cleanedAt !== undefined) return false;
     if (named.size > 0) return named.has(run.runId);
     return run.updatedAt <= before && (options.all === true || isFinished(run));
   });
-  for (const run of chosen) cleanRun(project, run, options);
+  const forks = forksOf(all);
+  // Newest first, so a fork goes before the run that it was made of.
+  for (const run of chosen) cleanRun(project, run, forks, options);
   if (chosen.length === 0) print("There is nothing to clean.");
   return EXIT.done;
 }
@@ -66,9 +69,28 @@ function isFinished(run: RunSummary): boolean {
   return shownStatus({ ...run, alive }) === "completed";
 }
 
-function cleanRun(project: Project, run: RunSummary, options: CleanOptions): void {
+/** The forks of each run whose files are there: they name outputs in its folder. */
+type Forks = ReadonlyMap<string, Set<string>>;
+
+function forksOf(runs: readonly RunSummary[]): Forks {
+  const forks = new Map<string, Set<string>>();
+  for (const { runId, forkedFrom, cleanedAt } of runs) {
+    if (forkedFrom === undefined || cleanedAt !== undefined) continue;
+    forks.set(forkedFrom, (forks.get(forkedFrom) ?? new Set()).add(runId));
+  }
+  return forks;
+}
+
+function cleanRun(project: Project, run: RunSummary, forks: Forks, options: CleanOptions): void {
   const { journal, dir } = project;
   const shortId = shortIdOf(journal, run.runId);
+  const [fork] = forks.get(run.runId) ?? [];
+  if (fork !== undefined) {
+    print(
+      `${shortId}  kept: run ${shortIdOf(journal, fork)} was forked from it and uses its files`,
+    );
+    return;
+  }
   if (livenessOf(run.lease) === "owned") {
     print(`${shortId}  kept: it is running`);
     return;
@@ -78,6 +100,7 @@ function cleanRun(project: Project, run: RunSummary, options: CleanOptions): voi
     print(`${shortId}  kept: its step ${living} still runs; go on with: perdure resume ${shortId}`);
     return;
   }
+  forks.get(run.forkedFrom ?? "")?.delete(run.runId);
   const { root } = runDirOf(dir, run.runId);
   if (options.dryRun === true) {
     print(`${shortId}  would remove ${root}`);

@@ -1,5 +1,6 @@
 /** Commands that only look: `list runs`, `show`, `why`. */
 import type { RunFilter } from "../../journal/journal.ts";
+import { partialJson, partialLines } from "../../view/partial-text.ts";
 import { showJson } from "../../view/run-json.ts";
 import { reportLines } from "../../view/run-report.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
@@ -12,6 +13,7 @@ import {
   findRunId,
   findStateDir,
   isUnused,
+  type KnownRun,
   livenessOf,
   loadRun,
   openProject,
@@ -75,14 +77,25 @@ export async function whyCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const input = whyInputOf(findRun(id), Date.now());
-  if (wantsJson(options)) print(JSON.stringify(why(input), null, 2));
-  else for (const line of whyLines(input)) print(line);
+  const json = wantsJson(options);
+  const project = openProject(process.cwd(), "read-only");
+  const known = findRun(id, project);
+  const input = whyInputOf(known, Date.now());
+  const { partialWork } = await import("../partial-work.ts");
+  const cut = (await partialWork(project, known)).map(({ work }) => work);
+  if (json) {
+    print(JSON.stringify({ ...why(input), partial_work: cut.map(partialJson) }, null, 2));
+    return EXIT.done;
+  }
+  for (const line of whyLines(input)) print(line);
+  for (const line of cut.flatMap((work) => partialLines(work, known.shortId))) print(line);
   return EXIT.done;
 }
 
 /** The run that is named, or the newest one. */
-export function findRun(id: string | undefined): ReturnType<typeof loadRun> {
-  const project = openProject(process.cwd(), "read-only");
+export function findRun(
+  id: string | undefined,
+  project = openProject(process.cwd(), "read-only"),
+): KnownRun {
   return loadRun(project, findRunId(project, id));
 }

@@ -2,16 +2,20 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { ROOT_SCOPE } from "../../core/place.ts";
-import { planRewind, retryEvents } from "../../core/rewind.ts";
 import { isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
-import { type Why, why } from "../../view/why.ts";
+import { partialLines } from "../../view/partial-text.ts";
+import { why } from "../../view/why.ts";
+import { unavailable } from "../available-run.ts";
+import { type FilesOption, filesOption } from "../back-files.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { checkEnvironment } from "../environment.ts";
-import { execute, ownedError, sayGoodbye, type Wish } from "../execute.ts";
+import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type Back, type BackRequest, filesLines, linesOf, planBack } from "../going-back.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
+import { type CutOff, partialWork } from "../partial-work.ts";
 import { print } from "../print.ts";
 import {
   type KnownRun,
@@ -21,7 +25,7 @@ import {
   resolveRunId,
   whyInputOf,
 } from "../project.ts";
-import { checkRecover, recoverOf } from "../recover.ts";
+import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 import { RunFiles } from "../run-files.ts";
 
 export interface ResumeOptions extends OutputOptions {
@@ -32,8 +36,10 @@ export interface ResumeOptions extends OutputOptions {
   readonly takeOver?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
-  /** What to do with agents that were cut off. */
+  /** What to do with work that was cut off. */
   readonly recover?: string;
+  /** What to do with the files: keep or restore. */
+  readonly files?: string;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
 }
@@ -45,11 +51,12 @@ export async function resumeCommand(
 ): Promise<ExitCode> {
   const project = openProject(process.cwd(), "read-write");
   const runId = chooseRun(project, id ?? options.pipelineId, options.file);
-  const wish: Wish | undefined =
+  const files = filesOption(options.files);
+  const request: BackRequest | undefined =
     options.fromStep === undefined
       ? undefined
-      : { type: "rewind-requested", step: options.fromStep };
-  return goOn(project, runId, wish, options);
+      : { verb: "from-step", step: options.fromStep, files };
+  return goOn(project, runId, request, options);
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -60,40 +67,51 @@ export async function retryCommand(
 ): Promise<ExitCode> {
   const project = openProject(process.cwd(), "read-write");
   const runId = resolveRunId(project.journal, id);
-  return goOn(project, runId, { type: "retry-requested", step }, options);
+  const files = filesOption(options.files);
+  return goOn(project, runId, { verb: "retry", step, files }, options);
 }
 
 async function goOn(
   project: Project,
   runId: string,
-  wish: Wish | undefined,
+  request: BackRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
   if (options.budget !== undefined) parseBudget(options.budget);
   checkRecover(options);
-  const refusal = refusalOf(known, wish, options);
+  const refusal = refusalOf(known, request, options);
   if (refusal instanceof CliError) throw refusal;
   if (refusal !== undefined) {
     if (options.dryRun !== true) completeFiles(known);
     print(refusal);
     return EXIT.done;
   }
-  if (options.dryRun === true) return showPlan(known, wish, options);
+  const back = request && (await workedOut(project, known, request));
+  const cut =
+    back === undefined ? await partialWork(project, known, recoverWord(options.recover)) : [];
+  if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(known.run.created?.envNames ?? []);
   if (options.detach === true) {
     const { detach } = await import("../detach.ts");
-    return detach(project, runId, known.shortId, detachedOptions(wish, options));
+    return detach(project, runId, known.shortId, detachedOptions(options));
   }
-  const recover = await recoverOf(known, options.recover);
+  const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
     takeOver: options.takeOver === true,
-    ...(wish === undefined ? {} : { wish }),
+    ...(request === undefined
+      ? {}
+      : { wishes: async (now) => (await planBack(project, now, request)).facts }),
+    ...foreignChoice(back, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
-    ...(recover === undefined ? {} : { recover }),
-    greet: greeting,
+    ...recovery,
+    greet: (now) => [
+      ...greeting(now, back?.rewind?.step),
+      ...(back === undefined ? [] : linesOf(now, back)),
+      ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
+    ],
   });
   sayGoodbye(project, runId, screen);
   return exit;
@@ -116,37 +134,38 @@ function chooseRun(
 /** Why this run cannot be resumed: an error, or a sentence when there is simply nothing to do. */
 function refusalOf(
   known: KnownRun,
-  wish: Wish | undefined,
-  options: ResumeOptions,
+  request: BackRequest | undefined,
+  options: Pick<ResumeOptions, "takeOver">,
 ): CliError | string | undefined {
-  const words = (): Why => why(whyInputOf(known, Date.now()));
-  if (known.cleanedAt !== undefined) {
-    const { happened, commands } = words();
-    return new CliError(EXIT.error, happened, commands[0]);
-  }
-  const { owner } = known.lease ?? {};
-  if (known.liveness === "owned" && owner !== undefined && options.takeOver !== true) {
-    return ownedError(known.shortId, owner);
-  }
-  checkWish(known, wish);
-  const finished = known.run.state.status === "completed" && wish === undefined;
-  return finished ? `${words().happened}\nThere is nothing to resume.` : undefined;
+  const refusal = unavailable(known, options);
+  if (refusal !== undefined) return refusal;
+  const finished = known.run.state.status === "completed" && request === undefined;
+  if (!finished) return undefined;
+  return `${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`;
 }
 
-/** Throws when the wish cannot be granted. */
-function checkWish({ plan, run, shortId }: KnownRun, wish: Wish | undefined): void {
-  try {
-    if (wish?.type === "rewind-requested") planRewind(plan, run, wish.step);
-    if (wish?.type === "retry-requested") retryEvents(plan, run, wish.step);
-  } catch (error) {
-    throw new RunError(shortId, error);
-  }
+/** What a request does; a wish that cannot be granted is told with the run that it is about. */
+async function workedOut(project: Project, known: KnownRun, request: BackRequest): Promise<Back> {
+  return planBack(project, known, request).catch((error: unknown) => {
+    throw new RunError(known.shortId, error);
+  });
+}
+
+/** Changes by others do not stand in the way of files that are put back: they are set aside. */
+function foreignChoice(
+  back: Back | undefined,
+  options: Pick<ResumeOptions, "files">,
+): { foreign?: FilesOption } {
+  if (back?.files.wish.restore !== undefined) return { foreign: "keep" };
+  const foreign = filesOption(options.files);
+  return foreign === undefined ? {} : { foreign };
 }
 
 /** What the process in the background has to be told again. */
-function detachedOptions(wish: Wish | undefined, options: ResumeOptions): readonly string[] {
+function detachedOptions(options: ResumeOptions): readonly string[] {
   return [
-    ...(wish === undefined ? [] : ["--from-step", wish.step]),
+    ...(options.fromStep === undefined ? [] : ["--from-step", options.fromStep]),
+    ...(options.files === undefined ? [] : ["--files", options.files]),
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
@@ -158,10 +177,12 @@ function completeFiles({ dir, run, planText, events }: KnownRun): void {
   RunFiles.open(dir, run, planText, events).close(run);
 }
 
-function greeting(known: KnownRun): readonly string[] {
+function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {
   const { run, plan, shortId } = known;
   const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
-  const first = plan.graph.steps.findIndex((_, position) => !isDone(records[position]));
+  const first = plan.graph.steps.findIndex(({ id }, position) =>
+    fromStep === undefined ? !isDone(records[position]) : id === fromStep,
+  );
   const at = first === -1 ? plan.graph.steps.length - 1 : first;
   const from = `step ${at + 1} of ${plan.graph.steps.length}: ${plan.graph.steps[at]?.id}`;
   const lines = [
@@ -171,6 +192,11 @@ function greeting(known: KnownRun): readonly string[] {
   return fileChanged(known)
     ? [...lines, `${run.created?.file} was edited since; the run goes on with its plan as it was`]
     : lines;
+}
+
+/** What was cut off, and what becomes of it. */
+function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
+  return cut.flatMap(({ work }) => partialLines(work, shortId));
 }
 
 /** Whether the author's file is another one now; one that cannot be read counts as edited. */
@@ -188,20 +214,24 @@ function fileChanged({ run }: KnownRun): boolean {
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
   known: KnownRun,
-  wish: Wish | undefined,
+  { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
   const { resumeEvidence } = await import("../resume-evidence.ts");
-  const rewind = wish === undefined ? undefined : planRewind(known.plan, known.run, wish.step);
   const steps = resumePlan({
     run: known.run,
     ...(await resumeEvidence(known)),
-    rewind,
-    recover: await recoverOf(known, options.recover),
+    rewind: back?.rewind,
+    recover: recoverWord(options.recover),
     now: Date.now(),
   });
-  if (wantsJson(options)) print(JSON.stringify(steps, null, 2));
-  else for (const line of resumePlanLines(steps)) print(line);
+  if (wantsJson(options)) {
+    print(JSON.stringify(steps, null, 2));
+    return EXIT.done;
+  }
+  for (const line of resumePlanLines(steps)) print(line);
+  for (const line of back === undefined ? [] : filesLines(known, back)) print(line);
+  for (const line of cutLines(cut, known.shortId)) print(line);
   return EXIT.done;
 }

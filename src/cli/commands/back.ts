@@ -1,0 +1,75 @@
+/** `perdure rewind` and `perdure invalidate`: go back in a run without starting anything. */
+import { commitText } from "../../view/display-text.ts";
+import { whyLines } from "../../view/why.ts";
+import { unavailable } from "../available-run.ts";
+import { filesOption } from "../back-files.ts";
+import { RunError } from "../cli-error.ts";
+import { execute } from "../execute.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type BackRequest, linesOf, planBack } from "../going-back.ts";
+import { print } from "../print.ts";
+import {
+  type KnownRun,
+  loadRun,
+  openProject,
+  type Project,
+  resolveRunId,
+  whyInputOf,
+} from "../project.ts";
+
+export interface BackOptions {
+  readonly files?: string;
+  readonly dryRun?: boolean;
+}
+
+/** Goes back to the beginning of a step or of a visit of it, files included; the run stays stopped. */
+export async function rewindCommand(
+  id: string,
+  step: string,
+  options: BackOptions,
+): Promise<ExitCode> {
+  return goBack(id, { verb: "rewind", step, files: filesOption(options.files) }, options);
+}
+
+/** Takes the result of a step, and of all behind it, back; no file is touched. */
+export async function invalidateCommand(
+  id: string,
+  step: string,
+  options: BackOptions,
+): Promise<ExitCode> {
+  return goBack(id, { verb: "invalidate", step }, options);
+}
+
+async function goBack(id: string, request: BackRequest, options: BackOptions): Promise<ExitCode> {
+  const project = openProject(process.cwd(), "read-write");
+  const known = loadRun(project, resolveRunId(project.journal, id));
+  const refusal = unavailable(known);
+  if (refusal !== undefined) throw refusal;
+  const back = await planBack(project, known, request).catch((error: unknown) => {
+    throw new RunError(known.shortId, error);
+  });
+  for (const line of linesOf(known, back)) print(line);
+  if (options.dryRun === true) return EXIT.done;
+  const exit = await execute(project, known, {
+    screen: "quiet",
+    foreign: "keep",
+    stopBy: `perdure ${request.verb}`,
+    wishes: async (now) => (await planBack(project, now, request)).facts,
+  });
+  sayOutcome(project, known);
+  return exit;
+}
+
+/** Where the run stands now, and how to get at what was set aside. */
+export function sayOutcome(project: Project, before: KnownRun): void {
+  const { id, events: past } = before;
+  const after = loadRun(project, id);
+  const restored = after.events
+    .slice(past.length)
+    .findLast(({ event }) => event.type === "run.restored")?.event;
+  if (restored?.type === "run.restored" && restored.aside !== undefined) {
+    const aside = commitText(restored.aside);
+    print(`set aside: ${aside}   (take it back: perdure restore ${after.shortId} ${aside})`);
+  }
+  for (const line of whyLines(whyInputOf(after, Date.now()))) print(line);
+}

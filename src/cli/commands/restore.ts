@@ -1,0 +1,103 @@
+/** `perdure restore`: takes the files of a checkpoint back, into the run's workspace or elsewhere. */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { changeLines } from "../../view/back-plan.ts";
+import { type Point, pointNamed } from "../../view/point.ts";
+import { restoreSnapshot } from "../../workspace/restore.ts";
+import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
+import type { SnapshotStore } from "../../workspace/store.ts";
+import { openWorkspace } from "../../workspace/workspace.ts";
+import { unavailable } from "../available-run.ts";
+import { CliError, RunError } from "../cli-error.ts";
+import { execute } from "../execute.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { print } from "../print.ts";
+import { type KnownRun, loadRun, openProject, type Project, resolveRunId } from "../project.ts";
+import { openRunWorkspace } from "../run-workspace.ts";
+import { sayOutcome } from "./back.ts";
+
+export interface RestoreOptions {
+  readonly into?: string;
+  readonly yes?: boolean;
+}
+
+/** Takes the files of a step, a visit, an attempt or a snapshot back. */
+export async function restoreCommand(
+  id: string,
+  name: string,
+  options: RestoreOptions,
+): Promise<ExitCode> {
+  const project = openProject(process.cwd(), "read-write");
+  const known = loadRun(project, resolveRunId(project.journal, id));
+  const { commit } = pointOf(known, name);
+  if (commit === undefined) {
+    throw new CliError(EXIT.usage, `the files of "${name}" are those that are there already`);
+  }
+  if (options.into !== undefined) {
+    const { store } = await openRunWorkspace(project, known);
+    const next = `perdure restore ${known.shortId} ${name} --into NEW-DIR`;
+    return restoreInto(store, commit, { path: resolve(options.into), next });
+  }
+  return restoreHere(project, known, { name, commit }, options.yes === true);
+}
+
+function pointOf({ events, shortId }: KnownRun, name: string): Point {
+  try {
+    return pointNamed(events, name);
+  } catch (error) {
+    throw new RunError(shortId, error);
+  }
+}
+
+/** Into an empty directory: nothing there can be overwritten. */
+async function restoreInto(
+  store: SnapshotStore,
+  commit: string,
+  { path, next }: { readonly path: string; readonly next: string },
+): Promise<ExitCode> {
+  if (existsSync(path) && readdirSync(path).length > 0) {
+    throw new CliError(EXIT.usage, `${path} is not empty`, next);
+  }
+  mkdirSync(path, { recursive: true });
+  const scratch = mkdtempSync(join(tmpdir(), "perdure-restore-"));
+  try {
+    const workspace = await openWorkspace(store, { path, indexFile: join(scratch, "index") });
+    await restoreSnapshot(workspace, commit);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  print(`restored into ${path}`);
+  return EXIT.done;
+}
+
+/** Into the run's own workspace, by its engine: what is there is set aside and journalled. */
+async function restoreHere(
+  project: Project,
+  known: KnownRun,
+  { name, commit }: { name: string; commit: string },
+  sure: boolean,
+): Promise<ExitCode> {
+  const refusal = unavailable(known);
+  if (refusal !== undefined) throw refusal;
+  const { workspace } = await openRunWorkspace(project, known);
+  const changes = workspace && shownPlan(await planRestore(workspace, commit));
+  const lines = changes === undefined ? [] : changeLines(changes);
+  for (const line of lines) print(line);
+  if (changes !== undefined && lines.length === 0) {
+    print(`The files are those of ${name} already.`);
+    return EXIT.done;
+  }
+  if (known.plan.workspace?.kind === "here" && !sure) {
+    const command = `perdure restore ${known.shortId} ${name} --yes`;
+    throw new CliError(EXIT.usage, "these are your own files; nothing was changed", command);
+  }
+  const exit = await execute(project, known, {
+    screen: "quiet",
+    foreign: "keep",
+    stopBy: "perdure restore",
+    wishes: async () => [{ type: "restore-requested", commit, of: name }],
+  });
+  sayOutcome(project, known);
+  return exit;
+}

@@ -1,0 +1,40 @@
+/**
+ * The files of a run for commands that do not drive it: its snapshots, and its workspace if that is
+ * there.
+ *
+ * Owns: finding them.
+ * Does not: make or repair a workspace; the engine does, when the run goes on.
+ */
+import { existsSync } from "node:fs";
+import { workspaceAt } from "../engine/workspace-place.ts";
+import { openStore, type SnapshotStore } from "../workspace/store.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT } from "./exit-code.ts";
+import type { KnownRun, Project } from "./project.ts";
+
+export interface RunWorkspace {
+  readonly store: SnapshotStore;
+  /** Absent when its directory is gone. */
+  readonly workspace: Workspace | undefined;
+}
+
+/** True when snapshots of the run's files are kept. */
+export function keepsFiles({ plan }: KnownRun): boolean {
+  return plan.workspace?.snapshots === true;
+}
+
+/** Opens the snapshots of a run and its workspace. */
+export async function openRunWorkspace(project: Project, known: KnownRun): Promise<RunWorkspace> {
+  const { plan, run, dir, shortId } = known;
+  const { workspace: wanted } = plan;
+  if (wanted?.snapshots !== true) {
+    const message = `no snapshots of the files of run ${shortId} are kept`;
+    throw new CliError(EXIT.usage, message, "`workspace: { snapshots: true }` in the pipeline");
+  }
+  const cwd = run.created?.cwd ?? ".";
+  const store = await openStore({ project: cwd, stateDir: project.dir.root });
+  const path = wanted.kind === "here" ? cwd : run.workspace?.path;
+  const there = path !== undefined && existsSync(path);
+  return { store, workspace: there ? await workspaceAt(store, path, dir, wanted) : undefined };
+}

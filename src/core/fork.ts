@@ -1,0 +1,64 @@
+/**
+ * What a person chose for a run: a life of its own (a fork), the files that it goes on with, and what
+ * becomes of single visits that were cut off.
+ *
+ * Owns: what `run.forked` means, and the marks that hold for the next attempt of a visit.
+ * Does not: copy events or files; the one who forks does, before the event is written.
+ * Invariants:
+ * - K3 Nothing of the other run is touched by its fork: no process is adopted, no conversation goes
+ *   on, no workspace is shared. What was spent still counts.
+ */
+import type { Recover } from "../plan/plan.ts";
+import type { RunForked } from "./event.ts";
+import { draft, enter } from "./flow.ts";
+import { placeText } from "./place.ts";
+import { placeOf, type Run, type Visit } from "./run.ts";
+import { withoutSession } from "./talk.ts";
+
+/** Who has stopped a run that is nothing but forked. */
+export const FORK_STOP = "the fork";
+
+/** Cuts a run loose from the one whose events it has. */
+export function fork(run: Run, event: RunForked): void {
+  for (const visit of [...run.running]) enter(run, visit, { status: "ready" });
+  for (const visit of unfinished(run)) {
+    if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
+  }
+  keepFiles(run);
+  const base = run.workspace?.base;
+  draft(run).origin = base === undefined ? event.from : { ...event.from, base };
+  draft(run).shared.clear();
+  delete draft(run).workspace;
+  delete draft(run).snapshot;
+  delete draft(run).recover;
+  delete draft(run).restoring;
+  if (event.restore !== undefined) {
+    draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
+  }
+  draft(run).state = { status: "stopped", by: FORK_STOP };
+}
+
+/** The files are as a person wants them: what was begun goes on with them. */
+export function keepFiles(run: Run): void {
+  for (const visit of unfinished(run)) if (visit.attempts > 0) draft(visit).files = "keep";
+}
+
+/** Notes what a person wants for single visits. */
+export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>): void {
+  if (Object.keys(choices).length === 0) return;
+  for (const visit of [...unfinished(run), ...run.running]) {
+    const choice = choices[placeText(placeOf(visit))];
+    if (choice !== undefined) draft(visit).recover = choice;
+  }
+}
+
+/** A new attempt has taken the choices up. */
+export function forgetChoices(visit: Visit): void {
+  delete draft(visit).cut;
+  delete draft(visit).recover;
+  delete draft(visit).files;
+}
+
+function unfinished(run: Run): readonly Visit[] {
+  return [...run.ready, ...run.waiting, ...run.interrupted];
+}

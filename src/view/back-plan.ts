@@ -1,0 +1,65 @@
+/** Going back, told before it happens: which steps run again, which keep their results, the files. */
+import type { RunRewound } from "../core/event.ts";
+import type { Run } from "../core/run.ts";
+import { shortList } from "./display-text.ts";
+import type { STEP_LOOKS } from "./step-status.ts";
+import { rootSteps } from "./step-tree.ts";
+
+export interface BackPlan {
+  /** Steps that run again, the first one included. */
+  readonly again: readonly string[];
+  /** Steps whose results stay. */
+  readonly kept: readonly string[];
+  /** Unfinished steps before it that are taken as done. */
+  readonly assumed: readonly string[];
+}
+
+/** What putting files back would do to them: paths. */
+export interface FileChanges {
+  readonly added: readonly string[];
+  readonly changed: readonly string[];
+  readonly removed: readonly string[];
+}
+
+/** How many steps or files a line names. */
+const NAMES_MAX = 10;
+/** How many files are listed. */
+const FILES_MAX = 10;
+
+/** What a rewind does to the steps of the pipeline. */
+export function backPlan(run: Run, rewind: Pick<RunRewound, "reopened" | "assumed">): BackPlan {
+  const { reopened: again, assumed } = rewind;
+  const kept = [...rootSteps(run)]
+    .filter(({ status }) => KEPT.has(status))
+    .map(({ path }) => path)
+    .filter((path) => !again.includes(path) && !assumed.includes(path));
+  return { again, kept, assumed };
+}
+
+const KEPT: ReadonlySet<keyof typeof STEP_LOOKS> = new Set([
+  "done",
+  "assumed",
+  "handled",
+  "skipped",
+]);
+
+/** The plan in words. */
+export function backLines(plan: BackPlan): readonly string[] {
+  const { again, kept, assumed } = plan;
+  return [
+    `runs again: ${shortList(again, NAMES_MAX)}`,
+    `kept: ${kept.length === 0 ? "nothing" : shortList(kept, NAMES_MAX)}`,
+    ...(assumed.length === 0 ? [] : [`taken as done: ${shortList(assumed, NAMES_MAX)}`]),
+  ];
+}
+
+/** The files that putting back would change, a line each. */
+export function changeLines({ added, changed, removed }: FileChanges): readonly string[] {
+  const rows = [
+    ...changed.map((path) => `  overwrites ${path}`),
+    ...removed.map((path) => `  removes ${path}`),
+    ...added.map((path) => `  brings back ${path}`),
+  ];
+  const left = rows.length - FILES_MAX;
+  return left <= 0 ? rows : [...rows.slice(0, FILES_MAX), `  and ${left} more`];
+}

@@ -1,0 +1,108 @@
+/** `rewind` and `fork` killed at their failpoints: whole or not at all, and the user's files untouched. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { Repo } from "./rig.ts";
+
+const WALK_MS = 240_000;
+/** More failpoints than either passes. */
+const FAILPOINTS_MAX = 400;
+/** Each kill is followed by a whole run, so not every failpoint is visited. */
+const STRIDE = 5;
+const WHOLE = { "log.txt": "one\na\nb\nc\n", "a.txt": "a\n", "c.txt": "c\n" };
+
+/** Kills a command at a failpoint; false when it got through. */
+async function killed(repo: Repo, nth: number, ...args: readonly string[]): Promise<boolean> {
+  const log = repo.project.path("failpoints");
+  fs.rmSync(log, { force: true });
+  const env = { PERDURE_FAILPOINT: String(nth), PERDURE_FAILPOINT_LOG: log };
+  const { signal, exit, stderr } = await repo.project.run(args, { cwd: repo.dir, env });
+  if (signal !== "SIGKILL") expect({ exit, stderr }).toEqual({ exit: 0, stderr: "" });
+  return signal === "SIGKILL";
+}
+
+it("a rewind that is killed anywhere is done by the next one", { timeout: WALK_MS }, async () => {
+  const repo = new Repo();
+  const own = repo.own();
+  const id = await repo.made("sequential", "worktree");
+  let rounds = 1;
+  for (let nth = 1; ; nth += STRIDE) {
+    expect(nth).toBeLessThan(FAILPOINTS_MAX);
+    const died = await killed(repo, nth, "rewind", id, "b");
+    if (died) await repo.must("rewind", id, "b");
+    const where = `killed at failpoint ${nth}`;
+    expect(repo.files("worktree", id), where).toEqual({ "log.txt": "one\na\n", "a.txt": "a\n" });
+    rounds++;
+    await repo.must("resume", id, "--quiet");
+    expect(repo.effects(), where).toEqual({ a: 1, b: rounds, c: rounds });
+    expect(repo.files("worktree", id), where).toEqual(WHOLE);
+    expect(repo.own(), where).toEqual(own);
+    expect(repo.fsck(), where).toBe("");
+    if (!died) break;
+  }
+  expect(rounds).toBeGreaterThan(5);
+});
+
+it("a rewind that is killed goes on with `resume` as well", { timeout: WALK_MS }, async () => {
+  const repo = new Repo();
+  const id = await repo.made("sequential", "worktree");
+  for (let nth = 3; ; nth += STRIDE * 3) {
+    const died = await killed(repo, nth, "rewind", id, "b");
+    await repo.must("resume", id, "--quiet");
+    const { a, b, c } = repo.effects();
+    expect([a, b], `killed at failpoint ${nth}`).toEqual([1, c]);
+    expect(repo.files("worktree", id), `killed at failpoint ${nth}`).toEqual(WHOLE);
+    if (!died) break;
+  }
+  expect(await repo.must("doctor")).toContain("the journal is whole");
+});
+
+it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, async () => {
+  const repo = new Repo();
+  const own = repo.own();
+  const id = await repo.made("sequential", "worktree");
+  const there = repo.files("worktree", id);
+  const outcomes = new Set<string>();
+  for (let nth = 1; ; nth++) {
+    expect(nth).toBeLessThan(FAILPOINTS_MAX);
+    const before = await repo.ids();
+    const died = await killed(repo, nth, "fork", id, "--at", "b");
+    const made = (await repo.ids()).filter((one) => !before.includes(one));
+    const where = `killed at failpoint ${nth}`;
+    outcomes.add(`${died ? "killed" : "done"}, ${made.length} made`);
+    for (const fork of made) {
+      const { b = 0 } = repo.effects();
+      await repo.must("resume", fork, "--quiet");
+      expect(repo.effects(), where).toEqual({ a: 1, b: b + 1, c: b + 1 });
+      expect(repo.files("worktree", fork), where).toEqual(WHOLE);
+    }
+    expect(repo.files("worktree", id), where).toEqual(there);
+    expect(repo.own(), where).toEqual(own);
+    expect(repo.fsck(), where).toBe("");
+    if (!died) break;
+  }
+  expect([...outcomes].toSorted()).toEqual(["done, 1 made", "killed, 0 made", "killed, 1 made"]);
+  expect(await repo.must("doctor")).toContain("the journal is whole");
+});
+
+it("a fork is rebuilt with its lineage when the journal is lost", {
+  timeout: WALK_MS,
+}, async () => {
+  const repo = new Repo();
+  const id = await repo.made("sequential", "worktree");
+  await repo.must("fork", id, "--at", "b");
+  const [fork = ""] = await repo.ids();
+  const database = join(repo.dir, ".perdure", "state.db");
+  for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database + suffix, { force: true });
+  await repo.must("doctor", "--repair");
+  const runs = JSON.parse(await repo.must("list", "-o", "json")) as {
+    pipeline_id: string;
+    forked_from: string | null;
+  }[];
+  expect(runs.map((run) => [run.pipeline_id, run.forked_from])).toEqual([
+    [fork, id],
+    [id, null],
+  ]);
+  await repo.must("resume", fork, "--quiet");
+  expect(repo.files("worktree", fork)).toEqual(WHOLE);
+});

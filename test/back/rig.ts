@@ -1,0 +1,150 @@
+/**
+ * A repository of a user with runs in it that go back: what steps did is counted outside of it, so
+ * that files which are put back do not take the counts along.
+ */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { Project, type Result } from "../rig/project.ts";
+import { contentOf, userGit, userState, write } from "../workspace/rig.ts";
+
+export type Kind = "worktree" | "here" | "copy" | "directory";
+
+/** Steps that each leave a mark in `log.txt`, which shows how often and on what they ran. */
+export type Shape = "sequential" | "independent" | "parallel" | "failing";
+
+const STEPS: Readonly<Record<Shape, readonly (readonly [id: string, needs: string])[]>> = {
+  sequential: [
+    ["a", ""],
+    ["b", "a"],
+    ["c", "b"],
+  ],
+  independent: [
+    ["a", ""],
+    ["b", "a"],
+    ["c", "a"],
+    ["d", "b, c"],
+  ],
+  parallel: [
+    ["a", ""],
+    ["b", "a"],
+    ["c", "a"],
+    ["d", "b, c"],
+  ],
+  failing: [
+    ["a", ""],
+    ["b", "a"],
+    ["c", "b"],
+  ],
+};
+
+/** The user's repository: a commit, something staged, something stashed, something untracked. */
+export class Repo {
+  readonly project = new Project();
+  readonly dir = this.project.path("repo");
+
+  constructor() {
+    onTestFinished(() => this.project.remove());
+    fs.mkdirSync(this.dir);
+    userGit(this.dir, "init", "-q", "-b", "main");
+    write(this.dir, { ".gitignore": "*.tmp\n", "log.txt": "one\n", "mine.txt": "mine\n" });
+    userGit(this.dir, "add", "-A");
+    userGit(this.dir, "commit", "-q", "-m", "first");
+    write(this.dir, { "mine.txt": "stashed\n" });
+    userGit(this.dir, "stash", "-q");
+    write(this.dir, { "mine.txt": "staged\n", "untracked.txt": "untracked\n", "x.tmp": "ignored" });
+    userGit(this.dir, "add", "mine.txt");
+  }
+
+  /** Writes a pipeline of this shape outside of the repository; gives its path. */
+  pipeline(shape: Shape, kind: Kind): string {
+    const steps = STEPS[shape].map(([id, needs]) => {
+      const lines = [this.project.effect(id), ...this.#meeting(shape, id), ...work(shape, id)];
+      if (shape === "failing" && id === "b") lines.push(`test -e '${this.project.path("go")}'`);
+      const script = lines.map((line) => `      ${line}`).join("\n");
+      return `  - id: ${id}\n    needs: [${needs}]\n    run: |\n${script}`;
+    });
+    const room = shape === "parallel" ? 2 : 1;
+    const text = `name: ${shape}\nworkspace: ${kind}\nmax_parallel: ${room}\nsteps:\n${steps.join("\n")}\n`;
+    this.project.write("p.yaml", text);
+    return this.project.path("p.yaml");
+  }
+
+  /** Makes b and c of a parallel pipeline be at work at the same time. */
+  #meeting(shape: Shape, id: string): readonly string[] {
+    if (shape !== "parallel" || (id !== "b" && id !== "c")) return [];
+    const [mine, other] = [id, id === "b" ? "c" : "b"].map((name) =>
+      this.project.path(`at-${name}`),
+    );
+    return [`: > '${mine}'`, `while ! test -e '${other}'; do :; done`];
+  }
+
+  run(...args: readonly string[]): Promise<Result> {
+    return this.project.run(args, { cwd: this.dir });
+  }
+
+  must(...args: readonly string[]): Promise<string> {
+    return this.project.must(args, { cwd: this.dir });
+  }
+
+  /** Runs a pipeline to its end; gives the run's id. */
+  async made(shape: Shape, kind: Kind): Promise<string> {
+    await this.run("run", this.pipeline(shape, kind), "--quiet");
+    return (await this.ids())[0] ?? "";
+  }
+
+  /** The ids of all runs, newest first. */
+  async ids(): Promise<readonly string[]> {
+    const runs = JSON.parse(await this.must("list", "-o", "json")) as { pipeline_id: string }[];
+    return runs.map((run) => run.pipeline_id);
+  }
+
+  /** Where a run works. */
+  place(kind: Kind, id: string): string {
+    return kind === "here" ? this.dir : join(this.dir, ".perdure", "runs", id, "workspace");
+  }
+
+  /** What steps have made or changed in the workspace of a run, by name. */
+  files(kind: Kind, id: string): Readonly<Record<string, string>> {
+    const own = ["mine.txt", "untracked.txt", ".gitignore", "x.tmp"];
+    const found = Object.entries(contentOf(this.place(kind, id)));
+    return Object.fromEntries(
+      found.filter(([name]) => !own.includes(name)).map(([name, text]) => [name, text.slice(5)]),
+    );
+  }
+
+  effects(): Readonly<Record<string, number>> {
+    return this.project.effects();
+  }
+
+  /** The snapshots that there are: ref -> commit. */
+  snapshots(): ReadonlyMap<string, string> {
+    const format = "--format=%(refname) %(objectname)";
+    const lines = userGit(this.dir, "for-each-ref", format, "refs/perdure").trim().split("\n");
+    return new Map(lines.map((line) => line.split(" ") as [string, string]));
+  }
+
+  /** All that is the user's alone; the branches of runs are not. */
+  own(): Readonly<Record<string, unknown>> {
+    const { index, head, config, stash, refs } = userState(this.dir);
+    const mine = (refs ?? "").split("\n").filter((line) => !line.startsWith("refs/heads/perdure/"));
+    const names = ["mine.txt", "untracked.txt", "x.tmp", ".gitignore"];
+    const files = names.map((name) => fs.readFileSync(join(this.dir, name), "utf8"));
+    return { index, head, config, stash, mine, files };
+  }
+
+  /** What git finds wrong with the repository. */
+  fsck(): string {
+    return userGit(this.dir, "fsck", "--no-dangling", "--no-progress");
+  }
+}
+
+/** What a step does to the files. */
+function work(shape: Shape, id: string): readonly string[] {
+  const mark = `echo ${id} >> log.txt`;
+  // In branches of their own, b and c leave the common file alone.
+  const apart = shape !== "sequential" && shape !== "failing" && (id === "b" || id === "c");
+  const made = `echo ${id} > ${id}.txt`;
+  if (shape === "sequential" && id === "c") return [mark, made, "rm -f b.txt"];
+  return apart ? [`echo ${id} >> ${id}.txt`] : [mark, made];
+}

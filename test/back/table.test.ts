@@ -1,0 +1,335 @@
+/** Going back with the real program: which steps run again, and which files are there, byte for byte. */
+import { writeFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { userGit } from "../workspace/rig.ts";
+import { type Kind, Repo, type Shape } from "./rig.ts";
+
+interface Case {
+  readonly shape: Shape;
+  readonly kind: Kind;
+  /** `RUN` stands for the run; `resume RUN` follows when the command starts nothing itself. */
+  readonly command: string;
+  readonly starts: boolean;
+  /** How often each step has run in the end. */
+  readonly effects: Readonly<Record<string, number>>;
+  /** The files when the command has ended without starting anything. */
+  readonly between?: Readonly<Record<string, string>>;
+  readonly files: Readonly<Record<string, string>>;
+}
+
+/** What an uninterrupted run leaves. */
+const WHOLE = { "log.txt": "one\na\nb\nc\n", "a.txt": "a\n", "c.txt": "c\n" };
+const AFTER_A = { "log.txt": "one\na\n", "a.txt": "a\n" };
+/** b and c have run again on what was there. */
+const TWICE = { ...WHOLE, "log.txt": "one\na\nb\nc\nb\nc\n" };
+const BRANCHES = {
+  "log.txt": "one\na\nd\n",
+  "a.txt": "a\n",
+  "b.txt": "b\n",
+  "c.txt": "c\n",
+  "d.txt": "d\n",
+};
+const AGAIN_B = { a: 1, b: 2, c: 2 };
+
+const CASES: readonly Case[] = [
+  ...(["worktree", "copy", "directory"] as const).map(
+    (kind): Case => ({
+      shape: "sequential",
+      kind,
+      command: "resume RUN --from-step b",
+      starts: true,
+      effects: AGAIN_B,
+      // A fresh directory has none of the project's files.
+      files: kind === "directory" ? { ...WHOLE, "log.txt": "a\nb\nc\n" } : WHOLE,
+    }),
+  ),
+  {
+    shape: "sequential",
+    kind: "worktree",
+    command: "resume RUN --from-step b --files keep",
+    starts: true,
+    effects: AGAIN_B,
+    files: TWICE,
+  },
+  {
+    shape: "sequential",
+    kind: "here",
+    command: "resume RUN --from-step b",
+    starts: true,
+    effects: AGAIN_B,
+    files: TWICE,
+  },
+  {
+    shape: "sequential",
+    kind: "here",
+    command: "resume RUN --from-step b --files restore",
+    starts: true,
+    effects: AGAIN_B,
+    files: WHOLE,
+  },
+  {
+    shape: "sequential",
+    kind: "worktree",
+    command: "retry RUN b",
+    starts: true,
+    effects: AGAIN_B,
+    files: WHOLE,
+  },
+  {
+    shape: "sequential",
+    kind: "worktree",
+    command: "rewind RUN b",
+    starts: false,
+    effects: AGAIN_B,
+    between: AFTER_A,
+    files: WHOLE,
+  },
+  {
+    shape: "sequential",
+    kind: "here",
+    command: "rewind RUN b",
+    starts: false,
+    effects: AGAIN_B,
+    between: WHOLE,
+    files: TWICE,
+  },
+  {
+    shape: "sequential",
+    kind: "here",
+    command: "rewind RUN a --files restore",
+    starts: false,
+    effects: { a: 2, b: 2, c: 2 },
+    between: { "log.txt": "one\n" },
+    files: WHOLE,
+  },
+  {
+    shape: "sequential",
+    kind: "worktree",
+    command: "invalidate RUN c",
+    starts: false,
+    effects: { a: 1, b: 1, c: 2 },
+    between: WHOLE,
+    files: { ...WHOLE, "log.txt": "one\na\nb\nc\nc\n" },
+  },
+  {
+    shape: "independent",
+    kind: "worktree",
+    command: "rewind RUN b",
+    starts: false,
+    effects: { a: 1, b: 2, c: 1, d: 2 },
+    // What c did stays, what b and d did is gone.
+    between: { "log.txt": "one\na\n", "a.txt": "a\n", "c.txt": "c\n" },
+    files: BRANCHES,
+  },
+  {
+    shape: "independent",
+    kind: "here",
+    command: "retry RUN b --files restore",
+    starts: true,
+    effects: { a: 1, b: 2, c: 1, d: 2 },
+    files: BRANCHES,
+  },
+  {
+    shape: "parallel",
+    kind: "worktree",
+    command: "resume RUN --from-step d",
+    starts: true,
+    effects: { a: 1, b: 1, c: 1, d: 2 },
+    files: BRANCHES,
+  },
+  {
+    shape: "parallel",
+    kind: "worktree",
+    command: "rewind RUN b",
+    starts: false,
+    effects: { a: 1, b: 2, c: 1, d: 2 },
+    // b and c worked at the same time: nobody can tell whose work is whose.
+    between: BRANCHES,
+    files: { ...BRANCHES, "log.txt": "one\na\nd\nd\n", "b.txt": "b\nb\n" },
+  },
+  {
+    shape: "parallel",
+    kind: "worktree",
+    command: "rewind RUN a",
+    starts: false,
+    effects: { a: 2, b: 2, c: 2, d: 2 },
+    between: { "log.txt": "one\n" },
+    files: BRANCHES,
+  },
+  {
+    shape: "failing",
+    kind: "worktree",
+    command: "retry RUN b",
+    starts: true,
+    effects: { a: 1, b: 2, c: 1 },
+    files: { ...WHOLE, "b.txt": "b\n" },
+  },
+  {
+    shape: "failing",
+    kind: "worktree",
+    command: "retry RUN b --files keep",
+    starts: true,
+    effects: { a: 1, b: 2, c: 1 },
+    files: { ...WHOLE, "b.txt": "b\n", "log.txt": "one\na\nb\nb\nc\n" },
+  },
+  {
+    shape: "failing",
+    kind: "here",
+    command: "retry RUN b --files restore",
+    starts: true,
+    effects: { a: 1, b: 2, c: 1 },
+    files: { ...WHOLE, "b.txt": "b\n" },
+  },
+  {
+    shape: "failing",
+    kind: "worktree",
+    command: "rewind RUN a",
+    starts: false,
+    effects: { a: 2, b: 2, c: 1 },
+    between: { "log.txt": "one\n" },
+    files: { ...WHOLE, "b.txt": "b\n" },
+  },
+];
+
+describe("going back", () => {
+  it.each(CASES)("$shape, $kind: $command", { timeout: 60_000 }, async (wanted) => {
+    const repo = new Repo();
+    const own = repo.own();
+    const id = await repo.made(wanted.shape, wanted.kind);
+    writeFileSync(repo.project.path("go"), "");
+    const before = repo.snapshots();
+    await repo.must(...wanted.command.replace("RUN", id).split(" "));
+    if (!wanted.starts) {
+      expect(repo.files(wanted.kind, id)).toEqual(wanted.between);
+      await repo.must("resume", id);
+    }
+    expect(repo.effects()).toEqual(wanted.effects);
+    expect(repo.files(wanted.kind, id)).toEqual(wanted.files);
+    for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
+    expect(repo.own()).toEqual(own);
+    expect(repo.fsck()).toBe("");
+    expect(JSON.parse(await repo.must("show", id, "-o", "json"))).toMatchObject({
+      status: "completed",
+    });
+  });
+});
+
+it("a fork has the commits that the steps before it made", { timeout: 60_000 }, async () => {
+  const repo = new Repo();
+  const commit = "git -c user.name=s -c user.email=s@localhost commit -q";
+  const file = repo.project.write(
+    "p.yaml",
+    `workspace: worktree
+steps:
+  - id: a
+    run: echo a > a.txt && git add a.txt && ${commit} -m "by a"
+  - id: b
+    run: echo b > b.txt && git add b.txt && ${commit} -m "by b"
+`,
+  );
+  await repo.must("run", repo.project.path(file), "--quiet");
+  const [id = ""] = await repo.ids();
+  const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
+  await repo.must("fork", id, "--at", "b", "--run", "--quiet");
+  const place = repo.place("worktree", (await repo.ids())[0] ?? "");
+  expect(userGit(place, "log", "--format=%s")).toBe("by b\nby a\nfirst\n");
+  expect(userGit(place, "rev-parse", "HEAD~1").trim()).toBe(first);
+  expect(userGit(place, "status", "--porcelain")).toBe("");
+});
+
+describe("a fork", () => {
+  const forks: readonly Case[] = [
+    {
+      shape: "sequential",
+      kind: "worktree",
+      command: "fork RUN --at b --run",
+      starts: true,
+      effects: AGAIN_B,
+      files: WHOLE,
+    },
+    {
+      shape: "sequential",
+      kind: "copy",
+      command: "fork RUN --at b@1",
+      starts: false,
+      effects: AGAIN_B,
+      files: WHOLE,
+    },
+    {
+      shape: "sequential",
+      kind: "worktree",
+      command: "fork RUN",
+      starts: false,
+      effects: { a: 1, b: 1, c: 1 },
+      files: WHOLE,
+    },
+    {
+      shape: "independent",
+      kind: "worktree",
+      command: "fork RUN --at d --run",
+      starts: true,
+      effects: { a: 1, b: 1, c: 1, d: 2 },
+      files: BRANCHES,
+    },
+    {
+      shape: "parallel",
+      kind: "worktree",
+      command: "fork RUN --at d --run",
+      starts: true,
+      effects: { a: 1, b: 1, c: 1, d: 2 },
+      files: BRANCHES,
+    },
+    {
+      shape: "failing",
+      kind: "worktree",
+      command: "fork RUN --run",
+      starts: true,
+      effects: { a: 1, b: 2, c: 1 },
+      files: { ...WHOLE, "b.txt": "b\n" },
+    },
+    {
+      shape: "sequential",
+      kind: "here",
+      command: "fork RUN --at b --run",
+      starts: true,
+      effects: AGAIN_B,
+      files: TWICE,
+    },
+    {
+      shape: "sequential",
+      kind: "here",
+      command: "fork RUN --at b --run --files restore",
+      starts: true,
+      effects: AGAIN_B,
+      files: WHOLE,
+    },
+  ];
+
+  it.each(forks)("$shape, $kind: $command", { timeout: 60_000 }, async (wanted) => {
+    const repo = new Repo();
+    const own = repo.own();
+    const id = await repo.made(wanted.shape, wanted.kind);
+    writeFileSync(repo.project.path("go"), "");
+    const before = repo.snapshots();
+    const there = repo.files(wanted.kind, id);
+    const shown = await repo.must("show", id, "-o", "json");
+    await repo.must(...wanted.command.replace("RUN", id).split(" "));
+    const [fork = ""] = await repo.ids();
+    expect(fork).not.toBe(id);
+    if (!wanted.starts) await repo.must("resume", fork);
+    expect(repo.effects()).toEqual(wanted.effects);
+    expect(repo.files(wanted.kind, fork)).toEqual(wanted.files);
+    if (wanted.kind !== "here") expect(repo.files(wanted.kind, id)).toEqual(there);
+    expect(JSON.parse(await repo.must("show", fork, "-o", "json"))).toMatchObject({
+      status: "completed",
+      forked_from: { run_id: id },
+    });
+    // The run that it comes from knows nothing of it.
+    const { why: _, ...was } = JSON.parse(shown) as Record<string, unknown>;
+    expect(JSON.parse(await repo.must("show", id, "-o", "json"))).toMatchObject(was);
+    for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
+    expect(repo.own()).toEqual(own);
+    expect(repo.fsck()).toBe("");
+    expect(await repo.must("doctor")).toContain("the journal is whole");
+  });
+});
