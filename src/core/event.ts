@@ -64,6 +64,7 @@ export interface Output {
   readonly path: string;
   readonly sha256: string;
   readonly bytes: number;
+  readonly executable?: true;
 }
 
 /** What the check of a step found. */

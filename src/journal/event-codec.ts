@@ -89,7 +89,12 @@ const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };
 const retry = optional(record({ at: number, delayMs: number }));
 const arrows = listOf(integer);
-const output = record({ path: text, sha256: text, bytes: integer });
+const output = record({
+  path: text,
+  sha256: text,
+  bytes: integer,
+  executable: optional(boolean),
+});
 const saved = optional(
   record({
     commit: text,
