@@ -165,6 +165,7 @@ export type RunEvent =
   | { readonly type: "run.completed" }
   | { readonly type: "run.failed"; readonly message: string }
   | RunRewound
+  | RunMoved
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -236,6 +237,18 @@ export interface RunCreated {
   readonly cwd: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
+}
+
+/** The run was carried from another place, by export and import. */
+export interface RunMoved {
+  readonly type: "run.moved";
+  /** The project's directory there and here, as absolute paths. */
+  readonly from: string;
+  readonly to: string;
+  /** The snapshot of the files as they were when it left. */
+  readonly commit?: string;
+  /** What becomes of the files of a run that works in the project itself. */
+  readonly files?: "keep" | "restore";
 }
 
 /** At once; when agents have finished their tools; when steps have finished. */

@@ -39,6 +39,7 @@ import {
   uncountInside,
   visitsOf,
 } from "./flow.ts";
+import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import {
   currentVisit,
@@ -129,6 +130,8 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
       return;
+    case "run.moved":
+      return move(run, event);
     case "run.placed":
       draft(run).workspace = event.workspace;
       return;

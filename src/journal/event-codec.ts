@@ -171,6 +171,12 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     assumed: listOf(text),
     restore: optional(text),
   },
+  "run.moved": {
+    from: text,
+    to: text,
+    commit: optional(text),
+    files: optional(oneOf("keep", "restore")),
+  },
   "step.started": {
     ...attempt,
     items: optional(listOf(json)),

@@ -10,17 +10,19 @@ import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import type { UnsealedEvent } from "./chain.ts";
-import { decode, decodeRequest, encode, encodeRequest } from "./event-codec.ts";
+import { decode, decodeRequest, encode, encodeRecorded, encodeRequest } from "./event-codec.ts";
 import {
   type Acquired,
   type Journal,
   JournalError,
   type Lease,
   type NewRun,
+  type ReceivedRun,
   type RunFilter,
   type RunSummary,
   type Write,
 } from "./journal.ts";
+import { createdIn, lastEpochIn } from "./run-rows.ts";
 
 /** What a simulator may do to a journal. */
 export interface MemoryOptions {
@@ -53,6 +55,12 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
         throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
       }
       runs.set(run.runId, storedRun(run));
+    },
+    receive: (run) => {
+      if (runs.has(run.runId)) {
+        throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
+      }
+      runs.set(run.runId, receivedRun(run));
     },
     append: (runId, write) => {
       options.beforeAppend?.();
@@ -102,6 +110,14 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       const run = find(runId);
       run.summary = { ...run.summary, cleanedAt: time };
     },
+    whileUnowned: (isAlive, body) => {
+      const all = [...runs.values()];
+      if (all.some(({ lease }) => lease?.owner !== undefined && isAlive(lease.owner))) return false;
+      body(
+        new Set(all.filter(({ summary }) => summary.cleanedAt === undefined).flatMap(outputsOf)),
+      );
+      return true;
+    },
     close: () => undefined,
   };
 }
@@ -128,6 +144,25 @@ function storedRun(run: NewRun): StoredRun {
       stepsTotal,
     },
   };
+}
+
+function receivedRun({ events, ...run }: ReceivedRun): StoredRun {
+  const time = events[0]?.time ?? 0;
+  const stored = storedRun({ ...run, created: createdIn(events), time });
+  return {
+    ...stored,
+    events: events.map(encodeRecorded),
+    summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
+    lease: { epoch: lastEpochIn(events) },
+  };
+}
+
+function outputsOf({ runId, events }: StoredRun): readonly string[] {
+  return events.flatMap((stored) => {
+    const { event } = decode(runId, stored);
+    if (event.type !== "step.completed") return [];
+    return Object.values(event.outputs).map((output) => output.sha256);
+  });
 }
 
 function append(run: StoredRun, write: Write): void {

@@ -95,6 +95,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} the budget was raised`;
     case "run.rewound":
       return `${RUN_GLYPH} going on from ${event.step}`;
+    case "run.moved":
+      return `${RUN_GLYPH} moved here from ${event.from}`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":
