@@ -282,6 +282,25 @@ function addKeeping(program: Command, finish: Finish): void {
     );
   describeClean(program.command("clean"), finish);
   program
+    .command("export")
+    .description("write a run into a file, to go on with it elsewhere")
+    .argument("<run>", "id or prefix")
+    .option("-o, --output <file>", "the file; <run>.perdure if absent")
+    .option("--without-base", "leave out the project's own commits: the other place has them")
+    .option("--force", "copy a run that is going on, as it is now")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/export.ts")).exportCommand(id, options)),
+    );
+  program
+    .command("import")
+    .description("take in a run from a file; perdure resume goes on with it")
+    .argument("<file>", "what perdure export wrote")
+    .option("--into <dir>", "the project that it is to go on in; this directory if absent")
+    .option("--files <which>", "for the project's files: restore those of the run, or keep yours")
+    .action(async (file, options) =>
+      finish(await (await import("./commands/import.ts")).importCommand(file, options)),
+    );
+  program
     .command("doctor")
     .description("check this machine and the state of this project")
     .option("--repair", "set a broken state.db aside and rebuild it from the events files")
