@@ -36,16 +36,20 @@ export interface CarriedRun {
   readonly exportedAt: string;
   /** The snapshot of the files as they were when it left. */
   readonly commit?: string;
+  /** Commits that are needed here, because what they hold was left out. */
+  readonly base: readonly string[];
   readonly conversations: readonly CarriedConversation[];
 }
 
 /** What an archive says, if it is that of a run. */
 export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
-  const { perdure, run, pipeline, project, exportedAt, commit, conversations } = about;
+  const { perdure, run, pipeline, project, exportedAt, commit, base, conversations } = about;
   const texts = [perdure, run, pipeline, project, exportedAt];
   const good =
     texts.every((value) => typeof value === "string") &&
     (commit === undefined || typeof commit === "string") &&
+    Array.isArray(base) &&
+    base.every((one) => /^[0-9a-f]{40,64}$/.test(String(one))) &&
     Array.isArray(conversations) &&
     conversations.every(isConversation);
   if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as CarriedRun;

@@ -253,8 +253,12 @@ function describeClean(command: Command, finish: Finish): void {
     .description("remove the files of completed runs; their records stay")
     .argument("[runs...]", "only these runs, whatever their state")
     .option("--older-than <age>", "only runs that have not changed for so long, such as 7d")
+    .option("--state <states>", "runs in these states, such as completed,failed")
     .option("--all", "interrupted and failed runs as well")
-    .option("--dry-run", "say what would be removed")
+    .option("--keep-last <count>", "keep so many of the newest runs")
+    .option("--max-size <size>", "keep the newest runs up to this size together, such as 2GB")
+    .option("--force", "even if work is lost that is nowhere else")
+    .option("--dry-run", "say what would be removed, and how much it is")
     .action(async (ids, options) =>
       finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
     );

@@ -21,7 +21,7 @@ import { describeFile } from "../workspace/artifact.ts";
 import { keepArtifact } from "../workspace/artifact-store.ts";
 import { readBundle } from "../workspace/bundle.ts";
 import { flush } from "../workspace/disk.ts";
-import { openStore } from "../workspace/store.ts";
+import { hasCommit, openStore, type SnapshotStore } from "../workspace/store.ts";
 import {
   ARTIFACT_PART,
   BUNDLE_PART,
@@ -85,7 +85,7 @@ export async function unpack(
   transcripts: readonly NewTranscript[],
   staging: string,
 ): Promise<void> {
-  const { run, dir, stateDir, parts } = arrival;
+  const { about, run, dir, stateDir, parts } = arrival;
   for (const part of parts) {
     if (!part.path.startsWith(ARTIFACT_PART)) continue;
     await keepArtifact(dir.artifacts, join(staging, part.sha256));
@@ -95,12 +95,19 @@ export async function unpack(
   const bundle = parts.find(({ path }) => path === BUNDLE_PART);
   if (bundle !== undefined) {
     const store = await openStore({ project, stateDir });
+    for (const commit of about.base) await needBase(store, commit);
     await readBundle(store, join(staging, bundle.sha256));
   }
   for (const one of transcripts) await placeTranscript(one, staging);
   failpoint("import.placed");
   await placeFolder(arrival, staging);
   failpoint("import.folder");
+}
+
+async function needBase(store: SnapshotStore, commit: string): Promise<void> {
+  if (await hasCommit(store, commit)) return;
+  const message = `the run was exported without its base, and the commit ${commit} is not here`;
+  throw new CliError(EXIT.error, message, "git fetch it, or export the run with its base");
 }
 
 async function placeTranscript(

@@ -41,6 +41,8 @@ export interface DepartureOptions {
 export interface Departure {
   readonly commit: string;
   readonly snapshots: number;
+  /** Commits that the other place must have, because what they hold was left out. */
+  readonly base: readonly string[];
 }
 
 /** Saves the files and writes the bundle; undefined when there is nothing to carry. */
@@ -52,12 +54,11 @@ export async function saveForDeparture(options: DepartureOptions): Promise<Depar
   if (commit === undefined) return undefined;
   const snapshots = `${REFS}${run.id}/`;
   const heads = `${HEAD_REFS}${run.id}/`;
-  if (options.withoutBase) {
-    const known = await listRefs(store, heads);
-    const without = [...new Set(known.map((head) => head.commit))];
-    await writeBundle(store, { refs: [snapshots], file, without });
-  } else await writeBundle(store, { refs: [snapshots, heads], file });
-  return { commit, snapshots: (await listRefs(store, snapshots)).length };
+  const known = options.withoutBase ? await listRefs(store, heads) : [];
+  const base = [...new Set(known.map((head) => head.commit))];
+  const refs = base.length === 0 ? [snapshots, heads] : [snapshots];
+  await writeBundle(store, { refs, file, without: base });
+  return { commit, snapshots: (await listRefs(store, snapshots)).length, base };
 }
 
 async function saveNow(

@@ -49,19 +49,15 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
     if (run === undefined) throw new JournalError("unknown-run", `There is no run ${runId}.`);
     return run;
   };
+  const add = (run: StoredRun): void => {
+    if (runs.has(run.runId)) {
+      throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
+    }
+    runs.set(run.runId, run);
+  };
   return {
-    create: (run) => {
-      if (runs.has(run.runId)) {
-        throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
-      }
-      runs.set(run.runId, storedRun(run));
-    },
-    receive: (run) => {
-      if (runs.has(run.runId)) {
-        throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
-      }
-      runs.set(run.runId, receivedRun(run));
-    },
+    create: (run) => add(storedRun(run)),
+    receive: (run) => add(receivedRun(run)),
     append: (runId, write) => {
       options.beforeAppend?.();
       append(find(runId), write);
@@ -110,14 +106,7 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       const run = find(runId);
       run.summary = { ...run.summary, cleanedAt: time };
     },
-    whileUnowned: (isAlive, body) => {
-      const all = [...runs.values()];
-      if (all.some(({ lease }) => lease?.owner !== undefined && isAlive(lease.owner))) return false;
-      body(
-        new Set(all.filter(({ summary }) => summary.cleanedAt === undefined).flatMap(outputsOf)),
-      );
-      return true;
-    },
+    whileUnowned: (isAlive, body) => whileUnowned([...runs.values()], isAlive, body),
     close: () => undefined,
   };
 }
@@ -155,6 +144,17 @@ function receivedRun({ events, ...run }: ReceivedRun): StoredRun {
     summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
     lease: { epoch: lastEpochIn(events) },
   };
+}
+
+function whileUnowned(
+  runs: readonly StoredRun[],
+  isAlive: (owner: Owner) => boolean,
+  body: (outputs: ReadonlySet<string>) => void,
+): boolean {
+  if (runs.some(({ lease }) => lease?.owner !== undefined && isAlive(lease.owner))) return false;
+  const whole = runs.filter(({ summary }) => summary.cleanedAt === undefined);
+  body(new Set(whole.flatMap(outputsOf)));
+  return true;
 }
 
 function outputsOf({ runId, events }: StoredRun): readonly string[] {

@@ -112,7 +112,8 @@ steps:
     leave();
     expect(await there.must(["import", "run.perdure"])).toContain("1 of 2 steps done");
     const said = await there.must(["resume"]);
-    expect(said).toContain("is put back");
+    // What git ignores is in no snapshot; it comes from its kept copy.
+    if (gitHere) expect(said).toContain("is put back");
     const own = workspace !== "workspace: here";
     const place = own ? there.path(".perdure", "runs", id, "workspace") : there.dir;
     const lines = workspace.endsWith("directory") ? "made\nchanged\n" : "made\na\nchanged\n";
@@ -191,7 +192,7 @@ steps:
     try {
       const refused = await stranger.run(["import", here.path("thin.perdure")]);
       expect(refused.exit).toBe(1);
-      expect(refused.stderr).toContain("fetch the commits that it names first");
+      expect(refused.stderr).toContain("without its base, and the commit");
       expect(await stranger.must(["list"])).toContain("No runs.");
     } finally {
       await stranger.remove();
@@ -210,9 +211,9 @@ steps:
     const sized = (words: string): string => words.replaceAll(/\(\d[\d.]* \w+\)/g, "(5 KB)");
     expect(sized(normalised(await here.must(["export", id, "-o", "x.perdure"]), here))).toBe(
       `Exported run 1a2b3c4d to DIR/x.perdure (5 KB):
-  5 events, 4 snapshots, 0 artifacts, 0 conversations
+  6 events, 3 snapshots, 0 artifacts, 0 conversations
 Go on elsewhere, not here as well: perdure import FILE && perdure resume 1a2b3c4d
-`.replace("4 snapshots", "3 snapshots"),
+`,
     );
     fs.copyFileSync(here.path("x.perdure"), there.path("x.perdure"));
     const imported = normalised(await there.must(["import", "x.perdure"]), there);
@@ -335,7 +336,6 @@ Go on: perdure resume 1a2b3c4d
         const where = `killed at ${passed.trim().split("\n").at(-1)}`;
         const there = passed.includes("journal.receive.after");
         expect(await target.runIds(), where).toEqual(there ? [id] : []);
-        expect((await target.run(["doctor"])).exit, where).toBe(0);
         await target.must(["import", file]);
         const left = fs.readdirSync(target.path(".perdure"));
         expect(
@@ -360,7 +360,6 @@ Go on: perdure resume 1a2b3c4d
       const killed = await here.run(["export", id, "-o", "run.perdure"], { env });
       if (killed.signal === null) break;
       if (here.exists("run.perdure")) fs.rmSync(here.path("run.perdure"));
-      expect((await here.run(["doctor"])).exit).toBe(0);
     }
     await there.must(["import", here.path("run.perdure")]);
     expect(await there.runIds()).toEqual([id]);
@@ -375,13 +374,10 @@ describe("a conversation with an agent", () => {
   beforeEach(async () => {
     here = await FakeClaude.open(stateless(shell(TOOL), stall("accept", text("?"))));
     there = new Project();
-    const cwd = fs.realpathSync(there.dir);
-    const home = `${cwd}-home`;
-    const folder = join(home, ".claude", "projects", cwd.replaceAll(/[^A-Za-z0-9]/g, "-"));
+    const home = `${there.dir}-home`;
     env = {
       HOME: home,
       PATH: `${here.path("bin")}:${process.env.PATH ?? ""}`,
-      FAKE_AGENT_HOME: folder,
       CLAUDE_CODE_MAX_RETRIES: "0",
       ANTHROPIC_BASE_URL: here.model.url,
     };
@@ -411,6 +407,9 @@ steps:
     const file = there.path("run.perdure");
     const said = await good(here.begin(["export", id, "-o", file]));
     expect(said).toContain("1 conversation");
+    const cwd = join(fs.realpathSync(there.dir), ".perdure", "runs", id, "workspace");
+    const folder = cwd.replaceAll(/[^A-Za-z0-9]/g, "-");
+    env.FAKE_AGENT_HOME = join(env.HOME ?? "", ".claude", "projects", folder);
     expect(execFileSync("tar", ["tzf", file], { encoding: "utf8" })).toContain("manifest.json");
     return { id, file };
   }

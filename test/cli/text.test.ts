@@ -314,6 +314,7 @@ it("clean", async () => {
   `);
   expect(await said("clean", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
+    In all: 5 KB, and their snapshots.
     [exit 0]
     "
   `);
@@ -325,6 +326,7 @@ it("clean", async () => {
   const [failed = "", done = ""] = await project.runIds();
   expect(await said("clean", "--all", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
+    In all: 5 KB, and their snapshots.
     [exit 0]
     "
   `);
@@ -716,6 +718,10 @@ it("help", async () => {
                                      running them
       clean [options] [runs...]      remove the files of completed runs; their
                                      records stay
+      export [options] <run>         write a run into a file, to go on with it
+                                     elsewhere
+      import [options] <file>        take in a run from a file; perdure resume goes
+                                     on with it
       doctor [options]               check this machine and the state of this
                                      project
       completion <shell>             print a completion script

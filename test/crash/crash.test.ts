@@ -92,6 +92,11 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "journal.request": "`perdure stop` writes requests",
   "journal.rebuild": "summary rows are rebuilt by a repair",
   "journal.clean": "`perdure clean` notes what it removed",
+  "journal.receive": "`perdure import` stores a whole run; cli/portable.test.ts kills it there",
+  "journal.unowned": "`perdure clean` removes artifacts; cli/clean.test.ts kills it there",
+  import: "`perdure import`; cli/portable.test.ts kills it there",
+  export: "`perdure export`; cli/portable.test.ts kills it there",
+  clean: "`perdure clean`; cli/clean.test.ts kills it there",
   workspace: "pipelines whose files are kept; workspace.test.ts kills them there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };

@@ -146,6 +146,7 @@ async function exportRun(
       project: dirname(project.dir.root),
       exportedAt: new Date().toISOString(),
       ...(departure === undefined ? {} : { commit: departure.commit }),
+      base: departure?.base ?? [],
       conversations: carried,
     };
     await writeArchive(file, about as unknown as JsonObject, parts);

@@ -72,6 +72,7 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
   const into = resolve(options.into ?? ".");
   mkdirSync(into, { recursive: true });
   const project = createProject(into);
+  dropStale(project.dir.root);
   if (isHere(project, traveller)) {
     print(`Run ${traveller.about.run} is here already, as it is in ${file}.`);
     return EXIT.done;
@@ -193,13 +194,16 @@ function arrivalAt(
   };
 }
 
-/** A folder for the parts; those of imports that were killed go. */
-function stagingIn(root: string): string {
+/** Removes the parts that imports which were killed had unpacked. */
+function dropStale(root: string): void {
   for (const name of readdirSync(root)) {
-    if (name.startsWith(STAGING) && !isRunning(Number(name.slice(STAGING.length)))) {
-      rmSync(join(root, name), { recursive: true, force: true });
-    }
+    if (!name.startsWith(STAGING) || isRunning(Number(name.slice(STAGING.length)))) continue;
+    rmSync(join(root, name), { recursive: true, force: true });
   }
+}
+
+/** A folder for the parts. */
+function stagingIn(root: string): string {
   const staging = join(root, `${STAGING}${process.pid}`);
   mkdirSync(staging, { mode: 0o700 });
   return staging;
