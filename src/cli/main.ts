@@ -288,7 +288,7 @@ function addKeeping(program: Command, finish: Finish): void {
   program
     .command("export")
     .description("write a run into a file, to go on with it elsewhere")
-    .argument("<run>", "id or prefix")
+    .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <file>", "the file; <run>.perdure if absent")
     .option("--without-base", "leave out the project's own commits: the other place has them")
     .option("--force", "copy a run that is going on, as it is now")

@@ -26,7 +26,7 @@ export function handedOn(
   reopened: ReadonlySet<string>,
 ): readonly HandedOn[] {
   const { endOf, lastWork } = workIn(run, events);
-  const found = new Map<string, HandedOn & { readonly seq: number }>();
+  const found = new Map<string, { readonly seq: number; readonly one: HandedOn }>();
   for (const scope of run.scopes.values()) {
     if (!isOpen(scope)) continue;
     for (const record of scope.steps) {
@@ -35,14 +35,14 @@ export function handedOn(
       const root = rootOf(visit);
       if (reopened.has(root)) continue;
       const seq = endOf.get(placeText(placeOf(visit))) ?? 0;
-      const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq, seq };
+      const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq };
       for (const [name, output] of Object.entries(visit.state.outputs)) {
         if ((found.get(output.path)?.seq ?? 0) > seq) continue;
-        found.set(output.path, { ...common, name, output });
+        found.set(output.path, { seq, one: { ...common, name, output } });
       }
     }
   }
-  return [...found.values()].map(({ seq: _, ...one }) => one);
+  return [...found.values()].map(({ one }) => one);
 }
 
 /** When each visit completed, and when somebody last ended whose work stays. */

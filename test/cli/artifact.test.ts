@@ -85,7 +85,10 @@ describe("an output", () => {
     await project.must(["run", "p.yaml"]);
     expect(fs.readFileSync(kept("same\n"), "utf8")).toBe("same\n");
     expect(fs.statSync(kept("same\n")).mode & 0o777).toBe(0o600);
-    const all = fs.readdirSync(project.path(".perdure", "artifacts"), { recursive: true });
+    const all = fs.readdirSync(project.path(".perdure", "artifacts"), {
+      recursive: true,
+      encoding: "utf8",
+    });
     const hash = sha256("same\n");
     expect(all.toSorted()).toEqual([hash.slice(0, 2), join(hash.slice(0, 2), hash)].toSorted());
   });

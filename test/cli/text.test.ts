@@ -718,7 +718,7 @@ it("help", async () => {
                                      running them
       clean [options] [runs...]      remove the files of completed runs; their
                                      records stay
-      export [options] <run>         write a run into a file, to go on with it
+      export [options] [run]         write a run into a file, to go on with it
                                      elsewhere
       import [options] <file>        take in a run from a file; perdure resume goes
                                      on with it

@@ -58,10 +58,16 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "plan.json",
 ]);
 
-/** Writes a run into a file. */
-export async function exportCommand(id: string, options: ExportOptions): Promise<ExitCode> {
+/** Writes the run that is named, or the newest one, into a file. */
+export async function exportCommand(
+  id: string | undefined,
+  options: ExportOptions,
+): Promise<ExitCode> {
   const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const known = loadRun(
+    project,
+    id === undefined ? newest(project) : resolveRunId(project.journal, id),
+  );
   refuse(known, options);
   const epoch = acquire(project, known, options);
   try {
@@ -74,6 +80,12 @@ export async function exportCommand(id: string, options: ExportOptions): Promise
   } finally {
     if (epoch !== undefined) project.journal.release(known.id, epoch);
   }
+}
+
+function newest({ journal }: Project): string {
+  const [run] = journal.list({ limit: 1 });
+  if (run !== undefined) return run.runId;
+  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
 }
 
 /** A run that changes is copied only when somebody insists on it. */

@@ -9,9 +9,9 @@
  *   import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
  * - M3 A transcript that is here already is never overwritten.
  */
-import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import type { Recorded, RunMoved } from "../../core/event.ts";
+import type { Owner, Recorded, RunMoved } from "../../core/event.ts";
 import { EVENT_VERSION } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { movedPath } from "../../core/move.ts";
@@ -31,6 +31,7 @@ import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../carried-run.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
 import { createProject, type Project, parsePlan, shortIdOf } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
@@ -51,6 +52,7 @@ interface Traveller {
 }
 
 const STAGING = "incoming-";
+const OWNER_FILE = "owner.json";
 const NAMES_SHOWN_MAX = 5;
 
 /** Takes in a run from a file. */
@@ -72,33 +74,33 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
   const into = resolve(options.into ?? ".");
   mkdirSync(into, { recursive: true });
   const project = createProject(into);
-  dropStale(project.dir.root);
-  if (isHere(project, traveller)) {
-    print(`Run ${traveller.about.run} is here already, as it is in ${file}.`);
-    return EXIT.done;
-  }
-  const moved = await moveOf(project, traveller, wanted);
-  const arrival = arrivalAt(project, traveller, moved, archive);
-  checkFolder(arrival);
-  const transcripts = await missingTranscripts(arrival);
   const staging = stagingIn(project.dir.root);
   try {
+    if (isHere(project, traveller)) {
+      print(`Run ${traveller.about.run} is here already, as it is in ${file}.`);
+      return EXIT.done;
+    }
+    const moved = await moveOf(project, traveller, wanted);
+    const arrival = arrivalAt(project, traveller, moved, archive);
+    checkFolder(arrival);
+    const transcripts = await missingTranscripts(arrival);
     await readArchive(file, { texts: [], into: staging });
     failpoint("import.unpacked");
     await unpack(arrival, transcripts, staging);
-    project.journal.receive({
-      runId: traveller.about.run,
-      planText: traveller.planText,
-      events: arrival.events,
-      summary: fullSummary(arrival.run),
-    });
-    failpoint("import.received");
+    receive(project, traveller, arrival);
+    tell(project, traveller, moved);
+    return EXIT.done;
   } finally {
     rmSync(staging, { recursive: true, force: true });
   }
-  RunFiles.open(arrival.dir, arrival.run, traveller.planText, arrival.events).close(arrival.run);
-  tell(project, traveller, moved);
-  return EXIT.done;
+}
+
+/** The run is there when this has happened (M2); its files for people follow. */
+function receive({ journal }: Project, { about, planText }: Traveller, arrival: Arrival): void {
+  const { dir, run, events } = arrival;
+  journal.receive({ runId: about.run, planText, events, summary: fullSummary(run) });
+  failpoint("import.received");
+  RunFiles.open(dir, run, planText, events).close(run);
 }
 
 function filesWish(text: string | undefined): ForeignFiles | undefined {
@@ -194,27 +196,32 @@ function arrivalAt(
   };
 }
 
-/** Removes the parts that imports which were killed had unpacked. */
-function dropStale(root: string): void {
-  for (const name of readdirSync(root)) {
-    if (!name.startsWith(STAGING) || isRunning(Number(name.slice(STAGING.length)))) continue;
-    rmSync(join(root, name), { recursive: true, force: true });
-  }
-}
-
-/** A folder for the parts. */
+/** A folder for the parts; one import at a time, and what killed ones had unpacked goes. */
 function stagingIn(root: string): string {
   const staging = join(root, `${STAGING}${process.pid}`);
+  rmSync(staging, { recursive: true, force: true });
   mkdirSync(staging, { mode: 0o700 });
+  writeFileSync(join(staging, OWNER_FILE), JSON.stringify(thisOwner()));
+  for (const name of readdirSync(root)) {
+    const other = join(root, name);
+    if (!name.startsWith(STAGING) || other === staging) continue;
+    const owner = ownerOf(other);
+    if (owner !== undefined && isOwnerAlive(owner)) {
+      rmSync(staging, { recursive: true });
+      const message = `another import is at work here: ${ownerText(owner)}`;
+      throw new CliError(EXIT.owned, message, "try again when it has ended");
+    }
+    rmSync(other, { recursive: true, force: true });
+  }
   return staging;
 }
 
-function isRunning(pid: number): boolean {
-  try {
-    return pid > 0 && pid !== process.pid && process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
+/** Who unpacks there; undefined when it was killed before it could say so. */
+function ownerOf(staging: string): Owner | undefined {
+  const file = join(staging, OWNER_FILE);
+  if (!existsSync(file)) return undefined;
+  const text = readFileSync(file, "utf8");
+  return text.endsWith("}") ? (JSON.parse(text) as Owner) : undefined;
 }
 
 function tell(project: Project, { about, run }: Traveller, moved: RunMoved): void {
