@@ -36,7 +36,7 @@ import {
   whyInputOf,
 } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, keeperOf } from "./run-parts.ts";
+import { agentsOf, keeperOf, settleOutputs } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
 
 export interface ExecuteOptions {
@@ -160,6 +160,7 @@ async function drive(
   const { plan } = known;
   const agents = await agentsOf(plan, () => ({ plan, run: engine.run, dir, env }));
   const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
+  for (const line of await settleOutputs(known, wishes)) screen.say(line);
   const engine: Engine = new Engine({
     journal,
     runId: known.id,

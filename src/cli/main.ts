@@ -9,6 +9,7 @@ import { Command, CommanderError } from "commander";
 import { CliError, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
+import { addComparing, addReturning } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
@@ -108,80 +109,6 @@ const collect = (value: string, before: readonly string[] = []): readonly string
   ...before,
   value,
 ];
-
-const FILES_HELP =
-  "keep the files as they are, or restore them; default: restore, in the project itself keep";
-
-/** Going back, and runs that go another way from there. */
-function addReturning(program: Command, finish: Finish): void {
-  program
-    .command("rewind")
-    .description("go back to the beginning of a step, files included, without starting anything")
-    .argument("<run>", "id or prefix")
-    .argument("<step>", "the step, or a visit of it: fix@2")
-    .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what would run again and what is kept; change nothing")
-    .action(async (id, step, options) =>
-      finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
-    );
-  program
-    .command("invalidate")
-    .description("take back the result of a step and of all behind it; no file is touched")
-    .argument("<run>", "id or prefix")
-    .argument("<step>", "the step")
-    .option("--dry-run", "say what would run again and what is kept; change nothing")
-    .action(async (id, step, options) =>
-      finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),
-    );
-  program
-    .command("fork")
-    .description("make a new run of the past of another one, with files and a future of its own")
-    .argument("<run>", "id or prefix")
-    .option("--at <step>", "right before this step or visit (fix@2); default: after the last done")
-    .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
-    .option("--run", "start it at once")
-    .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what it would begin with; change nothing")
-    .option("-o, --output <format>", "text or json")
-    .option("-q, --quiet", "print nothing")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/fork.ts")).forkCommand(id, options)),
-    );
-}
-
-/** Looking at what was done to the files, and taking it back. */
-function addComparing(program: Command, finish: Finish): void {
-  program
-    .command("diff")
-    .description("what a step did to files and context, or what changed between two checkpoints")
-    .argument("<run>", "id or prefix")
-    .argument("<a>", "a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot")
-    .argument("[b]", "the other end; without it: what A itself changed")
-    .option("--stat", "files and counts of lines (the default)")
-    .option("--patch", "the differences line by line")
-    .option("-o, --output <format>", "text or json")
-    .action(async (id, a, b, options) =>
-      finish(await (await import("./commands/diff.ts")).diffCommand(id, a, b, options)),
-    );
-  program
-    .command("restore")
-    .description("take the files of a checkpoint back; what is there is set aside")
-    .argument("<run>", "id or prefix")
-    .argument("<point>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
-    .option("--into <dir>", "write them there instead; it must be empty")
-    .option("--yes", "yes, overwrite my own files")
-    .action(async (id, point, options) =>
-      finish(await (await import("./commands/restore.ts")).restoreCommand(id, point, options)),
-    );
-  program
-    .command("timeline")
-    .description("the checkpoints of a run in order, with what changed from one to the next")
-    .argument("<run>", "id or prefix")
-    .option("-o, --output <format>", "text or json")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/diff.ts")).timelineCommand(id, options)),
-    );
-}
 
 function addRunning(program: Command, finish: Finish): void {
   program
@@ -386,8 +313,12 @@ function describeClean(command: Command, finish: Finish): void {
     .description("remove the files of completed runs; their records stay")
     .argument("[runs...]", "only these runs, whatever their state")
     .option("--older-than <age>", "only runs that have not changed for so long, such as 7d")
+    .option("--state <states>", "runs in these states, such as completed,failed")
     .option("--all", "interrupted and failed runs as well")
-    .option("--dry-run", "say what would be removed")
+    .option("--keep-last <count>", "keep so many of the newest runs")
+    .option("--max-size <size>", "keep the newest runs up to this size together, such as 2GB")
+    .option("--force", "even if work is lost that is nowhere else")
+    .option("--dry-run", "say what would be removed, and how much it is")
     .action(async (ids, options) =>
       finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
     );
@@ -414,6 +345,25 @@ function addKeeping(program: Command, finish: Finish): void {
       finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
     );
   describeClean(program.command("clean"), finish);
+  program
+    .command("export")
+    .description("write a run into a file, to go on with it elsewhere")
+    .argument("[run]", "id or prefix; the newest run if absent")
+    .option("-o, --output <file>", "the file; <run>.perdure if absent")
+    .option("--without-base", "leave out the project's own commits: the other place has them")
+    .option("--force", "copy a run that is going on, as it is now")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/export.ts")).exportCommand(id, options)),
+    );
+  program
+    .command("import")
+    .description("take in a run from a file; perdure resume goes on with it")
+    .argument("<file>", "what perdure export wrote")
+    .option("--into <dir>", "the project that it is to go on in; this directory if absent")
+    .option("--files <which>", "for the project's files: restore those of the run, or keep yours")
+    .action(async (file, options) =>
+      finish(await (await import("./commands/import.ts")).importCommand(file, options)),
+    );
   program
     .command("doctor")
     .description("check this machine and the state of this project")

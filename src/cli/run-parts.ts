@@ -1,10 +1,16 @@
 /** What a run needs beside the engine, loaded only for plans that need it. */
+
+import type { Fact } from "../core/fact.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { planRewind } from "../core/rewind.ts";
+import type { Run } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import type { LaunchSite } from "../engine/launch.ts";
-import { runDirOf } from "../engine/state-dir.ts";
+import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
 import type { WorkspaceKeeper } from "../engine/workspace-keeper.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Plan } from "../plan/plan.ts";
+import { lookAt } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun, Project } from "./project.ts";
@@ -39,6 +45,44 @@ export async function keeperOf(
     say(`The files of this run are not kept: ${error.message}`);
     return undefined;
   }
+}
+
+/**
+ * Holds the files that steps handed on against their hashes before anything starts: what was found
+ * and done, in words. Throws when a file is gone for good.
+ */
+export async function settleOutputs(
+  { plan, run, events, dir, shortId }: KnownRun,
+  wishes: readonly Fact[],
+): Promise<readonly string[]> {
+  if (events.every(({ event }) => !("outputs" in event && Object.keys(event.outputs).length > 0))) {
+    return [];
+  }
+  const living = [...run.running].some(
+    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "alive",
+  );
+  // Who lives may be at work on them right now.
+  if (living) return [];
+  const reopened = wishes.flatMap((wish) =>
+    wish.type === "retry-requested" || wish.type === "rewind-requested"
+      ? reopenedBy(plan, run, wish.step)
+      : [],
+  );
+  const { handedOn } = await import("../core/handed-on.ts");
+  const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
+  const own = run.workspace !== undefined && run.workspace.kind !== "here";
+  const outputs = handedOn(run, events, new Set(reopened));
+  const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own });
+  const [first] = gone;
+  if (first === undefined) return lines;
+  const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;
+  throw new CliError(EXIT.error, message, `perdure retry ${shortId} ${first.root}`);
+}
+
+/** The steps that a wish opens again: their files are made anew. */
+function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
+  const known = plan.graph.steps.some(({ id }) => id === step);
+  return known ? planRewind(plan, run, step).reopened : [];
 }
 
 /** What talks to agents; loaded only for plans that have some. */

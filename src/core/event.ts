@@ -73,6 +73,7 @@ export interface Output {
   readonly path: string;
   readonly sha256: string;
   readonly bytes: number;
+  readonly executable?: true;
 }
 
 /** What the check of a step found. */
@@ -199,6 +200,7 @@ export type RunEvent =
   | { readonly type: "run.failed"; readonly message: string }
   | RunRewound
   | RunForked
+  | RunMoved
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -322,6 +324,18 @@ export interface RunForked {
   readonly input?: Json;
   /** The snapshot to which its files are put before anything starts. */
   readonly restore?: string;
+}
+
+/** The run was carried from another place, by export and import. */
+export interface RunMoved {
+  readonly type: "run.moved";
+  /** The project's directory there and here, as absolute paths. */
+  readonly from: string;
+  readonly to: string;
+  /** The snapshot of the files as they were when it left. */
+  readonly commit?: string;
+  /** What becomes of the files of a run that works in the project itself. */
+  readonly files?: "keep" | "restore";
 }
 
 /** At once; when agents have finished their tools; when steps have finished. */

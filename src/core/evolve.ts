@@ -35,6 +35,7 @@ import {
   uncountInside,
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
+import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { abandonInside, rewind } from "./rewind-flow.ts";
 import {
@@ -132,6 +133,8 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
       return;
+    case "run.moved":
+      return move(run, event);
     case "run.placed":
       draft(run).workspace = event.workspace;
       return;

@@ -40,6 +40,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
   switch (event.type) {
     case "run.created":
     case "run.forked":
+    case "run.moved":
       return { kind: "given" };
     case "run.restoring":
       return said(

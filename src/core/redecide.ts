@@ -52,6 +52,7 @@ export interface Redecided {
 const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.created": [],
   "run.forked": [],
+  "run.moved": [],
   "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],

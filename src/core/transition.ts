@@ -49,9 +49,10 @@ export const VISIT_TRANSITIONS: Readonly<
 export const RUN_TRANSITIONS: Readonly<
   Record<RunStatusName, Partial<Readonly<Record<RunEventType, readonly RunStatusName[]>>>>
 > = {
-  created: { "run.created": ["created"], "run.opened": ["running"] },
+  created: { "run.created": ["created"], "run.opened": ["running"], "run.moved": ["created"] },
   running: {
     "run.opened": ["running"],
+    "run.moved": ["running"],
     "run.stopping": ["stopping"],
     "run.rewound": ["running"],
     "run.funded": ["running"],
@@ -64,6 +65,7 @@ export const RUN_TRANSITIONS: Readonly<
   },
   stopping: {
     "run.opened": ["running"],
+    "run.moved": ["stopping"],
     "run.placed": ["stopping"],
     "run.restored": ["stopping"],
     "run.forked": ["stopped"],
@@ -72,9 +74,9 @@ export const RUN_TRANSITIONS: Readonly<
     "run.completed": ["completed"],
     "run.failed": ["failed"],
   },
-  stopped: { "run.opened": ["running"] },
-  completed: { "run.opened": ["running"] },
-  failed: { "run.opened": ["running"] },
+  stopped: { "run.opened": ["running"], "run.moved": ["stopped"] },
+  completed: { "run.opened": ["running"], "run.moved": ["completed"] },
+  failed: { "run.opened": ["running"], "run.moved": ["failed"] },
 };
 
 /** Visits that change without an event of their own when the run itself does. */

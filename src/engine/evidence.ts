@@ -6,6 +6,7 @@
  * Invariants:
  * - N1 A step is complete only when its check has passed and every output that it names is there.
  * - N2 Secrets that stand in the environment do not reach the journal.
+ * - N3 An output's content is kept before the event that names it: no later attempt can lose it.
  */
 import { readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
@@ -70,13 +71,17 @@ async function describeFile(path: string): Promise<FileFacts | undefined> {
   return (await import("../workspace/artifact.ts")).describeFile(path);
 }
 
+async function keepOutput({ dir }: LaunchSite, path: string): Promise<Output | undefined> {
+  return (await import("../workspace/artifact-store.ts")).keepArtifact(dir.artifacts, path);
+}
+
 async function findOutputs(
   site: LaunchSite,
   visit: Visit,
 ): Promise<Readonly<Record<string, Output>> | Problem> {
   const found: Record<string, Output> = {};
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {
-    const facts = await describeFile(path);
+    const facts = await keepOutput(site, path);
     if (facts === undefined) {
       const shown = relative(workDirOf(site, visit), path);
       return {

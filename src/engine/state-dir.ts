@@ -15,6 +15,8 @@ export interface StateDir {
 /** The paths of one run's files. */
 export interface RunDir {
   readonly root: string;
+  /** The content of outputs, shared by all runs of the project. */
+  readonly artifacts: string;
   readonly plan: string;
   readonly events: string;
   readonly checkpoint: string;
@@ -39,6 +41,7 @@ export function runDirOf(dir: StateDir, runId: string): RunDir {
   const root = join(dir.root, "runs", runId);
   return {
     root,
+    artifacts: join(dir.root, "artifacts"),
     plan: join(root, "plan.json"),
     events: join(root, "events.jsonl"),
     checkpoint: join(root, "checkpoint.json"),

@@ -258,7 +258,7 @@ export class WorkspaceKeeper {
   }
 
   #refOf(at: AttemptRef, when: string): string {
-    return `${REFS}${this.#options.run.id}/${refWord(attemptText(at))}/${when}`;
+    return snapshotRef(this.#options.run.id, at, when);
   }
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -266,6 +266,11 @@ export class WorkspaceKeeper {
     this.#queue = mine.catch(() => undefined);
     return mine;
   }
+}
+
+/** The name of an attempt's snapshot. */
+export function snapshotRef(runId: string, at: AttemptRef, when: string): string {
+  return `${REFS}${runId}/${refWord(attemptText(at))}/${when}`;
 }
 
 /** An attempt's name as a part of a ref; what git does not allow becomes a hash. */

@@ -19,7 +19,7 @@ import { differences, type FileDifference } from "../workspace/difference.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot.ts";
-import type { SnapshotStore } from "../workspace/store.ts";
+import { hasCommit, type SnapshotStore } from "../workspace/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { createWorktree, repairWorktree } from "../workspace/worktree.ts";
@@ -106,12 +106,21 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
     case "both-gone": {
       const repository = await needRepository(project);
       const place = { repository, path, branch, include: plan.include };
-      await repairWorktree({ ...place, tip: state.status === "both-gone" ? base : state.tip });
+      const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
+      await repairWorktree({ ...place, tip });
       return putBack(options, path);
     }
     default:
       throw refusal(state, { path, branch, base, project });
   }
+}
+
+/** The commit that was checked out at the last snapshot: the branch had what its steps committed. */
+async function lastHead({ run, store }: PlaceOptions, base: string): Promise<string> {
+  if (run.snapshot === undefined) return base;
+  const { details } = await readSnapshot(store, run.snapshot);
+  const head = details.head?.commit;
+  return head !== undefined && (await hasCommit(store, head)) ? head : base;
 }
 
 /** What differs from the last snapshot, when nothing of the run itself can have made the difference. */

@@ -91,7 +91,12 @@ const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };
 const retry = optional(record({ at: number, delayMs: number }));
 const arrows = listOf(integer);
-const output = record({ path: text, sha256: text, bytes: integer });
+const output = record({
+  path: text,
+  sha256: text,
+  bytes: integer,
+  executable: optional(boolean),
+});
 const saved = optional(
   record({
     commit: text,
@@ -178,6 +183,12 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     assumed: listOf(text),
     restore: optional(text),
     visit: optional(integer),
+  },
+  "run.moved": {
+    from: text,
+    to: text,
+    commit: optional(text),
+    files: optional(oneOf("keep", "restore")),
   },
   "step.started": {
     ...attempt,

@@ -178,7 +178,16 @@ export function mayBeAhead(path: string, seq: number): boolean {
 
 /** Reads what can be trusted of an events file; it stops at the first problem and names it. */
 export function readEventsFile(path: string): EventsFileContent {
-  const bytes = guarded(path, () => fs.readFileSync(path));
+  return parseEvents(guarded(path, () => fs.readFileSync(path)));
+}
+
+/** The text of an events file. */
+export function eventsText(runId: string, events: readonly Recorded[]): string {
+  return encodeLines(runId, chainStart(runId), events).text;
+}
+
+/** What can be trusted of the content of an events file, up to the first problem. */
+export function parseEvents(bytes: Buffer): EventsFileContent {
   const lines = bytes.toString("utf8").split("\n");
   const events: Recorded[] = [];
   const problems: string[] = [];

@@ -18,6 +18,8 @@ import type { Json } from "../util/json.ts";
 export interface Journal {
   /** Stores plan, `run.created` and the rows of its pending steps in one transaction. */
   create(run: NewRun): void;
+  /** Stores a run from another journal, with all its events, in one transaction; nobody owns it. */
+  receive(run: ReceivedRun): void;
   /** Appends as the owner of the lease. Throws JournalError. */
   append(runId: string, write: Write): void;
   /** Plan and all events of a run. Throws JournalError. */
@@ -40,6 +42,14 @@ export interface Journal {
   resolve(prefix: string): readonly string[];
   /** Notes that a run's files were removed; the records stay. */
   markCleaned(runId: string, time: number): void;
+  /**
+   * Calls `body` with the hashes of all outputs of runs whose files are there, while nobody can begin
+   * to own a run; false, and no call, when a living process owns one.
+   */
+  whileUnowned(
+    isAlive: (owner: Owner) => boolean,
+    body: (outputs: ReadonlySet<string>) => void,
+  ): boolean;
   close(): void;
 }
 
@@ -51,6 +61,14 @@ export interface NewRun {
   readonly time: number;
   /** Of a fork: the events that follow `run.created`, in the same transaction. */
   readonly past?: readonly Recorded[];
+  readonly summary: SummaryChange;
+}
+
+export interface ReceivedRun {
+  readonly runId: string;
+  readonly planText: string;
+  /** All of them; the first is `run.created`. */
+  readonly events: readonly Recorded[];
   readonly summary: SummaryChange;
 }
 

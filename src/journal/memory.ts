@@ -17,10 +17,12 @@ import {
   JournalError,
   type Lease,
   type NewRun,
+  type ReceivedRun,
   type RunFilter,
   type RunSummary,
   type Write,
 } from "./journal.ts";
+import { createdIn, lastEpochIn } from "./run-rows.ts";
 
 /** What a simulator may do to a journal. */
 export interface MemoryOptions {
@@ -47,13 +49,15 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
     if (run === undefined) throw new JournalError("unknown-run", `There is no run ${runId}.`);
     return run;
   };
+  const add = (run: StoredRun): void => {
+    if (runs.has(run.runId)) {
+      throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
+    }
+    runs.set(run.runId, run);
+  };
   return {
-    create: (run) => {
-      if (runs.has(run.runId)) {
-        throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
-      }
-      runs.set(run.runId, storedRun(run));
-    },
+    create: (run) => add(storedRun(run)),
+    receive: (run) => add(receivedRun(run)),
     append: (runId, write) => {
       options.beforeAppend?.();
       append(find(runId), write);
@@ -102,6 +106,7 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       const run = find(runId);
       run.summary = { ...run.summary, cleanedAt: time };
     },
+    whileUnowned: (isAlive, body) => whileUnowned([...runs.values()], isAlive, body),
     close: () => undefined,
   };
 }
@@ -129,6 +134,36 @@ function storedRun(run: NewRun): StoredRun {
       ...(created.from === undefined ? {} : { forkedFrom: created.from.run }),
     },
   };
+}
+
+function receivedRun({ events, ...run }: ReceivedRun): StoredRun {
+  const time = events[0]?.time ?? 0;
+  const stored = storedRun({ ...run, created: createdIn(events), time });
+  return {
+    ...stored,
+    events: events.map(encodeRecorded),
+    summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
+    lease: { epoch: lastEpochIn(events) },
+  };
+}
+
+function whileUnowned(
+  runs: readonly StoredRun[],
+  isAlive: (owner: Owner) => boolean,
+  body: (outputs: ReadonlySet<string>) => void,
+): boolean {
+  if (runs.some(({ lease }) => lease?.owner !== undefined && isAlive(lease.owner))) return false;
+  const whole = runs.filter(({ summary }) => summary.cleanedAt === undefined);
+  body(new Set(whole.flatMap(outputsOf)));
+  return true;
+}
+
+function outputsOf({ runId, events }: StoredRun): readonly string[] {
+  return events.flatMap((stored) => {
+    const { event } = decode(runId, stored);
+    if (event.type !== "step.completed") return [];
+    return Object.values(event.outputs).map((output) => output.sha256);
+  });
 }
 
 function append(run: StoredRun, write: Write): void {

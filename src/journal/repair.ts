@@ -23,7 +23,7 @@ import { buildDatabase, type Database, REPAIRED_SUFFIX, syncFile } from "./datab
 import { encodeRecorded } from "./event-codec.ts";
 import { readEventsFile } from "./events-file.ts";
 import { JournalError, type Lease } from "./journal.ts";
-import { insertRun, isoTime } from "./run-rows.ts";
+import { createdIn, insertRun, isoTime } from "./run-rows.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
 import { LEASE, SUMMARY, TRANSACTION } from "./sql.ts";
 import { openSqliteJournal } from "./sqlite.ts";
@@ -237,7 +237,7 @@ function restoreRun(
   return {
     runId,
     planText,
-    created,
+    created: createdIn(events),
     events,
     summary: summaryOf(planText, events, notes, options),
     ...(lease === undefined ? {} : { lease }),
@@ -277,6 +277,10 @@ function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Leas
   for (const { event } of events) {
     // The owners before a fork had the other run.
     if (event.type === "run.forked") lease = known;
+    // Who owned it before it was moved owns the other copy.
+    if (event.type === "run.moved" && known === undefined && lease !== undefined) {
+      lease = { epoch: lease.epoch };
+    }
     if (event.type !== "run.opened" || event.epoch <= (lease?.epoch ?? 0)) continue;
     lease = { epoch: event.epoch, owner: event.owner };
   }

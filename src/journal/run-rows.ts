@@ -7,8 +7,10 @@
  * - J4 The frozen plan is stored with the run.
  * - J7 The head of a run moves with its events.
  */
-import type { RunCreated } from "../core/event.ts";
+import type { Recorded, RunCreated } from "../core/event.ts";
+import { movedPath } from "../core/move.ts";
 import type { RunStatus, StepState, StepSummary, SummaryChange } from "../core/summary.ts";
+import { assert } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import {
   type ChainHead,
@@ -137,6 +139,25 @@ export function leaseIn(row: Row, runId: string): Lease | undefined {
   const epoch = integerIn(row, "epoch");
   const owner = optionalTextIn(row, "owner");
   return owner === undefined ? { epoch } : { epoch, owner: decodeOwner(runId, owner) };
+}
+
+/** How a run was created, by its first event, with its file where it lies after all moves. */
+export function createdIn(events: readonly Recorded[]): RunCreated {
+  const created = events[0]?.event;
+  assert(created?.type === "run.created", "a run begins with its creation");
+  const file = events.reduce(
+    (path, { event }) => (event.type === "run.moved" ? movedPath(event, path) : path),
+    created.file,
+  );
+  return { ...created, file };
+}
+
+/** The highest epoch that an owner had: epochs never go back (J2). */
+export function lastEpochIn(events: readonly Recorded[]): number {
+  return events.reduce(
+    (last, { event }) => (event.type === "run.opened" ? Math.max(last, event.epoch) : last),
+    0,
+  );
 }
 
 /** The run in a row of `pipeline_state`. Throws "broken". */

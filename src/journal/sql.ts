@@ -68,6 +68,14 @@ export const RUN = {
 export const EVENT = {
   insert:
     "INSERT INTO events (run, seq, type, version, time, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  /** The hashes of what completed steps handed on, of runs whose files were not removed. */
+  outputs: `
+    SELECT DISTINCT json_extract(output.value, '$.sha256') AS sha256
+    FROM events
+    JOIN runs ON runs.run = events.run
+    JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
+    JOIN json_each(events.data, '$.outputs') AS output
+    WHERE events.type = 'step.completed' AND s.cleaned_at IS NULL`,
   from: `
     SELECT seq, type, version, time, data, crc FROM events
     WHERE run = ? AND seq >= ? ORDER BY seq`,

@@ -23,6 +23,7 @@ import {
   type LoadedRun,
   type NewRequest,
   type NewRun,
+  type ReceivedRun,
   type Request,
   type RunFilter,
   type RunSummary,
@@ -31,21 +32,24 @@ import {
 import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
 import {
   changeSummary,
+  createdIn,
   insertEvents,
   insertRun,
   isoTime,
+  lastEpochIn,
   leaseIn,
   runSummaryIn,
   stepSummaryIn,
   storedEvent,
 } from "./run-rows.ts";
-import { EVENT, LEASE, listRuns, REQUEST, RUN, SUMMARY } from "./sql.ts";
+import { CHECK, EVENT, LEASE, listRuns, REQUEST, RUN, SUMMARY } from "./sql.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
 export function openSqliteJournal(file: string, options: { readonly mode: OpenMode }): Journal {
   const database = openDatabase(file, options.mode);
   return {
     create: (run) => create(database, run),
+    receive: (run) => receive(database, run),
     append: (runId, write) => append(database, runId, write),
     load: (runId) => loadRun(database, runId),
     eventsAfter: (runId, seq) => eventsAfter(database, runId, seq),
@@ -62,6 +66,7 @@ export function openSqliteJournal(file: string, options: { readonly mode: OpenMo
     },
     resolve: (prefix) => database.all(RUN.resolve, prefix).map((row) => textIn(row, "run_id")),
     markCleaned: (runId, time) => markCleaned(database, runId, time),
+    whileUnowned: (isAlive, body) => whileUnowned(database, isAlive, body),
     close: () => database.close(),
   };
 }
@@ -98,6 +103,34 @@ function create(database: Database, run: NewRun): void {
     }
     const past = (run.past ?? []).map(encodeRecorded);
     insertRun(database, run, [encode(created, 1, run.time), ...past]);
+  });
+}
+
+function receive(database: Database, run: ReceivedRun): void {
+  const { runId, planText, events } = run;
+  const created = createdIn(events);
+  assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
+  database.write("receive", () => {
+    if (database.get(RUN.key, runId) !== undefined) {
+      throw new JournalError("stale-writer", `Run ${runId} exists already.`);
+    }
+    const key = insertRun(database, { ...run, created }, events.map(encodeRecorded));
+    database.run(LEASE.take, key, lastEpochIn(events), null);
+  });
+}
+
+function whileUnowned(
+  database: Database,
+  isAlive: (owner: Owner) => boolean,
+  body: (outputs: ReadonlySet<string>) => void,
+): boolean {
+  return database.write("unowned", () => {
+    const owners = database
+      .all(CHECK.leases)
+      .flatMap((row) => leaseIn(row, textIn(row, "run_id"))?.owner ?? []);
+    if (owners.some(isAlive)) return false;
+    body(new Set(database.all(EVENT.outputs).map((row) => textIn(row, "sha256"))));
+    return true;
   });
 }
 

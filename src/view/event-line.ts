@@ -111,6 +111,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     }
     case "run.forked":
       return `${RUN_GLYPH} forked from run ${event.from.run}`;
+    case "run.moved":
+      return `${RUN_GLYPH} moved here from ${event.from}`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":

@@ -43,7 +43,8 @@ export async function writeBundle(
   const made = `${file}.${process.pid}.new`;
   const input = [
     ...refs.map(({ ref }) => ref),
-    ...(options.without ?? []).map((commit) => `^${commit}`),
+    // Their trees as well: snapshots have no parents among them, and git looks no further.
+    ...(options.without ?? []).flatMap((commit) => [`^${commit}`, `^${commit}^{tree}`]),
   ];
   // Refs stand in the repository; its settings are not seen all the same.
   const call = {

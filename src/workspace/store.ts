@@ -165,6 +165,17 @@ export async function packStore(store: SnapshotStore): Promise<void> {
   await git(inStore(store), "prune-packed", "--quiet");
 }
 
+/**
+ * After snapshots were dropped: packs what remains, and gives back the space of a private store. What
+ * the user's own repository no longer needs is up to the user's git.
+ */
+export async function tidyStore(store: SnapshotStore): Promise<void> {
+  if (store.repository !== undefined) return packStore(store);
+  // What is young may belong to a snapshot that somebody is just taking.
+  await git(inStore(store), "gc", "--quiet", "--prune=1.day.ago");
+  failpoint("workspace.tidied");
+}
+
 /** What git finds wrong with the objects and refs, as lines; none when all is well. */
 export async function checkStore(store: SnapshotStore): Promise<readonly string[]> {
   const call = { ...inRefs(store), answers: [1, 2, 3, 4, 5, 6, 7, 8] };

@@ -7,6 +7,7 @@
  *
  * W1 `.git` and the state directory are never part of a workspace.
  * W2 A directory that a repository ignores does not belong to it: its own rules hold there.
+ * W3 An exported run is no file of a workspace, unless the user's rules say otherwise.
  */
 import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
@@ -24,6 +25,9 @@ import { inStore, type SnapshotStore } from "./store.ts";
 
 /** Larger files are not snapshotted, but named. */
 export const FILE_BYTES_MAX = 100 * 1024 * 1024;
+
+/** What `perdure export` writes (W3). */
+const EXPORTS = "*.perdure";
 
 export interface Workspace {
   readonly store: SnapshotStore;
@@ -87,7 +91,7 @@ export function inWorkspace(workspace: Workspace, indexFile: string): GitCall {
 /** Brings the rules that stand outside of .gitignore files together for git; gives their hash. */
 export async function gatherRules(workspace: Workspace): Promise<string> {
   const texts = await Promise.all(workspace.excludeFiles.map(textOf));
-  const rules = texts.map((text) => `${text}\n`).join("");
+  const rules = [EXPORTS, ...texts].map((text) => `${text}\n`).join("");
   const file = rulesFileOf(workspace);
   if ((await textOf(file)) !== rules) await writeFile(file, rules);
   return sha256(rules);

@@ -74,27 +74,39 @@ export async function repairWorktree(
   return createWorktree({ ...options, base: alive ?? options.tip });
 }
 
-/** Removes a worktree and its branch. What is gone already is no error. */
-export async function removeWorktree(
-  options: WorktreePlace & {
-    /** True when the content of the directory is in a snapshot that stays. */
-    readonly contentSaved?: boolean;
-    /** Refs of ours that are about to go, and so keep no commit: the beginning of their names. */
-    readonly notCounting?: string;
-    readonly force?: boolean;
-  },
-): Promise<void> {
+/** What is to become of a worktree, its branch and what they alone hold. */
+export interface WorktreeRemoval extends WorktreePlace {
+  /** True when the content of the directory is in a snapshot that stays. */
+  readonly contentSaved?: boolean;
+  /** Refs of ours that are about to go, and so keep no commit: the beginning of their names. */
+  readonly notCounting?: string;
+  readonly force?: boolean;
+}
+
+/** Refuses a removal that would lose work (T3), or that cannot be done. Changes nothing. */
+export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
   const { repository, path, branch, force = false } = options;
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  const held = tip === undefined ? undefined : await holderOf(repository, branch);
+  const own = [path, await fs.realpath(path).catch(absent)];
+  if (held !== undefined && !own.includes(held.path)) {
+    throw branchTaken(branch, `is checked out in ${held.path}`);
+  }
+  if (force) return;
+  if (tip !== undefined) await refuseLoneCommits(options);
+  const there = (await fs.stat(path).catch(absent)) !== undefined;
+  if (there && options.contentSaved !== true) await refuseUnsaved(path);
+}
+
+/** Removes a worktree and its branch. What is gone already is no error. */
+export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
+  const { repository, path, branch } = options;
+  await checkRemoval(options);
   const listed = await ownEntry(repository, path);
   const tip = await commitOf(repository, `refs/heads/${branch}`);
-  if (!force && tip !== undefined) await refuseLoneCommits(options);
-  const there = (await fs.stat(path).catch(absent)) !== undefined;
-  if (!force && there && options.contentSaved !== true) await refuseUnsaved(path);
   if (listed !== undefined) await removeEntry(repository, path);
   failpoint("workspace.worktree-removed");
   if (tip === undefined) return;
-  const held = await holderOf(repository, branch);
-  if (held !== undefined) throw branchTaken(branch, `is checked out in ${held.path}`);
   await git(theirs(repository.commonDir), "branch", "-q", "-D", "--", branch);
   failpoint("workspace.branch-removed");
 }

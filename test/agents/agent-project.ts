@@ -64,6 +64,11 @@ export class AgentProject extends Project {
     return new AgentProject(agent, await startModel({ scripts }), program);
   }
 
+  /** Another machine, with a home of its own, for the same agent and model. */
+  static async beside({ agent, model }: AgentProject): Promise<AgentProject> {
+    return new AgentProject(agent, model, await installAgent(agent));
+  }
+
   /** A pipeline of one step that asks the agent, and one behind it. */
   pipeline(prompt: string, more = ""): string {
     return this.steps(`

@@ -317,6 +317,7 @@ it("clean", async () => {
   `);
   expect(await said("clean", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
+    In all: 5 KB, and their snapshots.
     [exit 0]
     "
   `);
@@ -328,6 +329,7 @@ it("clean", async () => {
   const [failed = "", done = ""] = await project.runIds();
   expect(await said("clean", "--all", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
+    In all: 5 KB, and their snapshots.
     [exit 0]
     "
   `);
@@ -755,6 +757,8 @@ it("help", async () => {
       timeline [options] <run>                 the checkpoints of a run in order, with what changed from one to the next
       validate [options] <files...>            find every mistake in pipeline files, without running them
       clean [options] [runs...]                remove the files of completed runs; their records stay
+      export [options] [run]                   write a run into a file, to go on with it elsewhere
+      import [options] <file>                  take in a run from a file; perdure resume goes on with it
       doctor [options]                         check this machine and the state of this project
       completion <shell>                       print a completion script
       help [command]                           display help for command

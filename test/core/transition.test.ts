@@ -124,6 +124,7 @@ describe("a run that is", () => {
     { type: "run.stopping", mode: "now", by: "x" },
     { type: "run.funded", added: { usd: 1 } },
     { type: "run.stopped", by: "x" },
+    { type: "run.moved", from: "/a", to: "/b" },
     { type: "run.completed" },
     { type: "run.failed", message: "m" },
   ];

@@ -7,6 +7,7 @@ import type { Journal } from "../../src/journal/journal.ts";
 import { JournalError } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { sha256 } from "../../src/util/hash.ts";
 import {
   batch,
   fill,
@@ -90,6 +91,43 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
 
   test("a run cannot be created with the fingerprint of another plan", () => {
     expect(() => journal.create({ ...newRun(0), planText: "{}" })).toThrow("J4");
+  });
+
+  test("a run from another journal is received whole, once, and owned by nobody", () => {
+    const other = memoryJournal();
+    const epoch = fill(other, 1, 3);
+    const { planText, events } = other.load(runIdOf(1));
+    const last = events.at(-1)?.seq ?? 0;
+    const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
+    const all = [...events, { seq: last + 1, time: TIME + 9_000, version: 1, event: moved }];
+    const run = { runId: runIdOf(1), planText, events: all, summary: summarise(planText, all) };
+    journal.receive(run);
+    expect(journal.load(runIdOf(1))).toEqual({ runId: runIdOf(1), planText, events: all });
+    expect(journal.leaseOf(runIdOf(1))).toEqual({ epoch });
+    const [listed] = journal.list({ file: "/elsewhere/pipeline-0.yaml" });
+    expect(listed).toMatchObject({ runId: runIdOf(1), updatedAt: TIME + 9_000 });
+    expect(codeOf(() => journal.receive(run))).toBe("stale-writer");
+    expect(journal.acquire(runIdOf(1), OWNER, () => true)).toEqual({ ok: true, epoch: epoch + 1 });
+  });
+
+  test("while nobody owns a run, the outputs of runs with files can be asked for", () => {
+    const first = fill(journal, 0, 2);
+    const second = fill(journal, 2, 1);
+    const asked: ReadonlySet<string>[] = [];
+    const ask = (alive: boolean): boolean =>
+      journal.whileUnowned(
+        () => alive,
+        (outputs) => asked.push(outputs),
+      );
+    expect(ask(true)).toBe(false);
+    expect(asked).toEqual([]);
+    journal.release(runIdOf(0), first);
+    journal.release(runIdOf(2), second);
+    expect(ask(true)).toBe(true);
+    expect(asked.pop()).toEqual(new Set(["0", "1"].map(sha256)));
+    journal.markCleaned(runIdOf(0), TIME);
+    expect(ask(false)).toBe(true);
+    expect(asked.pop()).toEqual(new Set([sha256("0")]));
   });
 
   test("what was appended is loaded, in order and equal", () => {

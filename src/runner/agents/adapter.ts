@@ -141,12 +141,24 @@ export interface Ledger {
   readonly window?: number;
 }
 
+/** The place of a transcript that came from another machine. */
+export interface CarriedTranscript {
+  readonly path: string;
+  /** Absolute path -> content; those that are there already stay. */
+  readonly beside: Readonly<Record<string, string>>;
+}
+
 export interface AgentAdapter {
   readonly name: string;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
   newSession(): string | undefined;
   /** The transcript of a conversation on this disk, if there is one. */
   transcript(session: string, at: { cwd: string; env: AgentCall["env"] }): string | undefined;
+  /**
+   * Where a transcript from another machine belongs on this one, with the texts of files that it needs
+   * beside it. Absent: its conversations cannot be carried, and begin anew elsewhere.
+   */
+  carried?(transcript: string, at: { cwd: string; env: AgentCall["env"] }): CarriedTranscript;
   command(call: AgentCall): AgentCommand;
   /** Mends what a kill may have left in a transcript; does nothing to a good one. */
   repair?(transcript: string): void;

@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { errorCode } from "../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
@@ -36,6 +36,10 @@ export const claude: AgentAdapter = {
   takes: { maxTurns: true, outputSchema: true },
   newSession: () => randomUUID(),
   transcript: (session, { env }) => filesOf(session, env).find(hasUserTurn),
+  carried: (transcript, { cwd, env }) => ({
+    path: join(projectsIn(env), folderFor(cwd), basename(transcript)),
+    beside: {},
+  }),
   command,
   reader: () => new ClaudeReader(),
 };
@@ -69,11 +73,20 @@ function command(call: AgentCall): AgentCommand {
 /** It resumes a conversation from any directory, so all of them are looked through. */
 function filesOf(session: string, env: AgentCall["env"]): readonly string[] {
   if (!isPlainId(session)) return [];
-  const home = folderIn(env, "CLAUDE_CONFIG_DIR") ?? join(homeIn(env), ".claude");
-  const projects = join(home, "projects");
+  const projects = projectsIn(env);
   return foldersIn(projects)
     .map((folder) => join(projects, folder, `${session}.jsonl`))
     .filter((file) => existsSync(file));
+}
+
+function projectsIn(env: AgentCall["env"]): string {
+  const home = folderIn(env, "CLAUDE_CONFIG_DIR") ?? join(homeIn(env), ".claude");
+  return join(home, "projects");
+}
+
+/** The folder of the conversations that are begun in a directory. */
+function folderFor(cwd: string): string {
+  return cwd.replaceAll(/[^A-Za-z0-9]/g, "-");
 }
 
 function foldersIn(folder: string): readonly string[] {

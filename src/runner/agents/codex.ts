@@ -15,6 +15,9 @@ import { CodexReader } from "./codex-reader.ts";
 
 const SCHEMA_FILE = "output-schema.json";
 
+/** Year, month, day and name. */
+const PARTS_BELOW_SESSIONS = 4;
+
 /** `exec resume` knows no `--sandbox`, so it is set by its name in the configuration. */
 const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   default: [],
@@ -29,6 +32,10 @@ export const codex: AgentAdapter = {
   takes: { maxTurns: false, outputSchema: true },
   newSession: () => undefined,
   transcript,
+  carried: (file, { env }) => ({
+    path: join(homeOf(env), "sessions", ...file.split("/").slice(-PARTS_BELOW_SESSIONS)),
+    beside: {},
+  }),
   command,
   ledger: codexLedger,
   reader: () => new CodexReader(),
@@ -60,11 +67,15 @@ function command(call: AgentCall): AgentCommand {
 
 function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
   if (!isPlainId(session)) return undefined;
-  const home = folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
+  const home = homeOf(env);
   // It resumes a rollout as soon as that says whose it is (0.166.0), and fails with an empty one.
   return globSync(`sessions/*/*/*/rollout-*-${session}.jsonl`, { cwd: home })
     .map((name) => join(home, name))
     .find(hasFirstLine);
+}
+
+function homeOf(env: AgentCall["env"]): string {
+  return folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
 }
 
 /** A TOML string: JSON's, but for the one control character that TOML wants escaped too. */

@@ -10,9 +10,15 @@
 
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { errorCode, textOf } from "../file-text.ts";
-import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
+import type {
+  AgentAdapter,
+  AgentCall,
+  AgentCommand,
+  CarriedTranscript,
+  Permissions,
+} from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { geminiLedger } from "./gemini-ledger.ts";
 import { GeminiReader } from "./gemini-reader.ts";
@@ -20,6 +26,8 @@ import { repairGemini } from "./gemini-repair.ts";
 import { objectIn } from "./stream-json.ts";
 
 const ID_CHARACTERS_IN_NAME = 8;
+/** In the folder of a directory's conversations: which directory that is. */
+const ROOT_FILE = ".project_root";
 
 const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   default: [],
@@ -40,6 +48,7 @@ export const gemini: AgentAdapter = {
   takes: { maxTurns: false, outputSchema: false },
   newSession: () => randomUUID(),
   transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
+  carried,
   command,
   repair: repairGemini,
   ledger: geminiLedger,
@@ -65,11 +74,35 @@ function command(call: AgentCall): AgentCommand {
 /** It resumes a conversation only in the directory that it was begun in. */
 function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly string[] {
   if (!isPlainId(session)) return [];
-  const home = join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini");
+  const home = homeOf(env);
   const name = `session-*-${session.slice(0, ID_CHARACTERS_IN_NAME)}.jsonl`;
   return globSync(`tmp/*/chats/${name}`, { cwd: home })
     .map((file) => join(home, file))
     .filter((file) => isOf(file, session) && isAt(file, cwd));
+}
+
+/** Its folder for a directory is found by the file that names the directory, whatever it is called. */
+function carried(
+  transcript: string,
+  { cwd, env }: { cwd: string; env: AgentCall["env"] },
+): CarriedTranscript {
+  const tmp = join(homeOf(env), "tmp");
+  const known = globSync(`*/${ROOT_FILE}`, { cwd: tmp })
+    .map((file) => join(tmp, file))
+    .find((file) => realPath(textOf(file)?.trim() ?? "") === realPath(cwd));
+  const wanted = basename(dirname(dirname(transcript)));
+  const taken = globSync("*", { cwd: tmp });
+  const free = [wanted, ...Array.from(taken, (_, index) => `${wanted}-${index + 1}`)];
+  const name = free.find((one) => !taken.includes(one)) ?? wanted;
+  const folder = known === undefined ? join(tmp, name) : dirname(known);
+  return {
+    path: join(folder, "chats", basename(transcript)),
+    beside: { [join(folder, ROOT_FILE)]: cwd },
+  };
+}
+
+function homeOf(env: AgentCall["env"]): string {
+  return join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini");
 }
 
 function isOf(file: string, session: string): boolean {
@@ -78,7 +111,7 @@ function isOf(file: string, session: string): boolean {
 }
 
 function isAt(file: string, cwd: string): boolean {
-  const root = textOf(join(dirname(dirname(file)), ".project_root"))?.trim();
+  const root = textOf(join(dirname(dirname(file)), ROOT_FILE))?.trim();
   return root === undefined || realPath(root) === realPath(cwd);
 }
 

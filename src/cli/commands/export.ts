@@ -1,0 +1,248 @@
+/**
+ * `perdure export RUN -o FILE`: a run as one file, to go on with it elsewhere.
+ *
+ * Owns: what of a run is carried.
+ * Does not: carry the environment: no value of it is in the file, but what steps printed and what
+ * agents were told and said is.
+ */
+import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { attemptOf } from "../../core/next-actions.ts";
+import { stepPath } from "../../core/place.ts";
+import { placeOf } from "../../core/run.ts";
+import { type Departure, saveForDeparture } from "../../engine/departure.ts";
+import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { eventsText } from "../../journal/events-file.ts";
+import { lookAt } from "../../runner/adopt.ts";
+import { formatBytes } from "../../util/bytes.ts";
+import type { JsonObject } from "../../util/json.ts";
+import { type PartSource, writeArchive } from "../../workspace/archive.ts";
+import { artifactPath } from "../../workspace/artifact-store.ts";
+import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import {
+  ARTIFACT_PART,
+  BUNDLE_PART,
+  type CarriedRun,
+  EVENTS_PART,
+  PLAN_PART,
+  RUN_PART,
+  TRANSCRIPT_PART,
+} from "../carried-run.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
+import { print } from "../print.ts";
+import {
+  type KnownRun,
+  loadRun,
+  openProject,
+  type Project,
+  reloadRun,
+  resolveRunId,
+} from "../project.ts";
+import { packageVersion } from "../version.ts";
+
+export interface ExportOptions {
+  readonly output?: string;
+  readonly withoutBase?: boolean;
+  readonly force?: boolean;
+}
+
+/** What is made anew from the events, or belongs to this place alone. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  "workspace",
+  "workspace.partial",
+  "snapshots",
+  "events.jsonl",
+  "plan.json",
+]);
+
+/** Writes the run that is named, or the newest one, into a file. */
+export async function exportCommand(
+  id: string | undefined,
+  options: ExportOptions,
+): Promise<ExitCode> {
+  const project = openProject(process.cwd(), "read-write");
+  const known = loadRun(
+    project,
+    id === undefined ? newest(project) : resolveRunId(project.journal, id),
+  );
+  refuse(known, options);
+  const epoch = acquire(project, known, options);
+  try {
+    const file = resolve(options.output ?? `${known.shortId}.perdure`);
+    await exportRun(project, reloadRun(project, known), file, options);
+    return EXIT.done;
+  } catch (error) {
+    if (!(error instanceof WorkspaceError)) throw error;
+    throw new CliError(EXIT.error, error.message, error.remedy);
+  } finally {
+    if (epoch !== undefined) project.journal.release(known.id, epoch);
+  }
+}
+
+function newest({ journal }: Project): string {
+  const [run] = journal.list({ limit: 1 });
+  if (run !== undefined) return run.runId;
+  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+}
+
+/** A run that changes is copied only when somebody insists on it. */
+function refuse(known: KnownRun, { force }: ExportOptions): void {
+  const { shortId, cleanedAt, lease, liveness } = known;
+  if (cleanedAt !== undefined) {
+    const message = `the files of run ${shortId} were removed by perdure clean`;
+    throw new CliError(EXIT.error, message, `perdure show ${shortId}`);
+  }
+  if (force === true) return;
+  if (liveness === "owned" && lease?.owner !== undefined) {
+    throw new CliError(
+      EXIT.owned,
+      `run ${shortId} is owned by ${ownerText(lease.owner)}`,
+      `perdure stop ${shortId}, or a copy of it as it is now: perdure export ${shortId} --force`,
+    );
+  }
+  const living = [...known.run.running].find(
+    (visit) => lookAt(attemptDirOf(known.dir, attemptOf(visit))) === "alive",
+  );
+  if (living === undefined) return;
+  throw new CliError(
+    EXIT.owned,
+    `step ${stepPath(placeOf(living))} of run ${shortId} still runs`,
+    `perdure resume ${shortId}, then stop it; or a copy: perdure export ${shortId} --force`,
+  );
+}
+
+/** Nobody is to change the run meanwhile; undefined when somebody does and that was accepted. */
+function acquire(
+  { journal }: Project,
+  known: KnownRun,
+  { force }: ExportOptions,
+): number | undefined {
+  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
+  if (acquired.ok) return acquired.epoch;
+  if (force === true) return undefined;
+  const message = `run ${known.shortId} is owned by ${ownerText(acquired.owner)}`;
+  throw new CliError(EXIT.owned, message, `perdure stop ${known.shortId}`);
+}
+
+async function exportRun(
+  project: Project,
+  known: KnownRun,
+  file: string,
+  options: ExportOptions,
+): Promise<void> {
+  const { id, shortId, plan, run, dir, events } = known;
+  const notes: string[] = [];
+  mkdirSync(dir.root, { recursive: true, mode: 0o700 });
+  const bundle = join(dir.root, `export-${process.pid}.bundle`);
+  try {
+    const departure = await depart(project, known, bundle, options, notes);
+    const conversations = openConversations({ plan, run, dir, env: { ...process.env } });
+    for (const { why } of conversations) if (why !== undefined) notes.push(why);
+    const carried = conversations.flatMap((one, index) => carriedOf(one, index));
+    const artifacts = artifactParts(known);
+    const parts: readonly PartSource[] = [
+      { path: EVENTS_PART, text: eventsText(id, events) },
+      { path: PLAN_PART, text: known.planText },
+      ...runParts(dir.root, "", notes),
+      ...artifacts,
+      ...(departure === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
+      ...carried.map((one) => ({ path: one.part, file: one.file })),
+    ];
+    const about: CarriedRun = {
+      perdure: packageVersion(),
+      run: id,
+      pipeline: plan.name,
+      project: dirname(project.dir.root),
+      exportedAt: new Date().toISOString(),
+      ...(departure === undefined ? {} : { commit: departure.commit }),
+      base: departure?.base ?? [],
+      conversations: carried,
+    };
+    await writeArchive(file, about as unknown as JsonObject, parts);
+    const counts = [
+      counted(events.length, "event"),
+      counted(departure?.snapshots ?? 0, "snapshot"),
+      counted(artifacts.length, "artifact"),
+      counted(carried.length, "conversation"),
+    ];
+    print(`Exported run ${shortId} to ${file} (${formatBytes(statSync(file).size)}):`);
+    print(`  ${counts.join(", ")}`);
+    for (const note of notes) print(`  note: ${note}`);
+    print(`Go on elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`);
+  } finally {
+    rmSync(bundle, { force: true });
+  }
+}
+
+async function depart(
+  project: Project,
+  { plan, run, dir }: KnownRun,
+  file: string,
+  { withoutBase = false }: ExportOptions,
+  notes: string[],
+): Promise<Departure | undefined> {
+  const { workspace } = plan;
+  if (workspace === undefined) return undefined;
+  try {
+    const stateDir = project.dir.root;
+    const saved = await saveForDeparture({
+      plan: workspace,
+      run,
+      dir,
+      stateDir,
+      file,
+      withoutBase,
+    });
+    if (saved === undefined && run.workspace !== undefined && workspace.kind !== "here") {
+      notes.push("the files in its workspace are not in it: the pipeline keeps no snapshots");
+    }
+    return saved;
+  } catch (error) {
+    const optional = workspace.kind === "here" && run.snapshot === undefined;
+    if (!(error instanceof WorkspaceError) || error.code !== "git-missing" || !optional)
+      throw error;
+    notes.push(`the project's files are not in it: ${error.message}`);
+    return undefined;
+  }
+}
+
+function carriedOf(
+  { place, session, file }: OpenConversation,
+  index: number,
+): CarriedRun["conversations"] {
+  return file === undefined ? [] : [{ place, session, file, part: `${TRANSCRIPT_PART}${index}` }];
+}
+
+/** What all attempts handed on, not only the last ones. */
+function artifactParts({ events, dir }: KnownRun): readonly PartSource[] {
+  const hashes = events.flatMap(({ event }) =>
+    event.type === "step.completed" ? Object.values(event.outputs).map((one) => one.sha256) : [],
+  );
+  return [...new Set(hashes)]
+    .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
+    .filter(({ file }) => statSync(file, { throwIfNoEntry: false }) !== undefined);
+}
+
+/** The regular files below the run's folder. */
+function runParts(root: string, below: string, notes: string[]): readonly PartSource[] {
+  return readdirSync(join(root, below), { withFileTypes: true }).flatMap((entry) => {
+    if (below === "" && (LEFT_OUT.has(entry.name) || entry.name.startsWith("export-"))) return [];
+    const path = join(below, entry.name);
+    if (entry.isDirectory()) return runParts(root, path, notes);
+    const file = join(root, path);
+    // A name that is not text reads as another name, and leads to nothing.
+    const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
+    if (facts === undefined) {
+      notes.push(`left out, because it is no regular file: ${file}`);
+      return [];
+    }
+    return [{ path: RUN_PART + path, file, mode: facts.mode & 0o777 }];
+  });
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,235 @@
+/**
+ * `perdure import FILE`: a run that was exported elsewhere, to go on with it here.
+ *
+ * Owns: the order in which a run is taken in.
+ * Does not: put files of the project anywhere; `resume` does, as for every run whose files are gone.
+ * Invariants:
+ * - M1 Everything in the file is verified before anything is written here.
+ * - M2 The run is there when the journal has it, in one transaction and last of all. What a killed
+ *   import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
+ * - M3 A transcript that is here already is never overwritten.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { Owner, Recorded, RunMoved } from "../../core/event.ts";
+import { EVENT_VERSION } from "../../core/event.ts";
+import { evolve, replay } from "../../core/evolve.ts";
+import { movedPath } from "../../core/move.ts";
+import type { Run } from "../../core/run.ts";
+import { fullSummary } from "../../core/summary.ts";
+import { runDirOf } from "../../engine/state-dir.ts";
+import type { ForeignFiles } from "../../engine/workspace-place.ts";
+import { parseEvents } from "../../journal/events-file.ts";
+import type { Plan } from "../../plan/plan.ts";
+import { findMarked, runMarker } from "../../runner/sweep.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { sha256 } from "../../util/hash.ts";
+import { canonicalJson } from "../../util/json.ts";
+import { type Archive, readArchive } from "../../workspace/archive.ts";
+import { looseFiles } from "../../workspace/loose-files.ts";
+import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../carried-run.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
+import { print } from "../print.ts";
+import { createProject, type Project, parsePlan, shortIdOf } from "../project.ts";
+import { RunFiles } from "../run-files.ts";
+import { type Arrival, checkFolder, missingTranscripts, unpack } from "../unpack.ts";
+
+export interface ImportOptions {
+  readonly into?: string;
+  readonly files?: string;
+}
+
+/** A run as it was when it left. */
+interface Traveller {
+  readonly about: CarriedRun;
+  readonly planText: string;
+  readonly plan: Plan;
+  readonly events: readonly Recorded[];
+  readonly run: Run;
+}
+
+const STAGING = "incoming-";
+const OWNER_FILE = "owner.json";
+const NAMES_SHOWN_MAX = 5;
+
+/** Takes in a run from a file. */
+export async function importCommand(file: string, options: ImportOptions): Promise<ExitCode> {
+  try {
+    return await importRun(resolve(file), options);
+  } catch (error) {
+    if (!(error instanceof WorkspaceError)) throw error;
+    throw new CliError(EXIT.error, error.message, error.remedy);
+  }
+}
+
+async function importRun(file: string, options: ImportOptions): Promise<ExitCode> {
+  if (!existsSync(file)) throw new CliError(EXIT.usage, `there is no file ${file}`);
+  const wanted = filesWish(options.files);
+  const archive = await readArchive(file, { texts: [EVENTS_PART, PLAN_PART] });
+  const traveller = travellerIn(file, archive);
+  refuseLiving(traveller);
+  const into = resolve(options.into ?? ".");
+  mkdirSync(into, { recursive: true });
+  const project = createProject(into);
+  const staging = stagingIn(project.dir.root);
+  try {
+    if (isHere(project, traveller)) {
+      print(`Run ${traveller.about.run} is here already, as it is in ${file}.`);
+      return EXIT.done;
+    }
+    const moved = await moveOf(project, traveller, wanted);
+    const arrival = arrivalAt(project, traveller, moved, archive);
+    checkFolder(arrival);
+    const transcripts = await missingTranscripts(arrival);
+    await readArchive(file, { texts: [], into: staging });
+    failpoint("import.unpacked");
+    await unpack(arrival, transcripts, staging);
+    receive(project, traveller, arrival);
+    tell(project, traveller, moved);
+    return EXIT.done;
+  } finally {
+    rmSync(staging, { recursive: true, force: true });
+  }
+}
+
+/** The run is there when this has happened (M2); its files for people follow. */
+function receive({ journal }: Project, { about, planText }: Traveller, arrival: Arrival): void {
+  const { dir, run, events } = arrival;
+  journal.receive({ runId: about.run, planText, events, summary: fullSummary(run) });
+  failpoint("import.received");
+  RunFiles.open(dir, run, planText, events).close(run);
+}
+
+function filesWish(text: string | undefined): ForeignFiles | undefined {
+  if (text === undefined || text === "keep" || text === "restore") return text;
+  throw new CliError(EXIT.usage, `--files takes keep or restore, not "${text}"`);
+}
+
+/** The run in an archive: its events are whole and add up to a run (M1). */
+function travellerIn(file: string, { about: said, texts }: Archive): Traveller {
+  const about = parseCarriedRun(said, file);
+  const { runId, events, problems } = parseEvents(Buffer.from(texts.get(EVENTS_PART) ?? ""));
+  const planText = texts.get(PLAN_PART) ?? "";
+  const created = events[0]?.event;
+  if (
+    problems.length > 0 ||
+    runId !== about.run ||
+    created?.type !== "run.created" ||
+    created.fingerprint !== sha256(planText)
+  ) {
+    const why = problems[0] ?? "its events and its plan do not belong together";
+    throw new CliError(EXIT.error, `${file} cannot be imported: ${why}`, "export the run again");
+  }
+  const plan = parsePlan(planText, about.run);
+  return { about, planText, plan, events, run: replay(plan, about.run, events) };
+}
+
+/** Two owners of the same processes would end each other's. */
+function refuseLiving({ about }: Traveller): void {
+  const [pid] = findMarked(runMarker(about.run));
+  if (pid === undefined) return;
+  const message = `processes of run ${about.run} still run on this machine (pid ${pid})`;
+  throw new CliError(EXIT.owned, message, "stop the run where it was, then export it again");
+}
+
+/** True when the run is in the journal as it is in the file; refuses when it is another one. */
+function isHere({ journal }: Project, { about, events }: Traveller): boolean {
+  if (!journal.resolve(about.run).includes(about.run)) return false;
+  const { events: ours, cleanedAt } = journal.load(about.run);
+  const same = canonicalJson(ours.slice(0, events.length)) === canonicalJson(events);
+  if (same && cleanedAt === undefined && ours.length <= events.length + 1) return true;
+  const shortId = shortIdOf(journal, about.run);
+  throw new CliError(
+    EXIT.error,
+    `run ${shortId} exists here already, and is not as it is in the file`,
+    `perdure show ${shortId}, or take the other one in elsewhere: perdure import FILE --into DIR`,
+  );
+}
+
+async function moveOf(
+  project: Project,
+  { about, plan, run }: Traveller,
+  wanted: ForeignFiles | undefined,
+): Promise<RunMoved> {
+  const to = dirname(project.dir.root);
+  const moved: RunMoved = { type: "run.moved", from: about.project, to };
+  if (about.commit === undefined) return moved;
+  const carried = { ...moved, commit: about.commit };
+  if (plan.workspace?.kind !== "here") return carried;
+  const cwd = movedPath(moved, run.created?.cwd ?? about.project);
+  return { ...carried, files: wanted ?? (await freeFor(cwd)) };
+}
+
+/** The project's files are put back without a question only where nothing can be lost by it. */
+async function freeFor(directory: string): Promise<ForeignFiles> {
+  const loose = await looseFiles(directory);
+  if (loose.length === 0) return "restore";
+  const shown = loose.slice(0, NAMES_SHOWN_MAX).join(", ");
+  const more = loose.length > NAMES_SHOWN_MAX ? `, and ${loose.length - NAMES_SHOWN_MAX} more` : "";
+  throw new CliError(
+    EXIT.error,
+    `the run brings files for ${directory}, which has some of its own: ${shown}${more}`,
+    "--files restore (those of the run; yours are set aside) or --files keep (yours)",
+  );
+}
+
+function arrivalAt(
+  project: Project,
+  { about, plan, events, run: left }: Traveller,
+  moved: RunMoved,
+  { parts }: Archive,
+): Arrival {
+  const seq = events.length + 1;
+  const recorded: Recorded = { seq, time: Date.now(), version: EVENT_VERSION, event: moved };
+  const run = evolve(plan, left, recorded);
+  return {
+    about,
+    plan,
+    run,
+    events: [...events, recorded],
+    dir: runDirOf(project.dir, about.run),
+    stateDir: project.dir.root,
+    parts,
+  };
+}
+
+/** A folder for the parts; one import at a time, and what killed ones had unpacked goes. */
+function stagingIn(root: string): string {
+  const staging = join(root, `${STAGING}${process.pid}`);
+  rmSync(staging, { recursive: true, force: true });
+  mkdirSync(staging, { mode: 0o700 });
+  writeFileSync(join(staging, OWNER_FILE), JSON.stringify(thisOwner()));
+  for (const name of readdirSync(root)) {
+    const other = join(root, name);
+    if (!name.startsWith(STAGING) || other === staging) continue;
+    const owner = ownerOf(other);
+    if (owner !== undefined && isOwnerAlive(owner)) {
+      rmSync(staging, { recursive: true });
+      const message = `another import is at work here: ${ownerText(owner)}`;
+      throw new CliError(EXIT.owned, message, "try again when it has ended");
+    }
+    rmSync(other, { recursive: true, force: true });
+  }
+  return staging;
+}
+
+/** Who unpacks there; undefined when it was killed before it could say so. */
+function ownerOf(staging: string): Owner | undefined {
+  const file = join(staging, OWNER_FILE);
+  if (!existsSync(file)) return undefined;
+  const text = readFileSync(file, "utf8");
+  return text.endsWith("}") ? (JSON.parse(text) as Owner) : undefined;
+}
+
+function tell(project: Project, { about, run }: Traveller, moved: RunMoved): void {
+  const shortId = shortIdOf(project.journal, about.run);
+  const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
+  print(`Imported run ${about.run} of ${about.pipeline} (${done}), from ${about.project}.`);
+  if (moved.files === "restore") {
+    print("When it goes on, the project's files are put back to those of the run first.");
+  }
+  print(`Go on: perdure resume ${shortId}`);
+}

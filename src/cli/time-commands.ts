@@ -1,0 +1,84 @@
+/** The commands of time travel, for the command line: going back, forking and comparing. */
+import type { Command } from "commander";
+import type { ExitCode } from "./exit-code.ts";
+
+type Finish = (status: ExitCode) => void;
+
+const collect = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
+const FILES_HELP =
+  "keep the files as they are, or restore them; default: restore, in the project itself keep";
+
+/** Going back, and runs that go another way from there. */
+export function addReturning(program: Command, finish: Finish): void {
+  program
+    .command("rewind")
+    .description("go back to the beginning of a step, files included, without starting anything")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step, or a visit of it: fix@2")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
+    );
+  program
+    .command("invalidate")
+    .description("take back the result of a step and of all behind it; no file is touched")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),
+    );
+  program
+    .command("fork")
+    .description("make a new run of the past of another one, with files and a future of its own")
+    .argument("<run>", "id or prefix")
+    .option("--at <step>", "right before this step or visit (fix@2); default: after the last done")
+    .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
+    .option("--run", "start it at once")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what it would begin with; change nothing")
+    .option("-o, --output <format>", "text or json")
+    .option("-q, --quiet", "print nothing")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/fork.ts")).forkCommand(id, options)),
+    );
+}
+
+/** Looking at what was done to the files, and taking it back. */
+export function addComparing(program: Command, finish: Finish): void {
+  program
+    .command("diff")
+    .description("what a step did to files and context, or what changed between two checkpoints")
+    .argument("<run>", "id or prefix")
+    .argument("<a>", "a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot")
+    .argument("[b]", "the other end; without it: what A itself changed")
+    .option("--stat", "files and counts of lines (the default)")
+    .option("--patch", "the differences line by line")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, a, b, options) =>
+      finish(await (await import("./commands/diff.ts")).diffCommand(id, a, b, options)),
+    );
+  program
+    .command("restore")
+    .description("take the files of a checkpoint back; what is there is set aside")
+    .argument("<run>", "id or prefix")
+    .argument("<point>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
+    .option("--into <dir>", "write them there instead; it must be empty")
+    .option("--yes", "yes, overwrite my own files")
+    .action(async (id, point, options) =>
+      finish(await (await import("./commands/restore.ts")).restoreCommand(id, point, options)),
+    );
+  program
+    .command("timeline")
+    .description("the checkpoints of a run in order, with what changed from one to the next")
+    .argument("<run>", "id or prefix")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/diff.ts")).timelineCommand(id, options)),
+    );
+}

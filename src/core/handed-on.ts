@@ -1,0 +1,86 @@
+/**
+ * The files that steps handed on and that others may still read, when a run is taken up again.
+ *
+ * Owns: which outputs those are, and whether anything of the run may have changed them since.
+ * Does not: look at files.
+ */
+import type { Output, Recorded } from "./event.ts";
+import { placeText, stepPath } from "./place.ts";
+import { currentVisit, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+
+export interface HandedOn {
+  /** The step's path. */
+  readonly step: string;
+  /** The step of the pipeline itself that it is, or is part of. */
+  readonly root: string;
+  readonly name: string;
+  readonly output: Output;
+  /** Nobody whose work counts has worked since. */
+  readonly untouched: boolean;
+}
+
+/** The outputs of done steps; of those with the same path only the last one counts. */
+export function handedOn(
+  run: Run,
+  events: Iterable<Recorded>,
+  reopened: ReadonlySet<string>,
+): readonly HandedOn[] {
+  const { endOf, lastWork } = workIn(run, events);
+  const found = new Map<string, { readonly seq: number; readonly one: HandedOn }>();
+  for (const scope of run.scopes.values()) {
+    if (!isOpen(scope)) continue;
+    for (const record of scope.steps) {
+      const visit = currentVisit(record);
+      if (visit?.state.status !== "completed") continue;
+      const root = rootOf(visit);
+      if (reopened.has(root)) continue;
+      const seq = endOf.get(placeText(placeOf(visit))) ?? 0;
+      const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq };
+      for (const [name, output] of Object.entries(visit.state.outputs)) {
+        if ((found.get(output.path)?.seq ?? 0) > seq) continue;
+        found.set(output.path, { seq, one: { ...common, name, output } });
+      }
+    }
+  }
+  return [...found.values()].map(({ one }) => one);
+}
+
+/** When each visit completed, and when somebody last ended whose work stays. */
+function workIn(
+  run: Run,
+  events: Iterable<Recorded>,
+): { readonly endOf: ReadonlyMap<string, number>; readonly lastWork: number } {
+  const endOf = new Map<string, number>();
+  const staying = new Set<string>();
+  for (const scope of run.scopes.values()) {
+    for (const record of scope.steps) {
+      for (const visit of record?.visits ?? []) {
+        if (workStays(visit)) staying.add(placeText(placeOf(visit)));
+      }
+    }
+  }
+  let lastWork = 0;
+  for (const { event, seq } of events) {
+    if (!("attempt" in event)) continue;
+    const place = placeText(event);
+    if (event.type === "step.completed") endOf.set(place, seq);
+    if (staying.has(place)) lastWork = seq;
+  }
+  return { endOf, lastWork };
+}
+
+/** What was cut off is put back before it begins again, unless a conversation goes on with it. */
+function workStays({ state, talk, crowded }: Visit): boolean {
+  const over = state.status === "completed" || state.status === "failed";
+  return over || crowded === true || talk?.session !== undefined;
+}
+
+function isOpen({ parent }: Scope): boolean {
+  return parent === undefined || parent.state.status !== "completed";
+}
+
+function rootOf(visit: Visit): string {
+  let at = visit;
+  for (let up = at.record.scope.parent; up !== undefined; up = at.record.scope.parent) at = up;
+  return stepOf(at).id;
+}

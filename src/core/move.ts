@@ -1,0 +1,48 @@
+/**
+ * A run that was carried to another place: the paths in it become those of the new place. What it did
+ * before stays in its events as it was.
+ *
+ * Owns: which paths of a run belong to its project.
+ * Does not: move any file.
+ */
+import type { Output, RunMoved } from "./event.ts";
+import { draft } from "./flow.ts";
+import type { Run, Visit } from "./run.ts";
+
+/** Where a path of the old place lies in the new one; a path from elsewhere stays as it is. */
+export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
+  if (path === from) return to;
+  return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
+}
+
+/** Takes the move into the run. */
+export function move(run: Run, event: RunMoved): void {
+  const { created, workspace } = run;
+  const at = (path: string): string => movedPath(event, path);
+  if (created !== undefined) {
+    draft(run).created = { ...created, cwd: at(created.cwd), file: at(created.file) };
+  }
+  if (workspace !== undefined) draft(run).workspace = { ...workspace, path: at(workspace.path) };
+  for (const { steps } of run.scopes.values()) {
+    for (const record of steps) for (const visit of record?.visits ?? []) moveVisit(visit, at);
+  }
+  if (event.commit === undefined) return;
+  draft(run).snapshot = event.commit;
+  // A workspace of its own is made anew from the snapshot; the project is somebody's directory.
+  const shared = workspace === undefined || workspace.kind === "here";
+  if (shared && event.files === "restore") {
+    draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
+  }
+}
+
+function moveVisit(visit: Visit, at: (path: string) => string): void {
+  const move = (output: Output): Output => ({ ...output, path: at(output.path) });
+  const { state, talk } = visit;
+  if (state.status === "completed") {
+    const outputs = Object.entries(state.outputs).map(([name, one]) => [name, move(one)] as const);
+    draft(visit).state = { ...state, outputs: Object.fromEntries(outputs) };
+  }
+  if (talk?.checkpoint !== undefined) {
+    draft(visit).talk = { ...talk, checkpoint: move(talk.checkpoint) };
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The files that steps handed on, held against their hashes before a run goes on.
+ *
+ * Owns: what becomes of each: put back from its kept copy, told, or missed.
+ * Does not: choose which are looked at (core/handed-on.ts) or refuse anything.
+ * Invariants:
+ * - U1 In the project itself a file that is there is never overwritten.
+ * - U2 What is overwritten in a workspace of the run's own is kept first.
+ */
+import type { HandedOn } from "../core/handed-on.ts";
+import { describeFile } from "../workspace/artifact.ts";
+import { artifactPath, keepArtifact, putArtifact } from "../workspace/artifact-store.ts";
+
+export interface OutputCheck {
+  /** What was found and done, in words. */
+  readonly lines: readonly string[];
+  /** Neither the file nor its kept copy is there. */
+  readonly gone: readonly HandedOn[];
+}
+
+/** Looks at the files, and puts back what may be put back. */
+export async function checkOutputs(
+  outputs: readonly HandedOn[],
+  { artifacts, own }: { readonly artifacts: string; readonly own: boolean },
+): Promise<OutputCheck> {
+  const lines: string[] = [];
+  const gone: HandedOn[] = [];
+  for (const one of outputs) {
+    const { output, untouched } = one;
+    const found = await describeFile(output.path);
+    if (found?.sha256 === output.sha256) continue;
+    const kept = artifactPath(artifacts, output.sha256);
+    if (found === undefined) {
+      if (await putArtifact(artifacts, output, output.path)) {
+        lines.push(`${nameOf(one)} was missing and is put back: ${output.path}`);
+      } else gone.push(one);
+      continue;
+    }
+    const changed = own && untouched ? await replace(artifacts, one) : undefined;
+    lines.push(
+      changed === undefined
+        ? `${nameOf(one)} was changed since; its kept copy: ${kept}`
+        : `${nameOf(one)} was changed and is put back; what it was changed to: ${changed}`,
+    );
+  }
+  return { lines, gone };
+}
+
+/** `outputs.app of step build`. */
+export function nameOf({ name, step }: HandedOn): string {
+  return `outputs.${name} of step ${step}`;
+}
+
+/** Puts the kept copy in the place of a changed file; gives where that is kept (U2). */
+async function replace(artifacts: string, { output }: HandedOn): Promise<string | undefined> {
+  const changed = await keepArtifact(artifacts, output.path);
+  if (changed === undefined) return undefined;
+  if (!(await putArtifact(artifacts, output, output.path))) return undefined;
+  return artifactPath(artifacts, changed.sha256);
+}

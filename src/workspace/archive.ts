@@ -1,0 +1,257 @@
+/**
+ * Many files as one: a compressed tar file whose first member says what the others are, with the
+ * hash of each. The others are named by their hashes, so that the same content is in it once.
+ *
+ * Owns: writing it whole, and believing nothing in it that does not have its hash.
+ * Does not: know what the parts are for.
+ * Invariants:
+ * - R1 An archive appears under its name complete or not at all.
+ * - R2 `readArchive` returns only when every part was there with the size and the hash that the
+ *   first member named, and the compression's own checksum held.
+ * - R3 No path in it leads out of where it is unpacked.
+ */
+import { createHash, type Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import * as fs from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { Readable, Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createGzip } from "node:zlib";
+import { failpoint } from "../util/failpoint.ts";
+import { isObject, type JsonObject } from "../util/json.ts";
+import { absent, flush } from "./disk.ts";
+import { paddingOf, TAR_END, TarError, TarReader, tarHeader } from "./tar.ts";
+import { WorkspaceError } from "./workspace-error.ts";
+
+const FORMAT = 1;
+const MANIFEST = "manifest.json";
+const PARTS = "parts/";
+const MANIFEST_BYTES_MAX = 256 * 1024 * 1024;
+const SHA256 = /^[0-9a-f]{64}$/;
+
+/** A file to put into an archive: one of this disk, or a text. */
+export type PartSource = { readonly path: string; readonly mode?: number } & (
+  | { readonly file: string }
+  | { readonly text: string }
+);
+
+/** A file in an archive. */
+export interface Part {
+  readonly path: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly mode: number;
+}
+
+export interface Archive {
+  /** What the writer said about the whole. */
+  readonly about: JsonObject;
+  readonly parts: readonly Part[];
+  /** The content of the parts that were asked for as texts, by path. */
+  readonly texts: ReadonlyMap<string, string>;
+}
+
+/** Writes an archive; a file that grows meanwhile is in it as it was at first. */
+export async function writeArchive(
+  file: string,
+  about: JsonObject,
+  sources: readonly PartSource[],
+): Promise<readonly Part[]> {
+  const parts: Part[] = [];
+  const byHash = new Map<string, PartSource>();
+  for (const source of sources) {
+    const part = await describe(source);
+    if (part === undefined) continue;
+    parts.push(part);
+    byHash.set(part.sha256, source);
+  }
+  const manifest = Buffer.from(JSON.stringify({ format: FORMAT, ...about, parts }, null, 1));
+  const target = resolve(file);
+  const draft = `${target}.${process.pid}.new`;
+  try {
+    const out = await fs.open(draft, "w", 0o600);
+    const stream = Readable.from(members(manifest, parts, byHash));
+    await pipeline(stream, createGzip(), out.createWriteStream());
+    await flush(draft);
+    failpoint("export.written");
+    await fs.rename(draft, target);
+    await flush(dirname(target));
+    return parts;
+  } finally {
+    await fs.rm(draft, { force: true });
+  }
+}
+
+/** Reads and verifies an archive; with `into`, its parts are left there under their hashes. */
+export async function readArchive(
+  file: string,
+  options: { readonly texts: readonly string[]; readonly into?: string },
+): Promise<Archive> {
+  try {
+    return await read(file, options);
+  } catch (error) {
+    if (error instanceof WorkspaceError) throw error;
+    const { code = "" } = error as NodeJS.ErrnoException;
+    const damaged = error instanceof TarError || code.startsWith("Z_");
+    if (!damaged) throw error;
+    throw broken(file, error instanceof TarError ? error.message : "it is cut off or damaged");
+  }
+}
+
+async function* members(
+  manifest: Buffer,
+  parts: readonly Part[],
+  sources: ReadonlyMap<string, PartSource>,
+): AsyncGenerator<Buffer> {
+  yield tarHeader({ name: MANIFEST, bytes: manifest.length });
+  yield manifest;
+  yield paddingOf(manifest.length);
+  const written = new Set<string>();
+  for (const part of parts) {
+    const source = sources.get(part.sha256);
+    if (source === undefined || written.has(part.sha256)) continue;
+    written.add(part.sha256);
+    yield tarHeader({ name: PARTS + part.sha256, bytes: part.bytes });
+    yield* contentOf(source, part);
+    yield paddingOf(part.bytes);
+  }
+  yield TAR_END;
+}
+
+async function* contentOf(source: PartSource, part: Part): AsyncGenerator<Buffer> {
+  if ("text" in source) {
+    yield Buffer.from(source.text);
+    return;
+  }
+  const hash = createHash("sha256");
+  for await (const chunk of startOf(source.file, part.bytes)) {
+    hash.update(chunk);
+    yield chunk;
+  }
+  if (hash.digest("hex") === part.sha256) return;
+  throw new WorkspaceError(
+    "bundle-broken",
+    `${source.file} was changed while it was read`,
+    "try again when nobody works on it",
+  );
+}
+
+/** What a source is now; undefined when its file is gone meanwhile. */
+async function describe(source: PartSource): Promise<Part | undefined> {
+  const { path, mode = 0o600 } = source;
+  const hash = createHash("sha256");
+  if ("text" in source) {
+    const bytes = Buffer.byteLength(source.text);
+    return { path, sha256: hash.update(source.text).digest("hex"), bytes, mode };
+  }
+  const facts = await fs.stat(source.file).catch(absent);
+  if (facts === undefined) return undefined;
+  for await (const chunk of startOf(source.file, facts.size)) hash.update(chunk);
+  return { path, sha256: hash.digest("hex"), bytes: facts.size, mode };
+}
+
+function startOf(file: string, bytes: number): AsyncIterable<Buffer> {
+  if (bytes === 0) return Readable.from([]);
+  return createReadStream(file, { end: bytes - 1 });
+}
+
+async function read(
+  file: string,
+  { texts, into }: { readonly texts: readonly string[]; readonly into?: string },
+): Promise<Archive> {
+  const source = createReadStream(file);
+  const unzipped = createGunzip();
+  source.on("error", (error) => unzipped.destroy(error));
+  source.pipe(unzipped);
+  try {
+    const tar = new TarReader(unzipped);
+    const first = await tar.next();
+    if (first?.name !== MANIFEST || first.bytes > MANIFEST_BYTES_MAX) {
+      throw broken(file, "it is not an exported run");
+    }
+    const { about, parts } = parseManifest(file, await textOf(tar.content(first)));
+    const wanted = new Set(texts.map((path) => parts.find((part) => part.path === path)?.sha256));
+    const left = new Map(parts.map((part) => [PARTS + part.sha256, part]));
+    const read = new Map<string, string>();
+    for (let member = await tar.next(); member !== undefined; member = await tar.next()) {
+      const part = left.get(member.name);
+      if (part?.bytes !== member.bytes) throw broken(file, `it has an unknown part ${member.name}`);
+      left.delete(member.name);
+      const hash = createHash("sha256");
+      const content = hashed(tar.content(member), hash);
+      if (wanted.has(part.sha256)) read.set(part.sha256, await textOf(content));
+      else await pipeline(Readable.from(content), await sinkFor(part, into));
+      if (hash.digest("hex") !== part.sha256)
+        throw broken(file, `its part ${part.path} is damaged`);
+    }
+    const [missing] = left.values();
+    if (missing !== undefined) throw broken(file, `its part ${missing.path} is missing`);
+    const byPath = parts.flatMap(({ path, sha256 }) => {
+      const text = texts.includes(path) ? read.get(sha256) : undefined;
+      return text === undefined ? [] : [[path, text] as const];
+    });
+    return { about, parts, texts: new Map(byPath) };
+  } finally {
+    source.destroy();
+  }
+}
+
+/** Where the content of a part goes: into a file of its own, or nowhere when it is only verified. */
+async function sinkFor({ sha256 }: Part, into: string | undefined): Promise<Writable> {
+  if (into === undefined) return new Writable({ write: (_chunk, _encoding, done) => done() });
+  return (await fs.open(join(into, sha256), "wx", 0o600)).createWriteStream({ flush: true });
+}
+
+async function textOf(chunks: AsyncIterable<Buffer>): Promise<string> {
+  return Buffer.concat(await Array.fromAsync(chunks)).toString("utf8");
+}
+
+async function* hashed(chunks: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    hash.update(chunk);
+    yield chunk;
+  }
+}
+
+function parseManifest(file: string, text: string): Omit<Archive, "texts"> {
+  const value = parseJson(text);
+  if (!isObject(value)) throw broken(file, "what it says about itself is damaged");
+  const { format, parts, ...about } = value;
+  if (typeof format === "number" && format > FORMAT) {
+    throw new WorkspaceError(
+      "bundle-broken",
+      `${file} has format ${format}, and this perdure knows ${FORMAT}: a newer perdure wrote it`,
+      "use the newer perdure here as well",
+    );
+  }
+  if (format !== FORMAT || !Array.isArray(parts) || !parts.every(isPart)) {
+    throw broken(file, "what it says about itself is damaged");
+  }
+  return { about: about as JsonObject, parts };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function isPart(value: unknown): value is Part {
+  if (!isObject(value)) return false;
+  const { path, sha256, bytes, mode } = value;
+  if (typeof path !== "string" || typeof sha256 !== "string" || !SHA256.test(sha256)) return false;
+  return Number.isSafeInteger(bytes) && Number.isSafeInteger(mode) && isInside(path);
+}
+
+/** R3. */
+function isInside(path: string): boolean {
+  return !path.includes("\0") && path.split("/").every((name) => !["", ".", ".."].includes(name));
+}
+
+function broken(file: string, why: string): WorkspaceError {
+  const remedy = "export the run again, and compare the sizes of both files after copying";
+  return new WorkspaceError("bundle-broken", `${file} cannot be imported: ${why}`, remedy);
+}
