@@ -9,7 +9,7 @@ import { Command, CommanderError } from "commander";
 import { CliError, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
-import { addComparing, addReturning } from "./time-commands.ts";
+import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
@@ -104,11 +104,6 @@ Examples:
   perdure graph build.yaml
   perdure graph 1a2b3c4d -o run.svg
   perdure graph 1a2b3c4d --format dot | dot -Tpng > run.png`;
-
-const collect = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
 
 function addRunning(program: Command, finish: Finish): void {
   program

@@ -4,12 +4,14 @@ import type { ExitCode } from "./exit-code.ts";
 
 type Finish = (status: ExitCode) => void;
 
-const collect = (value: string, before: readonly string[] = []): readonly string[] => [
+/** Adds one more of an option that may be repeated. */
+export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   value,
 ];
 
-const FILES_HELP =
+/** What `--files` means, wherever it stands. */
+export const FILES_HELP =
   "keep the files as they are, or restore them; default: restore, in the project itself keep";
 
 /** Going back, and runs that go another way from there. */
