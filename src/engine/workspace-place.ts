@@ -9,6 +9,7 @@
  * - P2 What is repaired comes from the snapshots; what is not ours is refused with the remedy.
  */
 import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
@@ -88,7 +89,7 @@ export async function findPlace(options: PlaceOptions, placed: Placed): Promise<
   if (placed.kind === "worktree") return findWorktree(options, placed);
   if (placed.kind === "here") return;
   const path = workspacePathOf(options.dir);
-  if (existsSync(path)) return settleForeign(options, await foreignChanges(options, path));
+  if (existsSync(path)) return settleForeign(options, path);
   await makePlace(options);
   await putBack(options, path);
 }
@@ -101,14 +102,14 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
   const state = await stateOfWorktree({ project, path, branch, base });
   switch (state.status) {
     case "there":
-      return settleForeign(options, await foreignChanges(options, path));
+      return settleForeign(options, placed.path);
     case "directory-gone":
     case "both-gone": {
       const repository = await needRepository(project);
       const place = { repository, path, branch, include: plan.include };
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
       await repairWorktree({ ...place, tip });
-      return putBack(options, path);
+      return putBack(options, placed.path);
     }
     default:
       throw refusal(state, { path, branch, base, project });
@@ -134,13 +135,10 @@ async function foreignChanges(
   return differences(store, run.snapshot, workspace);
 }
 
-async function settleForeign(
-  options: PlaceOptions,
-  changes: readonly FileDifference[],
-): Promise<void> {
+async function settleForeign(options: PlaceOptions, path: string): Promise<void> {
+  const changes = await foreignChanges(options, path);
   if (changes.length === 0 || options.foreign === "keep") return;
-  const { run, dir } = options;
-  const path = workspacePathOf(dir);
+  const { run } = options;
   if (options.foreign === "restore") {
     await setAside(options, path);
     return putBack(options, path);
@@ -162,6 +160,8 @@ async function setAside({ plan, run, dir, store }: PlaceOptions, path: string): 
 
 async function putBack({ plan, run, dir, store }: PlaceOptions, path: string): Promise<void> {
   if (run.snapshot === undefined) return;
+  // A run that began in a directory of the project works in that directory of its worktree.
+  await mkdir(path, { recursive: true });
   await restoreSnapshot(await workspaceAt(store, path, dir, plan), run.snapshot);
 }
 

@@ -209,6 +209,31 @@ steps:
     expect(fs.readFileSync(join(path, "two"), "utf8")).toBe("one\nchanged\n");
   });
 
+  it("the directory of a run that began in a part of the project is gone: only that part", async () => {
+    repository();
+    fs.mkdirSync(project.path("part"));
+    project.write(
+      join("part", "p.yaml"),
+      `
+workspace: worktree
+steps:
+  - { id: one, run: "echo one > one" }
+  - { id: two, run: "test -e ${project.path("go")} || exit 1; cat one > two" }
+`,
+    );
+    git("add", ".");
+    git("commit", "-qm", "part");
+    const cwd = project.path("part");
+    expect((await project.run(["run", "p.yaml"], { cwd })).exit).toBe(3);
+    project.write("go", "");
+    const [id = ""] = await project.runIds();
+    const path = project.path(".perdure", "runs", id, "workspace");
+    fs.rmSync(path, { recursive: true });
+    good(await project.run(["resume"], { cwd }));
+    expect(fs.readFileSync(join(path, "part", "two"), "utf8")).toBe("one\n");
+    expect(fs.readFileSync(join(path, "readme"), "utf8")).toBe("one\ntwo\nthree\n");
+  });
+
   const refused: readonly (readonly [string, (path: string) => void, RegExp, RegExp])[] = [
     [
       "another branch",
