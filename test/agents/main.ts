@@ -16,7 +16,9 @@ async function main(words: readonly string[]): Promise<number> {
   const names = named.length === 0 ? USUAL : named;
   for (const name of names) await installAgent(name);
   // A suite for which none of the agents will do would fail for want of tests.
-  const filter = names.some((name) => RETRIES[name] !== undefined) ? [] : ["real.suite", "portable.suite"];
+  const filter = names.some((name) => RETRIES[name] !== undefined)
+    ? []
+    : ["real.suite", "portable.suite"];
   const suites = spawn("vitest", ["run", "-c", "vitest.agents.config.ts", ...filter], {
     env: { ...process.env, PERDURE_TEST_AGENTS: names.join(",") },
     stdio: "inherit",
