@@ -174,12 +174,10 @@ function addSettling(program: Command, finish: Finish): void {
     .description("say whether a step happened that must not happen twice")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
-    .argument("<verdict>", "done: it happened; redo: it did not, run it again; abort: give it up")
+    .argument("<as>", "done: it happened; redo: it did not, run it again; abort: give it up")
     .option("--identity <text>", "what tells the effect from others, such as its address")
-    .action(async (id, step, verdict, options) =>
-      finish(
-        await (await import("./commands/settle.ts")).settleCommand(id, step, verdict, options),
-      ),
+    .action(async (id, step, as, options) =>
+      finish(await (await import("./commands/settle.ts")).settleCommand(id, step, as, options)),
     );
 }
 

@@ -4,17 +4,14 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../rig/project.ts";
-import { block, type Moment, PushProject } from "../rig/push-project.ts";
+import { block, MOMENTS, type Moment, PushProject } from "../rig/push-project.ts";
+import { onceRound } from "../soak/once-round.ts";
 
 let project: PushProject;
 beforeEach(() => {
   project = new PushProject();
 });
 afterEach(() => project.remove());
-
-/** How often the step is killed here; `npm run soak:once` does it a hundred times. */
-const ROUNDS = Number(process.env.PERDURE_ONCE_ROUNDS ?? 3);
-const MOMENTS: readonly Moment[] = ["after-push", "in-push", "before-push"];
 
 interface Pushing {
   readonly moment?: Moment;
@@ -31,7 +28,7 @@ async function startPush(file: string, { moment = "after-push", probe, more }: P
     `steps:
   - id: push
     once: ${once}
-    run: ${block(`${project.effect("key-$PERDURE_IDEMPOTENCY_KEY").replaceAll("'", '"')}\n${project.push(moment, hold)}`, 6)}
+    run: ${block(project.push(moment, hold), 6)}
 ${more ?? ""}  - id: ship
     run: ${project.effect("ship")}
 `,
@@ -62,37 +59,12 @@ async function cutOff(pushing: Pushing = {}): Promise<string> {
 }
 
 describe("with a probe", () => {
-  it(`a push that is killed before its receipt happens once, ${ROUNDS} times`, async () => {
-    for (let round = 0; round < ROUNDS; round++) {
-      const moment = MOMENTS[round % MOMENTS.length] ?? "after-push";
-      const { runner, id } = await startPush(`p${round}`, { moment, probe: project.probe });
-      expect(project.pushes()).toHaveLength(moment === "before-push" ? round : round + 1);
-      await project.killAll(runner);
-
-      const resumed = await project.run(["resume", id]);
-
-      expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
-      expect(project.pushes()).toHaveLength(round + 1);
-      expect(project.pushes().filter((key) => key.startsWith(id))).toHaveLength(1);
-      const again = moment === "before-push";
-      expect(receipt(id)).toMatchObject(
-        again
-          ? { status: "succeeded", attempt: 2, exit: 0 }
-          : {
-              status: "succeeded",
-              attempt: 1,
-              exit: null,
-              settled_by: "its probe",
-              identity: `tag ${fullId(id)}/push@1`,
-            },
-      );
-      const keys = Object.entries(project.effects()).filter(([name]) =>
-        name.startsWith(`key-${id}`),
-      );
-      expect(keys).toEqual([[`key-${fullId(id)}/push@1`, again ? 2 : 1]]);
-    }
-    expect(project.effects().ship).toBe(ROUNDS);
-  }, 900_000);
+  it.each(MOMENTS.map((moment, round) => [moment, round] as const))(
+    "a push that is killed before its receipt happens once: %s",
+    async (_moment, round) => {
+      expect(await onceRound(round)).toEqual([]);
+    },
+  );
 
   it("tells what it found, and hands the effect's identity on", async () => {
     const more = `  - id: tell\n    run: echo "it is \${{ results.push.identity }}"\n`;

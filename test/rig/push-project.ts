@@ -9,6 +9,8 @@ import { eventually, type Hold, type Program, Project } from "./project.ts";
 /** Where the step waits, the first time that it runs. */
 export type Moment = "before-push" | "in-push" | "after-push";
 
+export const MOMENTS: readonly Moment[] = ["after-push", "in-push", "before-push"];
+
 const PUSH = ["-c user.name=ann", "-c user.email=ann@example.com"].join(" ");
 
 export class PushProject extends Project {
