@@ -72,9 +72,9 @@ export async function askProbe(
   };
   const launch = probeLaunch(site, visit, at, { folder, id });
   if ("problem" in launch) return unknown(launch.problem);
-  failpoint("engine.probe");
+  failpoint("probe.before");
   const ending = await startProcess(launch, limitsOfProbe(visit)).ended;
-  failpoint("engine.probed");
+  failpoint("probe.after");
   if (ending.how !== "exited") return unknown(`its probe did not end: ${ending.message}`);
   if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };
   if (ending.exit !== DONE_EXIT) return unknown(exitWords(launch.dir, ending.exit));

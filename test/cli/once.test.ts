@@ -128,6 +128,31 @@ describe("with a probe", () => {
     expect(project.pushes()).toHaveLength(1);
   });
 
+  it("is asked again after a kill at each moment of the asking", async () => {
+    const id = await cutOff({ probe: `test -e net || exit 7\n${project.probe}` });
+    const log = project.path("failpoints");
+    const passed = (): readonly string[] => project.read("failpoints").trimEnd().split("\n");
+    await project.run(["resume", id]);
+    const look = await project.run(["resume", id], { env: { PERDURE_FAILPOINT_LOG: log } });
+    expect(look.exit, look.stderr).toBe(3);
+    const first = passed().indexOf("probe.before");
+    project.write("net", "");
+    const killedAt = new Set<string | undefined>();
+    // From a little before, because one resume passes more of them than another.
+    for (let at = first - 2; ; at++) {
+      project.write("failpoints", "");
+      const env = { PERDURE_FAILPOINT_LOG: log, PERDURE_FAILPOINT: String(at) };
+      const resumed = await project.run(["resume", id], { env });
+      if (resumed.exit !== null) break;
+      killedAt.add(passed().at(-1));
+      expect(project.pushes()).toHaveLength(1);
+    }
+    expect([...killedAt]).toEqual(expect.arrayContaining(["probe.before", "probe.after"]));
+    await project.run(["resume", id]);
+    expect(project.effects().ship).toBe(1);
+    expect(project.pushes()).toHaveLength(1);
+  });
+
   it("is not believed when the step's outputs are not there", async () => {
     const { runner, id } = await startPush("p", {
       probe: project.probe,
