@@ -37,6 +37,7 @@ import {
   type Visit,
   workedAlone,
 } from "./run.ts";
+import { updateEvents } from "./update.ts";
 import { evaluateIn } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
@@ -73,6 +74,8 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       const rewound = { type: "run.rewound", ...planRewind(plan, run, fact.step) } as const;
       return [fact.restore === undefined ? rewound : { ...rewound, restore: fact.restore }];
     }
+    case "update-requested":
+      return updateEvents(plan, run, fact);
     default: {
       const visit = runningAt(run, fact.at);
       return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);

@@ -12,6 +12,7 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { adoptPlan } from "./adopt-plan.ts";
 import type {
   Place,
   Recorded,
@@ -23,7 +24,6 @@ import type {
 } from "./event.ts";
 import {
   absorbFailures,
-  childScopes,
   closeIfOver,
   draft,
   enter,
@@ -35,10 +35,9 @@ import {
   reopenBehind,
   reopenScope,
   restart,
-  touch,
   uncountInside,
-  visitsOf,
 } from "./flow.ts";
+import { abandonInside, makePast } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import {
   currentVisit,
@@ -65,6 +64,7 @@ export function emptyRun(id: string): Run {
     updatedAt: 0,
     context: new Map<string, Json>(),
     scopes: new Map<string, Scope>(),
+    gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
     readyGaps: 0,
     running: new Set<Visit>(),
@@ -78,6 +78,7 @@ export function emptyRun(id: string): Run {
     shared: new Map<string, SharedConversation>(),
     workedMs: 0,
     funds: {},
+    added: {},
     stepsTotal: 0,
     stepsDone: 0,
     changes: new Set<StepRecord>(),
@@ -85,21 +86,24 @@ export function emptyRun(id: string): Run {
 }
 
 /** The run that these events add up to. */
-export function replay(plan: Plan, id: string, events: Iterable<Recorded>): Run {
+export function replay(plans: Plans, id: string, events: Iterable<Recorded>): Run {
   let run = emptyRun(id);
-  for (const recorded of events) run = evolve(plan, run, recorded);
+  for (const recorded of events) run = evolve(plans, run, recorded);
   return run;
 }
 
+/** The one plan of a run, or where the plans of a run that was updated are found. */
+export type Plans = Plan | ((fingerprint: string) => Plan);
+
 /** Takes a run over and gives it back with one more event in it. */
-export function evolve(plan: Plan, run: Run, recorded: Recorded): Run {
+export function evolve(plans: Plans, run: Run, recorded: Recorded): Run {
   const { event, seq, time } = recorded;
   assert(seq === run.seq + 1, () => `event ${seq} cannot follow event ${run.seq}`);
   if (event.type.startsWith("run.")) {
     const legal = mayMeetRun(run.state.status, event.type as RunEventType);
     assert(legal, `illegal event: ${event.type} while the run is ${run.state.status}`);
   }
-  apply(plan, run, event, time);
+  apply(plans, run, event, time);
   draft(run).seq = seq;
   draft(run).updatedAt = time;
   return run;
@@ -112,14 +116,19 @@ export function takeChanges(run: Run): readonly StepRecord[] {
   return taken;
 }
 
-function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
+function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
   switch (event.type) {
-    case "run.created":
+    case "run.created": {
       assert(run.created === undefined, "a run is created once");
+      const plan = typeof plans === "function" ? plans(event.fingerprint) : plans;
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
+    }
+    case "run.updated":
+      assert(typeof plans === "function", "the plan of an update is found by its fingerprint");
+      return adoptPlan(run, event, plans(event.fingerprint), time);
     case "run.opened":
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
@@ -128,6 +137,7 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
       return rewind(run, event, time);
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
+      draft(run).added = addBudget(run.added, event.added);
       return;
     case "run.placed":
       draft(run).workspace = event.workspace;
@@ -392,30 +402,6 @@ function rewind(run: Run, event: RunRewound, time: number): void {
   for (const id of event.assumed) assume(run, scope, byId.get(id), time);
   const startRecord = recordAt(scope, start);
   if (currentVisit(startRecord) === undefined) restart(run, scope, start);
-}
-
-function makePast(run: Run, record: StepRecord, time: number): void {
-  for (const old of record.visits.slice(record.past)) {
-    abandon(run, old, time);
-    uncountInside(run, old);
-  }
-  draft(record).past = record.visits.length;
-  touch(run, record);
-}
-
-function abandon(run: Run, visit: Visit, time: number): void {
-  const { status } = visit.state;
-  assert(status !== "running" || visit.instances !== undefined, "a rewind meets no live process");
-  if (status === "completed" || status === "skipped" || status === "abandoned") return;
-  abandonInside(run, visit, time);
-  enter(run, visit, { status: "abandoned", at: time });
-}
-
-function abandonInside(run: Run, visit: Visit, time: number): void {
-  draft(run).closing.delete(visit);
-  for (const scope of childScopes(run, visit)) {
-    for (const inner of visitsOf(scope)) abandon(run, inner, time);
-  }
 }
 
 /** Declares a step done without having run it; arrows that ask for nothing are followed. */

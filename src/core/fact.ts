@@ -1,5 +1,5 @@
 /** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
-import type { Budget, Recover } from "../plan/plan.ts";
+import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
   Ask,
@@ -62,7 +62,22 @@ export type Fact =
       readonly step: string;
       /** The snapshot to which the files are to be put back. */
       readonly restore?: string;
-    };
+    }
+  | UpdateRequested;
+
+/** A person adopted an edit of the pipeline. */
+export interface UpdateRequested {
+  readonly type: "update-requested";
+  readonly plan: Plan;
+  /** The new plan's own. */
+  readonly fingerprint: string;
+  readonly fileSha256: string;
+  readonly envNames: readonly string[];
+  /** The run's input with the defaults of the new schema. */
+  readonly input: Json;
+  /** The snapshot to which the files are to be put back. */
+  readonly restore?: string;
+}
 
 /** The engine's own environment; values are looked up, never stored. */
 export type Environment = Readonly<Record<string, string | undefined>>;

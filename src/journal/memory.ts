@@ -16,7 +16,9 @@ import {
   type Journal,
   JournalError,
   type Lease,
+  type LoadedRun,
   type NewRun,
+  planStoredBy,
   type RunFilter,
   type RunSummary,
   type Write,
@@ -30,7 +32,7 @@ export interface MemoryOptions {
 
 interface StoredRun {
   readonly runId: string;
-  readonly planText: string;
+  planText: string;
   readonly events: UnsealedEvent[];
   readonly steps: Map<string, StepSummary>;
   readonly requests: { id: number; type: string; data: string }[];
@@ -41,6 +43,7 @@ interface StoredRun {
 /** An empty journal in memory. */
 export function memoryJournal(options: MemoryOptions = {}): Journal {
   const runs = new Map<string, StoredRun>();
+  const plans = new Map<string, string>();
   let requestCount = 0;
   const find = (runId: string): StoredRun => {
     const run = runs.get(runId);
@@ -53,22 +56,20 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
         throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
       }
       runs.set(run.runId, storedRun(run));
+      plans.set(run.created.fingerprint, run.planText);
     },
     append: (runId, write) => {
       options.beforeAppend?.();
+      const fingerprint = planStoredBy(write);
       append(find(runId), write);
+      if (fingerprint !== undefined) plans.set(fingerprint, write.planText ?? "");
     },
-    load: (runId) => {
-      const { planText, events, summary } = find(runId);
-      const { cleanedAt } = summary;
-      const decoded = events.map((event) => decode(runId, event));
-      return {
-        runId,
-        planText,
-        events: decoded,
-        ...(cleanedAt === undefined ? {} : { cleanedAt }),
-      };
+    plan: (fingerprint) => {
+      const text = plans.get(fingerprint);
+      if (text !== undefined) return text;
+      throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
     },
+    load: (runId) => loaded(find(runId)),
     eventsAfter: (runId, seq) => {
       const after = find(runId).events.slice(Math.max(0, seq));
       return after.map((event) => decode(runId, event));
@@ -106,6 +107,12 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
   };
 }
 
+function loaded({ runId, planText, events, summary }: StoredRun): LoadedRun {
+  const { cleanedAt } = summary;
+  const decoded = events.map((event) => decode(runId, event));
+  return { runId, planText, events: decoded, ...(cleanedAt === undefined ? {} : { cleanedAt }) };
+}
+
 function storedRun(run: NewRun): StoredRun {
   const { runId, planText, created, time, summary } = run;
   assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
@@ -141,6 +148,10 @@ function append(run: StoredRun, write: Write): void {
     throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
   }
   for (const event of write.events) events.push(encode(event, events.length + 1, write.time));
+  if (write.planText !== undefined) {
+    run.planText = write.planText;
+    run.steps.clear();
+  }
   change(run, write.summary, write.time);
 }
 

@@ -11,6 +11,7 @@ import { formatDuration } from "../util/duration.ts";
 import { plainText } from "./display-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
+import { updateText } from "./update-words.ts";
 
 /** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
@@ -95,6 +96,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} the budget was raised`;
     case "run.rewound":
       return `${RUN_GLYPH} going on from ${event.step}`;
+    case "run.updated":
+      return `${RUN_GLYPH} the edited pipeline was adopted: ${updateText(event)}`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":

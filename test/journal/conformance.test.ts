@@ -7,15 +7,18 @@ import type { Journal } from "../../src/journal/journal.ts";
 import { JournalError } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { sha256 } from "../../src/util/hash.ts";
 import {
   batch,
   fill,
+  NEW_PLAN,
   newRun,
   OWNER,
   runIdOf,
   STEPS,
   summarise,
   TIME,
+  updateOf,
   writeOf,
 } from "./sample-run.ts";
 
@@ -202,6 +205,29 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     });
     const states = journal.stepsOf(runIdOf(0)).map(({ state }) => state);
     expect(states).toEqual(["completed", "pending", "pending"]);
+  });
+
+  test("J4: an update brings its plan along, and its steps' rows replace the others", () => {
+    const epoch = fill(journal, 0, 1);
+    journal.append(runIdOf(0), updateOf(epoch, 4));
+    const loaded = journal.load(runIdOf(0));
+    expect(loaded.planText).toBe(NEW_PLAN);
+    expect(loaded.events.at(-1)?.event).toEqual(updateOf(epoch, 4).events[0]);
+    expect(journal.plan(newRun(0).created.fingerprint)).toBe(newRun(0).planText);
+    expect(journal.stepsOf(runIdOf(0)).map(({ stepId }) => stepId)).toEqual(["other"]);
+    const { planText: _, ...without } = updateOf(epoch, 5);
+    expect(() => journal.append(runIdOf(0), without)).toThrow("J4");
+    expect(() => journal.append(runIdOf(0), { ...writeOf(1, epoch), planText: "{}" })).toThrow(
+      "J4",
+    );
+    expect(codeOf(() => journal.plan("nobody's"))).toBe("broken");
+  });
+
+  test("J4: an update that is refused leaves no plan behind that a run goes by", () => {
+    const epoch = fill(journal, 0, 1);
+    expect(codeOf(() => journal.append(runIdOf(0), updateOf(epoch, 3)))).toBe("stale-writer");
+    expect(codeOf(() => journal.plan(sha256(NEW_PLAN)))).toBe("broken");
+    expect(journal.load(runIdOf(0)).planText).toBe(newRun(0).planText);
   });
 
   test("ids are resolved by their prefix, at most two", () => {

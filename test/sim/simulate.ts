@@ -9,14 +9,19 @@ import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
+import { stepOf, type Visit } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
+import { planUpdate } from "../../src/core/update.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { recordUpdate } from "../../src/engine/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { type Random, seededRandom } from "../../src/util/random.ts";
-import { Checkers, Violation } from "./checkers.ts";
+import { Checkers, plansIn, Violation } from "./checkers.ts";
+import { editedPlan } from "./edited-plan.ts";
 import { randomPlan } from "./random-plan.ts";
+import { snapshot } from "./snapshot.ts";
 import { type SimProcess, World } from "./world.ts";
 
 /** Bugs that can be planted, to see that the checkers find them. */
@@ -55,8 +60,9 @@ class Simulation {
   readonly #bug: Bug | undefined;
   readonly #random: Random;
   readonly #world: World;
-  readonly #plan: Plan;
+  #plan: Plan;
   readonly #journal: Journal;
+  readonly #planOf: (fingerprint: string) => Plan;
   readonly #checkers: Checkers;
   readonly #log: string[];
   /** Facts under way; late ones reach whoever owns the run then. */
@@ -77,6 +83,7 @@ class Simulation {
         if (this.#chance(0.03)) throw this.#crash("append fails");
       },
     });
+    this.#planOf = plansIn(this.#journal);
     this.#checkers = new Checkers(this.#plan, RUN_ID, this.#journal, this.#world);
   }
 
@@ -127,6 +134,7 @@ class Simulation {
     const owner: Owner = { pid: number, started: "0", boot: "b", host: "h", user: "u" };
     const acquired = this.#journal.acquire(RUN_ID, owner, () => false);
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
+    if (this.#chance(0.12)) this.#update(owner, acquired.epoch);
     const loaded = this.#journal.load(RUN_ID);
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
     const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
@@ -135,7 +143,7 @@ class Simulation {
       journal: this.#journal,
       runId: RUN_ID,
       plan,
-      run: replay(plan, RUN_ID, events),
+      run: replay(this.#planOf, RUN_ID, events),
       owner,
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
@@ -159,6 +167,34 @@ class Simulation {
       if (this.#chance(0.04)) throw this.#crash("after append, before effects");
     }
     throw new Violation("the run does not come to an end");
+  }
+
+  /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
+  #update(owner: Owner, epoch: number): void {
+    const run = replay(this.#planOf, RUN_ID, this.#journal.load(RUN_ID).events);
+    const plan = editedPlan(this.#plan, this.#random);
+    const input = run.created?.input ?? null;
+    const changes = planUpdate(this.#plan, plan, { before: input, after: input });
+    const touched = [...run.running].some((visit) => !changes.kept.includes(rootStepOf(visit)));
+    const { fingerprint } = freeze(plan);
+    if (touched || fingerprint === freeze(this.#plan).fingerprint) return;
+    const update = {
+      type: "update-requested",
+      plan,
+      fingerprint,
+      fileSha256: "",
+      envNames: [],
+    } as const;
+    const now = this.#world.clock;
+    this.#note(`update: ${JSON.stringify(changes)}`);
+    const before = snapshot(run);
+    recordUpdate(
+      { journal: this.#journal, run, plan: this.#plan, owner, epoch, now },
+      { ...update, input },
+    );
+    this.#plan = plan;
+    this.#checkers.afterUpdate(plan, before, changes);
+    if (this.#chance(0.1)) throw this.#crash("after an update");
   }
 
   /** Some steps talk to an agent, whose conversation may be there or not. */
@@ -301,6 +337,15 @@ class Simulation {
   #note(line: string): void {
     this.#log.push(`${this.#world.now} ${line}`);
   }
+}
+
+/** The step of the plan itself in which a visit happens. */
+function rootStepOf(visit: Visit): string {
+  let at = visit;
+  for (let { parent } = at.record.scope; parent !== undefined; { parent } = at.record.scope) {
+    at = parent;
+  }
+  return stepOf(at).id;
 }
 
 function factText(fact: Fact): string {

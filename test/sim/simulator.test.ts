@@ -28,6 +28,7 @@ describe("the simulator", () => {
       "run.rewound",
       "run.stopped",
       "run.stopping",
+      "run.updated",
       "step.completed",
       "step.failed",
       "step.granted",

@@ -2,7 +2,9 @@
 import { placeText } from "../../src/core/place.ts";
 import { placeOf, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 
-export function snapshot(run: Run): unknown {
+export type RunSnapshot = ReturnType<typeof snapshot>;
+
+export function snapshot(run: Run) {
   const names = (visits: ReadonlySet<Visit>): string[] =>
     [...visits].map((v) => placeText(placeOf(v)));
   return {
@@ -17,6 +19,8 @@ export function snapshot(run: Run): unknown {
     composites: names(run.composites),
     closing: names(run.closing),
     failed: names(run.failed),
+    gone: [...run.gone].map(([id, record]) => [id, record.visits.length]),
+    funds: run.funds,
     total: run.stepsTotal,
     done: run.stepsDone,
     scopes: [...run.scopes.values()].map((scope) => ({
