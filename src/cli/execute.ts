@@ -10,15 +10,18 @@
  */
 import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
-import type { Fact } from "../core/fact.ts";
+import type { Fact, UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
+import { planUpdate, touchesProcess } from "../core/update.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
+import { failpoint } from "../util/failpoint.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
@@ -43,6 +46,8 @@ export interface ExecuteOptions {
   readonly screen: ScreenKind;
   /** What the person asked for beside going on. */
   readonly wish?: Wish;
+  /** The edit that the person adopted, seeing the run as it was when it was loaded. */
+  readonly update?: UpdateRequested;
   /** What the person added to the budget. */
   readonly added?: Budget;
   /** What the person wants done with conversations that were cut off. */
@@ -63,17 +68,22 @@ export async function execute(
   known: KnownRun,
   options: ExecuteOptions,
 ): Promise<ExitCode> {
-  const { id: runId } = known;
+  const { id: runId, shortId } = known;
+  const seenSeq = known.run.seq;
   const signals = new Signals();
   // Before the lease names us: who finds our name in it may ask at once.
   signals.lastRequest = project.journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
   const epoch = acquire(project, runId, options.takeOver === true);
   signals.onRequest = () => readRequests(project, runId, signals);
-  const run = await driveAll(project, reloadRun(project, known), epoch, signals, options).catch(
-    (error: unknown) => {
-      throw new RunError(shortIdOf(project.journal, runId), error);
-    },
-  );
+  const loaded = reloadRun(project, known);
+  if (options.update !== undefined && loaded.run.seq !== seenSeq) {
+    project.journal.release(runId, epoch);
+    const message = `run ${shortId} has gone on since its update was shown`;
+    throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+  }
+  const run = await driveAll(project, loaded, epoch, signals, options).catch((error: unknown) => {
+    throw new RunError(shortIdOf(project.journal, runId), error);
+  });
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
@@ -97,6 +107,36 @@ export function ownedError(shortId: string, owner: Owner): CliError {
   return new CliError(EXIT.owned, message, next);
 }
 
+/**
+ * Takes the run over to the plan of an edit. An update meets no live process of a step that it
+ * touches, so then everything is ended first, by an owner of its own.
+ */
+async function takeUpdate(
+  project: Project,
+  known: KnownRun,
+  epoch: number,
+  signals: Signals,
+  options: ExecuteOptions,
+  update: UpdateRequested,
+): Promise<KnownRun> {
+  let settled = known;
+  const input = { before: known.run.created?.input ?? null, after: update.input };
+  if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input))) {
+    const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
+    await drive(project, known, epoch, signals, { ...options, screen: "quiet" }, [stop]);
+    settled = loadRun(project, known.id);
+    // The person has changed their mind.
+    if (signals.first !== undefined) return settled;
+  }
+  const { run, plan, dir, events } = settled;
+  // Receipts that are still owed are about steps as they were.
+  RunFiles.open(dir, run, settled, events).close(run);
+  const { journal } = project;
+  recordUpdate({ journal, run, plan, owner: thisOwner(), epoch, now: Date.now() }, update);
+  failpoint("update.recorded");
+  return loadRun(project, known.id);
+}
+
 /** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
 async function driveAll(
   project: Project,
@@ -109,6 +149,12 @@ async function driveAll(
   const funds: readonly Fact[] =
     options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
   const wishes = [...funds, ...(wish === undefined ? [] : [wish])];
+  const { update } = options;
+  if (update !== undefined) {
+    const updated = await takeUpdate(project, known, epoch, signals, options, update);
+    const declined = signals.first !== undefined && updated.run.state.status === "stopped";
+    return declined ? updated.run : drive(project, updated, epoch, signals, options, wishes);
+  }
   if (wish === undefined || known.run.running.size === 0) {
     return drive(project, known, epoch, signals, options, wishes);
   }
@@ -133,7 +179,7 @@ async function drive(
   const redact = redactor(env);
   let opened: RunFiles | undefined;
   const files = (): RunFiles => {
-    opened ??= RunFiles.open(dir, known.run, known.planText, known.events);
+    opened ??= RunFiles.open(dir, known.run, known, known.events);
     return opened;
   };
   // Otherwise the first step does not wait for them: it takes long to read what a long run left.

@@ -13,8 +13,9 @@ import { freeze, type Plan } from "../plan/plan.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import type { Rerun, RunEvent, RunUpdated } from "./event.ts";
 import type { UpdateRequested } from "./fact.ts";
+import { ROOT_SCOPE } from "./place.ts";
 import { Refusal } from "./rewind.ts";
-import type { Run } from "./run.ts";
+import { findRecord, type Run, stepOf, type Visit } from "./run.ts";
 
 /** What an edit does to the steps of a run. */
 export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;
@@ -75,6 +76,45 @@ export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): rea
       ...(restore === undefined ? {} : { restore }),
     },
   ];
+}
+
+/**
+ * The snapshot that the first of the steps that begin anew began with; undefined when none of them
+ * has worked. Throws Refusal when a step that is kept has worked since then: its files would be lost.
+ */
+export function filesBefore(run: Run, { kept, rerun }: PlanUpdate): string | undefined {
+  const scope = run.scopes.get(ROOT_SCOPE);
+  const worked = (id: string): readonly Visit[] => {
+    const record = scope && findRecord(scope, id);
+    return record?.visits.slice(record.past).filter(({ attempts }) => attempts > 0) ?? [];
+  };
+  const begun = rerun
+    .flatMap(({ step }) => worked(step))
+    .toSorted((one, other) => (one.startedAt ?? 0) - (other.startedAt ?? 0));
+  const [first] = begun;
+  if (first === undefined) return undefined;
+  const since = kept.find((id) =>
+    worked(id).some((visit) => lastAt(visit) > (first.startedAt ?? 0)),
+  );
+  if (since !== undefined) {
+    throw new Refusal(`the files cannot be put back: ${since} is kept, and has worked since then`);
+  }
+  if (first.base !== undefined) return first.base;
+  throw new Refusal("the files cannot be put back: no snapshot of them was taken");
+}
+
+/** When a visit was last at work; one that is not over still is. */
+function lastAt({ state }: Visit): number {
+  return "at" in state ? state.at : Number.POSITIVE_INFINITY;
+}
+
+/** True when an update touches a step that has a process now; it has to be ended first. */
+export function touchesProcess(run: Run, { kept }: PlanUpdate): boolean {
+  const rootStepOf = (visit: Visit): string => {
+    const { parent } = visit.record.scope;
+    return parent === undefined ? stepOf(visit).id : rootStepOf(parent);
+  };
+  return [...run.running].some((visit) => !kept.includes(rootStepOf(visit)));
 }
 
 /** Where a run works is settled once it has worked there. Throws Refusal. */

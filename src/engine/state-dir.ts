@@ -16,6 +16,8 @@ export interface StateDir {
 export interface RunDir {
   readonly root: string;
   readonly plan: string;
+  /** All plans of a run that was updated, by fingerprint. */
+  readonly plans: string;
   readonly events: string;
   readonly checkpoint: string;
   readonly receipts: string;
@@ -40,6 +42,7 @@ export function runDirOf(dir: StateDir, runId: string): RunDir {
   return {
     root,
     plan: join(root, "plan.json"),
+    plans: join(root, "plans"),
     events: join(root, "events.jsonl"),
     checkpoint: join(root, "checkpoint.json"),
     receipts: join(root, "receipts"),

@@ -93,6 +93,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "journal.rebuild": "summary rows are rebuilt by a repair",
   "journal.clean": "`perdure clean` notes what it removed",
   workspace: "pipelines whose files are kept; workspace.test.ts kills them there",
+  update: "`resume --update`; update.test.ts kills it there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };
 

@@ -9,9 +9,8 @@ import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
-import { stepOf, type Visit } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
-import { planUpdate } from "../../src/core/update.ts";
+import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { recordUpdate } from "../../src/engine/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
@@ -175,9 +174,8 @@ class Simulation {
     const plan = editedPlan(this.#plan, this.#random);
     const input = run.created?.input ?? null;
     const changes = planUpdate(this.#plan, plan, { before: input, after: input });
-    const touched = [...run.running].some((visit) => !changes.kept.includes(rootStepOf(visit)));
     const { fingerprint } = freeze(plan);
-    if (touched || fingerprint === freeze(this.#plan).fingerprint) return;
+    if (touchesProcess(run, changes) || fingerprint === freeze(this.#plan).fingerprint) return;
     const update = {
       type: "update-requested",
       plan,
@@ -337,15 +335,6 @@ class Simulation {
   #note(line: string): void {
     this.#log.push(`${this.#world.now} ${line}`);
   }
-}
-
-/** The step of the plan itself in which a visit happens. */
-function rootStepOf(visit: Visit): string {
-  let at = visit;
-  for (let { parent } = at.record.scope; parent !== undefined; { parent } = at.record.scope) {
-    at = parent;
-  }
-  return stepOf(at).id;
 }
 
 function factText(fact: Fact): string {

@@ -1,21 +1,20 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { attemptOf } from "../../core/next-actions.ts";
-import { attemptText, ROOT_SCOPE } from "../../core/place.ts";
+import { ROOT_SCOPE } from "../../core/place.ts";
 import { planRewind, retryEvents } from "../../core/rewind.ts";
 import { isDone } from "../../core/run.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { lookAt } from "../../runner/adopt.ts";
 import { sha256 } from "../../util/hash.ts";
-import type { Evidence } from "../../view/resume-plan.ts";
-import { type Why, why } from "../../view/why.ts";
+import { why } from "../../view/why.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { checkEnvironment } from "../environment.ts";
+import { evidenceOf } from "../evidence.ts";
 import { execute, ownedError, sayGoodbye, type Wish } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { filesOption } from "../files-option.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
+import type { Agreed } from "../pipeline-update.ts";
 import { print } from "../print.ts";
 import {
   type KnownRun,
@@ -38,6 +37,12 @@ export interface ResumeOptions extends OutputOptions {
   readonly budget?: string;
   /** What to do with agents that were cut off. */
   readonly recover?: string;
+  /** Adopt the edit of the pipeline's file. */
+  readonly update?: boolean;
+  /** Agree to the update without being asked. */
+  readonly yes?: boolean;
+  /** What to do with the files of the workspace. */
+  readonly files?: string;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
 }
@@ -76,15 +81,21 @@ async function goOn(
   const known = loadRun(project, runId);
   if (options.budget !== undefined) parseBudget(options.budget);
   checkRecover(options);
-  const refusal = refusalOf(known, wish, options);
-  if (refusal instanceof CliError) throw refusal;
-  if (refusal !== undefined) {
+  const foreign = filesOption(options.files);
+  refuse(known, wish, options);
+  const agreed: Agreed =
+    options.update === true
+      ? await (await import("../pipeline-update.ts")).agreeOnUpdate(project, known, options)
+      : { kind: "same" };
+  if (agreed.kind === "over") return agreed.exit;
+  const update = agreed.kind === "update" ? agreed.update : undefined;
+  if (known.run.state.status === "completed" && wish === undefined && update === undefined) {
     if (options.dryRun !== true) completeFiles(known);
-    print(refusal);
+    print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
   if (options.dryRun === true) return showPlan(known, wish, options);
-  checkEnvironment(known.run.created?.envNames ?? []);
+  checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   if (options.detach === true) {
     const { detach } = await import("../detach.ts");
     return detach(project, runId, known.shortId, detachedOptions(wish, options));
@@ -95,6 +106,8 @@ async function goOn(
     screen,
     takeOver: options.takeOver === true,
     ...(wish === undefined ? {} : { wish }),
+    ...(update === undefined ? {} : { update }),
+    ...(foreign === undefined ? {} : { foreign }),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
     ...(recover === undefined ? {} : { recover }),
     greet: greeting,
@@ -117,24 +130,21 @@ function chooseRun(
   throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
 }
 
-/** Why this run cannot be resumed: an error, or a sentence when there is simply nothing to do. */
-function refusalOf(
-  known: KnownRun,
-  wish: Wish | undefined,
-  options: ResumeOptions,
-): CliError | string | undefined {
-  const words = (): Why => why(whyInputOf(known, Date.now()));
+/** Throws when this run cannot be resumed, or not in this way. */
+function refuse(known: KnownRun, wish: Wish | undefined, options: ResumeOptions): void {
   if (known.cleanedAt !== undefined) {
-    const { happened, commands } = words();
-    return new CliError(EXIT.error, happened, commands[0]);
+    const { happened, commands } = why(whyInputOf(known, Date.now()));
+    throw new CliError(EXIT.error, happened, commands[0]);
   }
   const { owner } = known.lease ?? {};
   if (known.liveness === "owned" && owner !== undefined && options.takeOver !== true) {
-    return ownedError(known.shortId, owner);
+    throw ownedError(known.shortId, owner);
+  }
+  if (wish !== undefined && options.update === true) {
+    const message = "--update and --from-step are two wishes: first the one, then the other";
+    throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
   }
   checkWish(known, wish);
-  const finished = known.run.state.status === "completed" && wish === undefined;
-  return finished ? `${words().happened}\nThere is nothing to resume.` : undefined;
 }
 
 /** Throws when the wish cannot be granted. */
@@ -154,12 +164,15 @@ function detachedOptions(wish: Wish | undefined, options: ResumeOptions): readon
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
+    ...(options.update === true ? ["--update", "--yes"] : []),
+    ...(options.files === undefined ? [] : ["--files", options.files]),
   ];
 }
 
 /** Its owner may have been killed after the last event and before the files that tell of it. */
-function completeFiles({ dir, run, planText, events }: KnownRun): void {
-  RunFiles.open(dir, run, planText, events).close(run);
+function completeFiles(known: KnownRun): void {
+  const { dir, run, events } = known;
+  RunFiles.open(dir, run, known, events).close(run);
 }
 
 function greeting(known: KnownRun): readonly string[] {
@@ -172,9 +185,9 @@ function greeting(known: KnownRun): readonly string[] {
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  return fileChanged(known)
-    ? [...lines, `${run.created?.file} was edited since; the run goes on with its plan as it was`]
-    : lines;
+  if (!fileChanged(known)) return lines;
+  const edited = `${run.created?.file} was edited since; the run goes on with its plan as it was`;
+  return [...lines, `${edited} (adopt the edit: perdure resume ${shortId} --update)`];
 }
 
 /** Whether the author's file is another one now; one that cannot be read counts as edited. */
@@ -196,11 +209,7 @@ async function showPlan(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const evidence = new Map<string, Evidence>();
-  for (const visit of known.run.running) {
-    const at = attemptOf(visit);
-    evidence.set(attemptText(at), lookAt(attemptDirOf(known.dir, at)));
-  }
+  const evidence = evidenceOf(known);
   const rewind = wish === undefined ? undefined : planRewind(known.plan, known.run, wish.step);
   const steps = resumePlan({ run: known.run, evidence, rewind, now: Date.now() });
   if (wantsJson(options)) print(JSON.stringify(steps, null, 2));
