@@ -9,7 +9,7 @@
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
 import { BUDGET_STOP } from "../core/advance.ts";
-import type { Owner } from "../core/event.ts";
+import type { Owner, Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
@@ -185,11 +185,12 @@ async function drive(
   // Otherwise the first step does not wait for them: it takes long to read what a long run left.
   if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
+  const untold = untoldUpdate(known);
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
     shortId: known.shortId,
-    past: known.events,
+    past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
     dir,
     redact,
@@ -222,6 +223,7 @@ async function drive(
   if (signals.first !== undefined) driver.stop("now", signals.first);
   signals.onRequest();
   for (const line of options.greet?.(known) ?? []) screen.say(line);
+  if (untold.length > 0) screen.update(untold, known.run);
   try {
     await driver.run(wishes);
     files().close(engine.run);
@@ -230,6 +232,11 @@ async function drive(
     signals.driver = undefined;
     await screen.close();
   }
+}
+
+/** An update that was recorded last: there was no screen yet to tell it. */
+function untoldUpdate({ events }: KnownRun): readonly Recorded[] {
+  return events.slice(-1).filter(({ event }) => event.type === "run.updated");
 }
 
 /** Tells how the run stands after this owner, in the words of `why`. */

@@ -1,6 +1,7 @@
 /**
  * The files of a run for people and tools: events.jsonl, plan.json (and plans/ once the run was
- * updated), checkpoint.json, receipts and handoffs. All are projections of the journal; deleting them loses nothing but convenience.
+ * updated), checkpoint.json, receipts and handoffs. All are projections of the journal; deleting
+ * them loses nothing but convenience.
  *
  * Owns: when each file is written, and that it is whole whenever it is there.
  * Does not: decide what stands in them (room `view`) or be read by the engine.

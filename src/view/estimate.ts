@@ -82,10 +82,14 @@ function median(values: readonly number[]): number {
 /** "4m 10s, $0.32"; "unknown" when there is none. */
 export function estimateText(estimate: Estimate | undefined): string {
   if (estimate === undefined) return "unknown";
-  const { workMs, usd, tokens } = estimate;
-  const money = usd === undefined ? [] : [`$${usd.toFixed(2)}`];
-  const used = usd === undefined && tokens !== undefined ? [`${Math.round(tokens)} tokens`] : [];
-  return [formatDuration(Math.round(workMs)), ...money, ...used].join(", ");
+  const { workMs, ...spent } = estimate;
+  const time = formatDuration(Math.round(workMs));
+  return Object.keys(spent).length === 0 ? time : `${time}, ${costText(spent)}`;
+}
+
+/** "$0.32"; where nobody measured money, "12345 tokens". */
+export function costText({ usd, tokens }: Omit<Estimate, "workMs">): string {
+  return usd === undefined ? `${Math.round(tokens ?? 0)} tokens` : `$${usd.toFixed(2)}`;
 }
 
 /** All of them together; undefined when there is none. */

@@ -9,7 +9,8 @@ import { ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, findRecord, isDone, type Run, stepOf } from "../core/run.ts";
 import type { PlanUpdate } from "../core/update.ts";
 import type { Plan } from "../plan/plan.ts";
-import { type Estimate, estimateText, sumOf } from "./estimate.ts";
+import { formatDuration } from "../util/duration.ts";
+import { costText, type Estimate, estimateText, sumOf } from "./estimate.ts";
 import { type Evidence, type ResumeAction, resumePlan } from "./resume-plan.ts";
 import { statusOf } from "./step-status.ts";
 import { tableLines } from "./table.ts";
@@ -98,5 +99,7 @@ function sum(steps: readonly UpdateStep[]): string {
   const count = working.length === 1 ? "1 step runs" : `${working.length} steps run`;
   if (total === undefined) return `${count}: how long that takes is unknown.`;
   const rest = unknown === 0 ? "" : `, and ${unknown} of unknown length`;
-  return `${count}: about ${estimateText(total)} of work${rest}.`;
+  const { workMs, ...spent } = total;
+  const cost = Object.keys(spent).length === 0 ? "" : ` and ${costText(spent)}`;
+  return `${count}: about ${formatDuration(Math.round(workMs))} of work${cost}${rest}.`;
 }

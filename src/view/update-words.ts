@@ -15,16 +15,20 @@ export function updateText({ kept, rerun, gone }: RunUpdated): string {
   return parts.filter((part) => !part.startsWith("0 ")).join(", ");
 }
 
-/** "its prompt changed": why a step begins anew. */
+/** "its `prompt` changed": why a step begins anew. */
 export function rerunText({ because, names }: Omit<Rerun, "step">): string {
   const list = shortList(names, NAMES_MAX);
+  const words = shortList(
+    names.map((name) => `\`${name}\``),
+    NAMES_MAX,
+  );
   switch (because) {
     case "new":
       return "it is new";
     case "definition":
-      return `its ${list} changed`;
+      return `its ${words} changed`;
     case "input":
-      return `${list} changed`;
+      return `${words} changed`;
     case "upstream":
       return `${list} before it ${names.length === 1 ? "runs" : "run"} again`;
   }

@@ -93,7 +93,7 @@ describe("between a crash and its resume,", () => {
 plan   reuse        it is done, and the edit does not touch it
 build  reuse        it is done, and the edit does not touch it
 test   run          its process is gone and left no result      unknown
-ship   run          its run changed; it was not done            unknown
+ship   run          its \`run\` changed; it was not done          unknown
 2 steps run: how long that takes is unknown.
 `);
     expect(project.effects()).toEqual({ plan: 1, build: 1, test: 1 });
@@ -108,7 +108,7 @@ ship   run          its run changed; it was not done            unknown
       await table(id),
     ).toBe(`STEP   UPDATE WILL  BECAUSE                                      TAKES ABOUT
 plan   reuse        it is done, and the edit does not touch it
-build  run again    its run changed 5ms
+build  run again    its \`run\` changed 5ms
 test   run again    build before it runs again; it was not done  unknown
 ship   run          test before it runs again; it was not done   unknown
 3 steps run: about 5ms of work, and 2 of unknown length.
@@ -132,14 +132,15 @@ ship   run          test before it runs again; it was not done   unknown
     ).toBe(`STEP   UPDATE WILL  BECAUSE                                                      TAKES ABOUT
 plan   reuse        it is done, and the edit does not touch it
 make   run          it is new                                                    unknown
-test   run again    its needs changed; it was not done                           unknown
-ship   run          its run changed; it was not done                             unknown
+test   run again    its \`needs\` changed; it was not done                         unknown
+ship   run          its \`run\` changed; it was not done                           unknown
 build  leave out    it is in the file no more; what it did stays in the history
 3 steps run: how long that takes is unknown.
 `);
     await project.must(["resume", id, "--update", "--yes"]);
     expect(project.effects()).toEqual({ plan: 1, build: 2, test: 2, ship: 1 });
     expect(await project.must(["explain", id, "build"])).toMatch(/in the pipeline no more/);
+    expect((await project.run(["logs", id, "build"])).exit).toBe(0);
   });
 });
 
@@ -258,6 +259,24 @@ describe("a step that still runs", () => {
     expect(project.effects()).toEqual({ plan: 1, build: 1, test: 1, "test-new": 1, ship: 1 });
   });
 });
+
+it("leaves the update to a background process, and tells programs of it", async () => {
+  const id = await crash();
+  edit(project.effect("ship"), project.effect("ship-new"));
+  await project.must(["resume", id, "--update", "--yes", "--quiet", "--detach"]);
+  await eventually("the run is over", () => project.effects()["ship-new"] === 1);
+  await project.run(["attach", id, "--quiet"]);
+  edit(project.effect("ship-new"), project.effect("ship-newer"));
+  const said = await project.must(["resume", id, "--update", "--yes", "--output", "json"]);
+  const types = said.split("\n").flatMap((line) => (line === "" ? [] : [typeOf(line)]));
+  expect(types[0]).toBe("run.updated");
+  expect(types.at(-1)).toBe("run.completed");
+  expect(project.effects()["ship-newer"]).toBe(1);
+});
+
+function typeOf(line: string): string {
+  return (JSON.parse(line) as { type: string }).type;
+}
 
 it("estimates by other runs of the same file what this one has not done", async () => {
   project.write("go", "");
