@@ -100,6 +100,10 @@ function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string 
   if (plan.workspace?.snapshots !== true) {
     throw new CliError(EXIT.usage, "the files cannot be put back: the pipeline keeps no snapshots");
   }
+  if (plan.workspace.kind === "here") {
+    const message = "the files of the project itself are not put back: the edit would go with them";
+    throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+  }
   return refusing(known.shortId, () => filesBefore(known.run, changes));
 }
 

@@ -229,6 +229,24 @@ it("asks on a terminal; only y adopts the edit", async () => {
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1 });
 });
 
+it("does nothing with a run that has gone on while the person was asked", async () => {
+  const id = await crash();
+  edit(project.effect("build"), project.effect("build-new"));
+  const terminal = new Terminal(project, { columns: 120, rows: 40 });
+  try {
+    terminal.perdure(`resume ${id} --update`);
+    await terminal.shows("Adopt the edit and go on? [y/N]");
+    await project.must(["resume", id]);
+    terminal.type("y");
+    await terminal.shows(`run ${id} has gone on since its update was shown`);
+    await terminal.shows("status 1");
+  } finally {
+    terminal.close();
+  }
+  expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
+  expect(await project.must(["why", id])).toContain("completed");
+});
+
 describe("a step that still runs", () => {
   async function orphan(): Promise<string> {
     project.write("p.yaml", pipeline());
@@ -357,6 +375,15 @@ steps:
     const refused = await project.run(["resume", id, "--update", "--yes", "--files", "restore"]);
     expect(refused.exit).toBe(2);
     expect(refused.stderr).toContain("beside is kept, and has worked since then");
+  });
+
+  it("of the project itself are not put back, since the edit is one of them", async () => {
+    const id = await crash();
+    edit(project.effect("build"), project.effect("build-new"));
+    const refused = await project.run(["resume", id, "--update", "--yes", "--files", "restore"]);
+    expect(refused.exit).toBe(2);
+    expect(refused.stderr).toContain("the edit would go with them");
+    expect(project.read("p.yaml")).toContain("build-new");
   });
 
   it("cannot be moved to another workspace", async () => {
