@@ -53,7 +53,7 @@ export function openRun(
   if (!acquired.ok) throw new Error("the lease is free");
   const { events } = journal.load(runId);
   const run = replay(plan, runId, events);
-  const files = follower ?? RunFiles.open(dir, run, planText, events);
+  const files = follower ?? RunFiles.open(dir, run, { planText, planTexts: new Map() }, events);
   const engine = new Engine({
     journal,
     runId,

@@ -9,16 +9,19 @@
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
-import type { Owner } from "../core/event.ts";
-import type { Fact } from "../core/fact.ts";
+import type { Owner, Recorded } from "../core/event.ts";
+import type { Fact, UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
+import { planUpdate, touchesProcess } from "../core/update.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
+import { failpoint } from "../util/failpoint.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
@@ -45,6 +48,8 @@ export interface ExecuteOptions {
   readonly wishes?: (known: KnownRun) => Promise<readonly Fact[]>;
   /** Nothing is started; the run is stopped in this name once the wishes are granted. */
   readonly stopBy?: string;
+  /** The edit that the person adopted, seeing the run as it was when it was loaded. */
+  readonly update?: UpdateRequested;
   /** What the person added to the budget. */
   readonly added?: Budget;
   /** What the person wants done with conversations that were cut off. */
@@ -65,17 +70,22 @@ export async function execute(
   known: KnownRun,
   options: ExecuteOptions,
 ): Promise<ExitCode> {
-  const { id: runId } = known;
+  const { id: runId, shortId } = known;
+  const seenSeq = known.run.seq;
   const signals = new Signals();
   // Before the lease names us: who finds our name in it may ask at once.
   signals.lastRequest = project.journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
   const epoch = acquire(project, runId, options.takeOver === true);
   signals.onRequest = () => readRequests(project, runId, signals);
-  const run = await driveAll(project, reloadRun(project, known), epoch, signals, options).catch(
-    (error: unknown) => {
-      throw new RunError(shortIdOf(project.journal, runId), error);
-    },
-  );
+  const loaded = reloadRun(project, known);
+  if (options.update !== undefined && loaded.run.seq !== seenSeq) {
+    project.journal.release(runId, epoch);
+    const message = `run ${shortId} has gone on since its update was shown`;
+    throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+  }
+  const run = await driveAll(project, loaded, epoch, signals, options).catch((error: unknown) => {
+    throw new RunError(shortIdOf(project.journal, runId), error);
+  });
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
@@ -100,6 +110,36 @@ export function ownedError(shortId: string, owner: Owner): CliError {
   return new CliError(EXIT.owned, message, next);
 }
 
+/**
+ * Takes the run over to the plan of an edit. An update meets no live process of a step that it
+ * touches, so then everything is ended first, by an owner of its own.
+ */
+async function takeUpdate(
+  project: Project,
+  known: KnownRun,
+  epoch: number,
+  signals: Signals,
+  options: ExecuteOptions,
+  update: UpdateRequested,
+): Promise<KnownRun> {
+  let settled = known;
+  const input = { before: known.run.created?.input ?? null, after: update.input };
+  if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input))) {
+    const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
+    await drive(project, known, epoch, signals, { ...options, screen: "quiet" }, [stop]);
+    settled = loadRun(project, known.id);
+    // The person has changed their mind.
+    if (signals.first !== undefined) return settled;
+  }
+  const { run, plan, dir, events } = settled;
+  // Receipts that are still owed are about steps as they were.
+  RunFiles.open(dir, run, settled, events).close(run);
+  const { journal } = project;
+  recordUpdate({ journal, run, plan, owner: thisOwner(), epoch, now: Date.now() }, update);
+  failpoint("update.recorded");
+  return loadRun(project, known.id);
+}
+
 /** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
 async function driveAll(
   project: Project,
@@ -111,6 +151,12 @@ async function driveAll(
   const { wishes, stopBy } = options;
   const funds: readonly Fact[] =
     options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
+  const { update } = options;
+  if (update !== undefined) {
+    const updated = await takeUpdate(project, known, epoch, signals, options, update);
+    const declined = signals.first !== undefined && updated.run.state.status === "stopped";
+    return declined ? updated.run : drive(project, updated, epoch, signals, options, funds);
+  }
   if (wishes === undefined) return drive(project, known, epoch, signals, options, funds);
   let still = known;
   if (known.run.running.size > 0) {
@@ -141,17 +187,18 @@ async function drive(
   const redact = redactor(env);
   let opened: RunFiles | undefined;
   const files = (): RunFiles => {
-    opened ??= RunFiles.open(dir, known.run, known.planText, known.events);
+    opened ??= RunFiles.open(dir, known.run, known, known.events);
     return opened;
   };
   // Otherwise the first step does not wait for them: it takes long to read what a long run left.
   if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
+  const untold = untoldUpdate(known);
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
     shortId: known.shortId,
-    past: known.events,
+    past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
     dir,
     redact,
@@ -168,8 +215,7 @@ async function drive(
     run: known.run,
     owner: thisOwner(),
     epoch,
-    ...(options.recover === undefined ? {} : { recover: options.recover }),
-    ...(options.choices === undefined ? {} : { choices: options.choices }),
+    ...recoveryIn(options),
     clock,
     around: {
       env,
@@ -182,10 +228,9 @@ async function drive(
     },
   });
   const driver = new Driver({ engine, dir, env, redact, agents, keeper, now });
-  signals.driver = driver;
-  if (signals.first !== undefined) driver.stop("now", signals.first);
-  signals.onRequest();
+  signals.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
+  if (untold.length > 0) screen.update(untold, known.run);
   try {
     await driver.run(wishes);
     files().close(engine.run);
@@ -194,6 +239,22 @@ async function drive(
     signals.driver = undefined;
     await screen.close();
   }
+}
+
+/** What the person wants done with work that was cut off. */
+function recoveryIn({
+  recover,
+  choices,
+}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices"> {
+  return {
+    ...(recover === undefined ? {} : { recover }),
+    ...(choices === undefined ? {} : { choices }),
+  };
+}
+
+/** An update that was recorded last: there was no screen yet to tell it. */
+function untoldUpdate({ events }: KnownRun): readonly Recorded[] {
+  return events.slice(-1).filter(({ event }) => event.type === "run.updated");
 }
 
 /** Tells how the run stands after this owner, in the words of `why`. */
@@ -253,6 +314,13 @@ class Signals {
 
   close(): void {
     for (const [signal, handler] of this.#handlers) process.off(signal, handler);
+  }
+
+  /** Tells a driver what was asked for before it was there, and what will be. */
+  attend(driver: Driver): void {
+    this.driver = driver;
+    if (this.first !== undefined) driver.stop("now", this.first);
+    this.onRequest();
   }
 
   /** The first one stops the run in order; a second one ends its processes at once. */

@@ -136,6 +136,8 @@ function addRunning(program: Command, finish: Finish): void {
       "--recover <how>",
       "work that was cut off: continue with it, restart it, or ask about each",
     )
+    .option("--update", "adopt the edit of the pipeline's file; shows what that does, and asks")
+    .option("-y, --yes", "with --update: agree without being asked")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
@@ -234,6 +236,15 @@ function addLooking(program: Command, finish: Finish): void {
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
       finish(await (await import("./commands/look.ts")).whyCommand(id, options)),
+    );
+  program
+    .command("explain")
+    .description("why a step was run again, or why its result is used")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("-o, --output <format>", "text or json")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/explain.ts")).explainCommand(id, step, options)),
     );
   program
     .command("logs")

@@ -29,7 +29,10 @@ export async function readPipeline(path: string): Promise<ReadPipeline> {
 }
 
 /** The plan of a file; prints all diagnostics and throws when there is an error among them. */
-export async function requirePlan(path: string): Promise<{ plan: Plan; text: string }> {
+export async function requirePlan(
+  path: string,
+  next = `perdure run ${relative(process.cwd(), path)}`,
+): Promise<{ plan: Plan; text: string }> {
   const { plan, text, diagnostics } = await readPipeline(path);
   await printDiagnostics(diagnostics, text);
   if (plan !== undefined) return { plan, text };
@@ -39,7 +42,7 @@ export async function requirePlan(path: string): Promise<{ plan: Plan; text: str
   throw new CliError(
     EXIT.invalid,
     `${shown} is not a valid pipeline: ${count}; nothing was run`,
-    `mend it, then: perdure run ${shown}`,
+    `mend it, then: ${next}`,
   );
 }
 

@@ -18,7 +18,7 @@ import {
   stateDirOf,
 } from "../engine/state-dir.ts";
 import type { Journal, Lease } from "../journal/journal.ts";
-import { JournalError } from "../journal/journal.ts";
+import { JournalError, planFingerprints } from "../journal/journal.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
 import type { Liveness } from "../view/step-status.ts";
@@ -41,6 +41,10 @@ export interface KnownRun {
   readonly shortId: string;
   readonly plan: Plan;
   readonly planText: string;
+  /** The texts of all plans of a run that was updated, by fingerprint; empty for any other. */
+  readonly planTexts: ReadonlyMap<string, string>;
+  /** Where every plan that it went by is found. */
+  readonly planOf: (fingerprint: string) => Plan;
   readonly events: readonly Recorded[];
   readonly run: Run;
   readonly dir: RunDir;
@@ -141,14 +145,19 @@ export function shortIdOf(journal: Journal, runId: string): string {
 export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
   const { planText, events, cleanedAt } = journal.load(runId);
   const plan = parsePlan(planText, runId);
+  const fingerprints = planFingerprints(events);
+  const planOf = planSource(journal, runId, fingerprints.at(-1) ?? "", plan);
+  const all = fingerprints.length > 1 ? fingerprints : [];
   const lease = journal.leaseOf(runId);
   return {
     id: runId,
     shortId: shortIdOf(journal, runId),
     plan,
     planText,
+    planTexts: new Map(all.map((one) => [one, journal.plan(one)])),
+    planOf,
     events,
-    run: replay(plan, runId, events),
+    run: replay(planOf, runId, events),
     dir: runDirOf(dir, runId),
     lease,
     liveness: livenessOf(lease),
@@ -157,13 +166,30 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
 }
 
 /** A run with what others wrote since it was loaded; takes the one that was loaded over. */
-export function reloadRun({ journal }: Project, known: KnownRun): KnownRun {
+export function reloadRun(project: Project, known: KnownRun): KnownRun {
+  const { journal } = project;
   const news = journal.eventsAfter(known.id, known.run.seq);
-  const { plan } = known;
-  const run = news.reduce((before, recorded) => evolve(plan, before, recorded), known.run);
+  if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
+  const { planOf } = known;
+  const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);
   const lease = journal.leaseOf(known.id);
   const events = [...known.events, ...news];
   return { ...known, events, run, lease, liveness: livenessOf(lease) };
+}
+
+/** Reads the plans of a run when they are asked for, each once. */
+function planSource(
+  journal: Journal,
+  runId: string,
+  fingerprint: string,
+  current: Plan,
+): KnownRun["planOf"] {
+  const known = new Map([[fingerprint, current]]);
+  return (wanted) => {
+    const plan = known.get(wanted) ?? parsePlan(journal.plan(wanted), runId);
+    known.set(wanted, plan);
+    return plan;
+  };
 }
 
 /** Whether a lease is held by a living process, by a dead one, or by nobody. */

@@ -1,6 +1,7 @@
 /**
- * The files of a run for people and tools: events.jsonl, plan.json, checkpoint.json, receipts and
- * handoffs. All are projections of the journal; deleting them loses nothing but convenience.
+ * The files of a run for people and tools: events.jsonl, plan.json (and plans/ once the run was
+ * updated), checkpoint.json, receipts and handoffs. All are projections of the journal; deleting
+ * them loses nothing but convenience.
  *
  * Owns: when each file is written, and that it is whole whenever it is there.
  * Does not: decide what stands in them (room `view`) or be read by the engine.
@@ -23,6 +24,7 @@ import { AttemptClock, type AttemptEnd, attemptEnd } from "../view/attempt-histo
 import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
 import { agentName, handoffJson, receiptFileName, receiptJson } from "../view/receipt.ts";
+import type { KnownRun } from "./project.ts";
 import { packageVersion } from "./version.ts";
 
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */
@@ -43,11 +45,11 @@ export class RunFiles {
   }
 
   /** Opens the files of a run and brings them to what the journal says; `run` is its replay. */
-  static open(dir: RunDir, run: Run, planText: string, events: readonly Recorded[]): RunFiles {
+  static open(dir: RunDir, run: Run, plans: RunPlans, events: readonly Recorded[]): RunFiles {
     for (const path of [dir.root, dir.receipts, dir.handoffs]) {
       mkdirSync(path, { recursive: true, mode: 0o700 });
     }
-    writeWhole(dir.plan, planText);
+    writePlans(dir, plans);
     const file = EventsFile.open(dir.events, run.id);
     file.catchUp(events);
     const files = new RunFiles(dir, file);
@@ -121,6 +123,16 @@ export class RunFiles {
     const cost = performance.now() - begun;
     this.#nextCheckpointAt = begun + cost * CHECKPOINT_TIME_SHARE;
   }
+}
+
+/** The text of the plan that a run goes by, and of an updated one the texts of all that it had. */
+type RunPlans = Pick<KnownRun, "planText" | "planTexts">;
+
+/** Before the events that name them, so that a repair finds all that it needs. */
+function writePlans(dir: RunDir, { planText, planTexts }: RunPlans): void {
+  if (planTexts.size > 0) mkdirSync(dir.plans, { recursive: true, mode: 0o700 });
+  for (const [name, text] of planTexts) writeWhole(join(dir.plans, `${name}.json`), text);
+  writeWhole(dir.plan, planText);
 }
 
 function receiptName(run: Run, at: AttemptRef): string {

@@ -47,6 +47,7 @@ import {
   type Visit,
   workedAlone,
 } from "./run.ts";
+import { updateEvents } from "./update.ts";
 import { evaluateIn } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
@@ -87,6 +88,8 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       return [rewindEvent(plan, run, fact)];
     case "restore-requested":
       return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
+    case "update-requested":
+      return updateEvents(plan, run, fact);
     default: {
       const visit = runningAt(run, fact.at);
       return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);

@@ -201,6 +201,7 @@ export type RunEvent =
   | RunRewound
   | RunForked
   | RunMoved
+  | RunUpdated
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -359,6 +360,32 @@ export interface RunRewound {
   readonly restore?: string;
   /** The visit to whose beginning the person went back, when it is not the last one. */
   readonly visit?: number;
+}
+
+/** The person adopted an edit of the pipeline: from here on the run goes by another plan. */
+export interface RunUpdated {
+  readonly type: "run.updated";
+  /** The new plan, which is stored in the same moment. */
+  readonly fingerprint: string;
+  readonly fileSha256?: string;
+  readonly envNames: readonly string[];
+  /** The input with the defaults of the new schema, when they change it. */
+  readonly input?: Json;
+  /** Steps that the edit does not touch: they are and stay what they were, done or not. */
+  readonly kept: readonly string[];
+  /** Steps that begin anew, and why. */
+  readonly rerun: readonly Rerun[];
+  /** Steps that are in the new plan no more; what they did stays in the history. */
+  readonly gone: readonly string[];
+  /** The snapshot to which the files are put back before anything starts. */
+  readonly restore?: string;
+}
+
+/** Why an edit has a step begin anew; `names` are the fields, the inputs or the steps before it. */
+export interface Rerun {
+  readonly step: string;
+  readonly because: "new" | "definition" | "input" | "upstream";
+  readonly names: readonly string[];
 }
 
 export interface StepCompleted extends AttemptRef {

@@ -11,6 +11,7 @@
 import type { Plan } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { adoptPlan } from "./adopt-plan.ts";
 import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
 import type {
   Place,
@@ -36,8 +37,9 @@ import {
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { move } from "./move.ts";
+import { abandonInside } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
-import { abandonInside, rewind } from "./rewind-flow.ts";
+import { rewind } from "./rewind-flow.ts";
 import {
   findVisit,
   isComposite,
@@ -62,6 +64,7 @@ export function emptyRun(id: string): Run {
     updatedAt: 0,
     context: new Map<string, Json>(),
     scopes: new Map<string, Scope>(),
+    gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
     readyGaps: 0,
     running: new Set<Visit>(),
@@ -76,6 +79,7 @@ export function emptyRun(id: string): Run {
     shared: new Map<string, SharedConversation>(),
     workedMs: 0,
     funds: {},
+    added: {},
     stepsTotal: 0,
     stepsDone: 0,
     changes: new Set<StepRecord>(),
@@ -83,21 +87,24 @@ export function emptyRun(id: string): Run {
 }
 
 /** The run that these events add up to. */
-export function replay(plan: Plan, id: string, events: Iterable<Recorded>): Run {
+export function replay(plans: Plans, id: string, events: Iterable<Recorded>): Run {
   let run = emptyRun(id);
-  for (const recorded of events) run = evolve(plan, run, recorded);
+  for (const recorded of events) run = evolve(plans, run, recorded);
   return run;
 }
 
+/** The one plan of a run, or where the plans of a run that was updated are found. */
+export type Plans = Plan | ((fingerprint: string) => Plan);
+
 /** Takes a run over and gives it back with one more event in it. */
-export function evolve(plan: Plan, run: Run, recorded: Recorded): Run {
+export function evolve(plans: Plans, run: Run, recorded: Recorded): Run {
   const { event, seq, time } = recorded;
   assert(seq === run.seq + 1, () => `event ${seq} cannot follow event ${run.seq}`);
   if (event.type.startsWith("run.")) {
     const legal = mayMeetRun(run.state.status, event.type as RunEventType);
     assert(legal, `illegal event: ${event.type} while the run is ${run.state.status}`);
   }
-  apply(plan, run, event, time);
+  apply(plans, run, event, time);
   draft(run).seq = seq;
   draft(run).updatedAt = time;
   return run;
@@ -110,14 +117,19 @@ export function takeChanges(run: Run): readonly StepRecord[] {
   return taken;
 }
 
-function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
+function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
   switch (event.type) {
-    case "run.created":
+    case "run.created": {
       assert(run.created === undefined, "a run is created once");
+      const plan = typeof plans === "function" ? plans(event.fingerprint) : plans;
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
+    }
+    case "run.updated":
+      assert(typeof plans === "function", "the plan of an update is found by its fingerprint");
+      return adoptPlan(run, event, plans(event.fingerprint), time);
     case "run.opened":
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
@@ -132,6 +144,7 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
       return rewind(run, event, time);
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
+      draft(run).added = addBudget(run.added, event.added);
       return;
     case "run.moved":
       return move(run, event);

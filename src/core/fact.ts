@@ -1,5 +1,5 @@
 /** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
-import type { Budget, Recover } from "../plan/plan.ts";
+import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
   Ask,
@@ -93,7 +93,22 @@ export type Fact =
       readonly visit?: number;
     } & FilesWish)
   /** A person asked for the files of a checkpoint. */
-  | { readonly type: "restore-requested"; readonly commit: string; readonly of: string };
+  | { readonly type: "restore-requested"; readonly commit: string; readonly of: string }
+  | UpdateRequested;
+
+/** A person adopted an edit of the pipeline. */
+export interface UpdateRequested {
+  readonly type: "update-requested";
+  readonly plan: Plan;
+  /** The new plan's own. */
+  readonly fingerprint: string;
+  readonly fileSha256: string;
+  readonly envNames: readonly string[];
+  /** The run's input with the defaults of the new schema. */
+  readonly input: Json;
+  /** The snapshot to which the files are to be put back. */
+  readonly restore?: string;
+}
 
 /** What a person wants of the files when a step runs again; the step's own way when nothing. */
 export interface FilesWish {

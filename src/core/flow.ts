@@ -14,7 +14,6 @@
 import { arrowAt, closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
-import type { Json } from "../util/json.ts";
 import { childScopeId } from "./place.ts";
 import {
   currentVisit,
@@ -46,18 +45,23 @@ export type Draft<T> = {
         : T[K];
 };
 
-/** Opens a value for change. Only evolve.ts, fork.ts and this file may. */
+/** Opens a value for change. Only evolve.ts and the files that it calls may. */
 export function draft<T extends object>(value: T): Draft<T> {
   return value as Draft<T>;
 }
 
 /** Opens a scope and starts the steps that wait for nothing. */
-export function openScope(
-  run: Run,
-  graph: Graph,
-  at: { id: string; parent?: Visit; item?: Json; index: number },
-): Scope {
-  const { forwardCount, entries } = indexOf(graph);
+export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {
+  const scope = makeScope(run, graph, at);
+  for (const position of indexOf(graph).entries) activate(run, scope, position);
+  return scope;
+}
+
+type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "index">;
+
+/** A scope in which nothing has happened yet. */
+export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
+  const { forwardCount } = indexOf(graph);
   const scope: Scope = {
     ...at,
     graph,
@@ -70,7 +74,6 @@ export function openScope(
   };
   draft(run).scopes.set(scope.id, scope);
   draft(run).stepsTotal += graph.steps.length;
-  for (const position of entries) activate(run, scope, position);
   return scope;
 }
 
@@ -146,7 +149,8 @@ export function touch(run: Run, record: StepRecord): void {
   draft(run).stepsDone += done ? 1 : -1;
 }
 
-function isOver(state: VisitState): boolean {
+/** True when nothing more will happen to a visit in this state by itself. */
+export function isOver(state: VisitState): boolean {
   return ["completed", "failed", "skipped", "abandoned"].includes(state.status);
 }
 
@@ -245,7 +249,7 @@ export function reopenBehind(run: Run, scope: Scope, start: number): readonly nu
   return region;
 }
 
-/** Starts a step again after a rewind, whatever its arrows say. */
+/** Starts a step after a rewind or an update, whatever its arrows say. */
 export function restart(run: Run, scope: Scope, position: number): void {
   activate(run, scope, position);
 }

@@ -92,7 +92,8 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
   const consider = (visit: Visit): boolean => {
     // A composite has no process of its own, so it needs no room.
     if (!isComposite(stepOf(visit))) {
-      if (room === 0) return false;
+      // Below nothing when an update has taken room away from what runs.
+      if (room <= 0) return false;
       room--;
     }
     actions.push({ type: "start", place: placeOf(visit) });

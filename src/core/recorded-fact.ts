@@ -41,6 +41,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.created":
     case "run.forked":
     case "run.moved":
+    case "run.updated":
       return { kind: "given" };
     case "run.restoring":
       return said(

@@ -17,7 +17,7 @@ import { canonicalJson, type Json } from "../util/json.ts";
 import { BUDGET_STOP, EVENTS_PER_TURN } from "./advance.ts";
 import { decide } from "./decide.ts";
 import type { Recorded, RunEvent } from "./event.ts";
-import { emptyRun, evolve } from "./evolve.ts";
+import { emptyRun, evolve, type Plans } from "./evolve.ts";
 import type { Fact } from "./fact.ts";
 import { type Action, nextActions } from "./next-actions.ts";
 import { attemptText, placeText } from "./place.ts";
@@ -53,6 +53,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.created": [],
   "run.forked": [],
   "run.moved": [],
+  "run.updated": [],
   "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],
@@ -87,8 +88,8 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
 const DECISIONS: ReadonlySet<Action["type"]> = new Set(["start", "close", "finish", "halt"]);
 
 /** Makes every decision of a run again. */
-export function redecide(plan: Plan, id: string, events: readonly Recorded[]): Redecided {
-  const walk = new Walk(plan, id, events);
+export function redecide(plans: Plans, id: string, events: readonly Recorded[]): Redecided {
+  const walk = new Walk(plans, id, events);
   for (let index = 0; index < events.length; ) {
     const taken = walk.judge(index);
     const refused = walk.accept(events.slice(index, index + taken));
@@ -99,8 +100,14 @@ export function redecide(plan: Plan, id: string, events: readonly Recorded[]): R
   return walk.result(events.length);
 }
 
+function planBy(plans: Plans, fingerprint: string): Plan {
+  return typeof plans === "function" ? plans(fingerprint) : plans;
+}
+
 class Walk {
-  readonly #plan: Plan;
+  readonly #plans: Plans;
+  /** The plan that the run goes by. */
+  #plan: Plan;
   readonly #events: readonly Recorded[];
   readonly #differences: Difference[] = [];
   readonly #undecided: { seq: number; needs: string }[] = [];
@@ -109,8 +116,10 @@ class Walk {
   #run: Run;
   #decided = 0;
 
-  constructor(plan: Plan, id: string, events: readonly Recorded[]) {
-    this.#plan = plan;
+  constructor(plans: Plans, id: string, events: readonly Recorded[]) {
+    this.#plans = plans;
+    const first = events[0]?.event;
+    this.#plan = planBy(plans, first?.type === "run.created" ? first.fingerprint : "");
     this.#events = events;
     this.#run = emptyRun(id);
   }
@@ -124,7 +133,9 @@ class Walk {
   accept(events: readonly Recorded[]): Redecided["refused"] {
     for (const recorded of events) {
       try {
-        this.#run = evolve(this.#plan, this.#run, recorded);
+        this.#run = evolve(this.#plans, this.#run, recorded);
+        const { event } = recorded;
+        if (event.type === "run.updated") this.#plan = planBy(this.#plans, event.fingerprint);
       } catch (error) {
         if (!(error instanceof AssertionError)) throw error;
         return { seq: recorded.seq, at: eventText(recorded.event), message: error.message };

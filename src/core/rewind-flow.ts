@@ -9,20 +9,10 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { RunRewound } from "./event.ts";
-import {
-  childScopes,
-  draft,
-  enter,
-  leave,
-  recordAt,
-  reopenBehind,
-  restart,
-  touch,
-  uncountInside,
-  visitsOf,
-} from "./flow.ts";
+import { draft, enter, leave, recordAt, reopenBehind, restart } from "./flow.ts";
+import { abandonInside, makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
-import { currentVisit, type Run, type Scope, type StepRecord, type Visit } from "./run.ts";
+import { currentVisit, type Run, type Scope } from "./run.ts";
 
 /** Opens a step and all that lies behind it again; what was there stays as history. */
 export function rewind(run: Run, event: RunRewound, time: number): void {
@@ -41,31 +31,6 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
   for (const id of event.assumed) assume(run, scope, byId.get(id), time);
   const startRecord = recordAt(scope, start);
   if (currentVisit(startRecord) === undefined) restart(run, scope, start);
-}
-
-function makePast(run: Run, record: StepRecord, time: number): void {
-  for (const old of record.visits.slice(record.past)) {
-    abandon(run, old, time);
-    uncountInside(run, old);
-  }
-  draft(record).past = record.visits.length;
-  touch(run, record);
-}
-
-function abandon(run: Run, visit: Visit, time: number): void {
-  const { status } = visit.state;
-  assert(status !== "running" || visit.instances !== undefined, "a rewind meets no live process");
-  if (status === "completed" || status === "skipped" || status === "abandoned") return;
-  abandonInside(run, visit, time);
-  enter(run, visit, { status: "abandoned", at: time });
-}
-
-/** Leaves behind all that a composite visit has opened. */
-export function abandonInside(run: Run, visit: Visit, time: number): void {
-  draft(run).closing.delete(visit);
-  for (const scope of childScopes(run, visit)) {
-    for (const inner of visitsOf(scope)) abandon(run, inner, time);
-  }
 }
 
 /** Declares a step done without having run it; arrows that ask for nothing are followed. */

@@ -1,5 +1,5 @@
 /** Going back: what a person's wish to run a step again, or to go on from it, does to a run. */
-import { ancestorsOf, closureOf, indexOf } from "../plan/graph-index.ts";
+import { ancestorsOf, closureOf, forwardOrder, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
@@ -32,27 +32,10 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
   return {
     step,
     reopened: closureOf(graph, start).map(idOf),
-    assumed: topological(graph.steps.length, plan)
+    assumed: forwardOrder(graph)
       .filter((position) => ancestors.has(position) && unfinished(position))
       .map(idOf),
   };
-}
-
-/** Positions such that every forward arrow leads to a later one. */
-function topological(count: number, plan: Plan): readonly number[] {
-  const { forwardCount, outgoing, entries } = indexOf(plan.graph);
-  const missing = forwardCount.slice();
-  const order = [...entries];
-  for (const position of order) {
-    for (const index of outgoing[position] ?? []) {
-      const arrow = plan.graph.arrows[index];
-      if (arrow === undefined || arrow.back) continue;
-      const left = (missing[arrow.to] ?? 0) - 1;
-      missing[arrow.to] = left;
-      if (left === 0) order.push(arrow.to);
-    }
-  }
-  return order.slice(0, count);
 }
 
 /** The event of going on from a step. */

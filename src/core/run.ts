@@ -32,11 +32,14 @@ export interface Run {
   readonly id: string;
   /** Sequence number of the last event. */
   readonly seq: number;
+  /** What it goes by: as it was created, and as the last update of its plan changed that. */
   readonly created?: RunCreated & { readonly time: number };
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
   readonly scopes: ReadonlyMap<string, Scope>;
+  /** Steps that an update took out of the plan; one that comes back is numbered on. */
+  readonly gone: ReadonlyMap<string, StepRecord>;
   /** Wait for room, in the order in which they became ready. */
   readonly ready: ReadonlySet<Visit>;
   /** How many were taken out of `ready` since that set was made. */
@@ -76,6 +79,8 @@ export interface Run {
   readonly workedMs: number;
   /** What it may use: the plan's budget and what was added to it. */
   readonly funds: Budget;
+  /** What was added to the plan's budget. */
+  readonly added: Budget;
   readonly stepsTotal: number;
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */

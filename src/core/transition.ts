@@ -55,6 +55,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.moved": ["running"],
     "run.stopping": ["stopping"],
     "run.rewound": ["running"],
+    "run.updated": ["running"],
     "run.funded": ["running"],
     "run.placed": ["running"],
     "run.restoring": ["running"],
@@ -115,6 +116,12 @@ export const SIDE_TRANSITIONS: readonly {
     from: ["ready", "waiting", "interrupted", "unsettled", "failed"],
     to: "completed",
     why: "it lies before that step, so the person declared it done",
+  },
+  {
+    event: "run.updated",
+    from: ["ready", "waiting", "interrupted", "failed"],
+    to: "abandoned",
+    why: "the edit changed it, something before it, or took it away",
   },
 ];
 

@@ -18,6 +18,8 @@ export interface RunDir {
   /** The content of outputs, shared by all runs of the project. */
   readonly artifacts: string;
   readonly plan: string;
+  /** All plans of a run that was updated, by fingerprint. */
+  readonly plans: string;
   readonly events: string;
   readonly checkpoint: string;
   readonly receipts: string;
@@ -43,6 +45,7 @@ export function runDirOf(dir: StateDir, runId: string): RunDir {
     root,
     artifacts: join(dir.root, "artifacts"),
     plan: join(root, "plan.json"),
+    plans: join(root, "plans"),
     events: join(root, "events.jsonl"),
     checkpoint: join(root, "checkpoint.json"),
     receipts: join(root, "receipts"),

@@ -18,6 +18,7 @@ import {
   type Owner,
   type Placed,
   type Recorded,
+  type Rerun,
   type RunEvent,
   type Saved,
   type Spent,
@@ -189,6 +190,22 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     to: text,
     commit: optional(text),
     files: optional(oneOf("keep", "restore")),
+  },
+  "run.updated": {
+    fingerprint: text,
+    fileSha256: optional(text),
+    envNames: listOf(text),
+    input: optional(json),
+    kept: listOf(text),
+    rerun: listOf(
+      record({
+        step: text,
+        because: oneOf("new", "definition", "input", "upstream"),
+        names: listOf(text),
+      } satisfies Fields<Rerun>),
+    ),
+    gone: listOf(text),
+    restore: optional(text),
   },
   "step.started": {
     ...attempt,

@@ -6,13 +6,16 @@
  * Invariants:
  * - J1 An append has reached the disk when it returns.
  * - J2 An append names the sequence number and the lease epoch that it expects; a stale writer fails.
- * - J4 The frozen plan is stored when the run is created, in the same transaction.
+ * - J4 The frozen plan is stored when the run is created, in the same transaction; so is the plan
+ *   that a run is updated to.
  * - J5 Summary rows are caches, rebuildable from events.
  * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is a
  *   loud stop, never a shorter run.
  */
 import type { Owner, Recorded, RunCreated, RunEvent, StopMode } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
+import { assert } from "../util/assert.ts";
+import { sha256 } from "../util/hash.ts";
 import type { Json } from "../util/json.ts";
 
 export interface Journal {
@@ -24,6 +27,8 @@ export interface Journal {
   append(runId: string, write: Write): void;
   /** Plan and all events of a run. Throws JournalError. */
   load(runId: string): LoadedRun;
+  /** The text of a plan that a run was created with or updated to. Throws JournalError. */
+  plan(fingerprint: string): string;
   /** Events after a sequence number, for followers. */
   eventsAfter(runId: string, seq: number): readonly Recorded[];
   /** Takes the lease, or says who holds it. `isAlive` decides by evidence, inside the transaction. */
@@ -66,7 +71,8 @@ export interface NewRun {
 
 export interface ReceivedRun {
   readonly runId: string;
-  readonly planText: string;
+  /** The plans that it went by, the first one first; each by its own fingerprint. */
+  readonly planTexts: readonly string[];
   /** All of them; the first is `run.created`. */
   readonly events: readonly Recorded[];
   readonly summary: SummaryChange;
@@ -80,6 +86,8 @@ export interface Write {
   readonly events: readonly RunEvent[];
   /** Rows of the summary tables that these events changed. */
   readonly summary: SummaryChange;
+  /** The plan that `run.updated` names; its steps' rows then take the place of all others. */
+  readonly planText?: string;
 }
 
 export interface RunSummary {
@@ -98,9 +106,24 @@ export interface RunSummary {
   readonly lease?: Lease;
 }
 
+/** The fingerprint of the plan that a write stores: the one that its `run.updated` names (J4). */
+export function planStoredBy({ events, planText }: Write): string | undefined {
+  const update = events.findLast((event) => event.type === "run.updated");
+  const own = planText === undefined ? undefined : sha256(planText);
+  assert(own === update?.fingerprint, "J4: the plan of an update comes with it, and no other does");
+  return own;
+}
+
+/** The fingerprints of the plans that a run went by, in order. */
+export function planFingerprints(events: readonly Recorded[]): readonly string[] {
+  return events.flatMap(({ event }) =>
+    event.type === "run.created" || event.type === "run.updated" ? [event.fingerprint] : [],
+  );
+}
+
 export interface LoadedRun {
   readonly runId: string;
-  /** As it was stored; an implementation verifies it against the fingerprint. */
+  /** The plan that the run goes by, as it was stored; it is verified against the fingerprint. */
   readonly planText: string;
   readonly events: readonly Recorded[];
   readonly cleanedAt?: number;

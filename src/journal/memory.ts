@@ -16,7 +16,9 @@ import {
   type Journal,
   JournalError,
   type Lease,
+  type LoadedRun,
   type NewRun,
+  planStoredBy,
   type ReceivedRun,
   type RunFilter,
   type RunSummary,
@@ -32,7 +34,7 @@ export interface MemoryOptions {
 
 interface StoredRun {
   readonly runId: string;
-  readonly planText: string;
+  planText: string;
   readonly events: UnsealedEvent[];
   readonly steps: Map<string, StepSummary>;
   readonly requests: { id: number; type: string; data: string }[];
@@ -43,36 +45,35 @@ interface StoredRun {
 /** An empty journal in memory. */
 export function memoryJournal(options: MemoryOptions = {}): Journal {
   const runs = new Map<string, StoredRun>();
+  const plans = new Map<string, string>();
   let requestCount = 0;
   const find = (runId: string): StoredRun => {
     const run = runs.get(runId);
     if (run === undefined) throw new JournalError("unknown-run", `There is no run ${runId}.`);
     return run;
   };
-  const add = (run: StoredRun): void => {
+  const add = (run: StoredRun, ...planTexts: readonly string[]): void => {
     if (runs.has(run.runId)) {
       throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
     }
     runs.set(run.runId, run);
+    for (const text of planTexts) plans.set(sha256(text), text);
   };
   return {
-    create: (run) => add(storedRun(run)),
-    receive: (run) => add(receivedRun(run)),
+    create: (run) => add(storedRun(run), run.planText),
+    receive: (run) => add(receivedRun(run), ...run.planTexts),
     append: (runId, write) => {
       options.beforeAppend?.();
+      const fingerprint = planStoredBy(write);
       append(find(runId), write);
+      if (fingerprint !== undefined) plans.set(fingerprint, write.planText ?? "");
     },
-    load: (runId) => {
-      const { planText, events, summary } = find(runId);
-      const { cleanedAt } = summary;
-      const decoded = events.map((event) => decode(runId, event));
-      return {
-        runId,
-        planText,
-        events: decoded,
-        ...(cleanedAt === undefined ? {} : { cleanedAt }),
-      };
+    plan: (fingerprint) => {
+      const text = plans.get(fingerprint);
+      if (text !== undefined) return text;
+      throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
     },
+    load: (runId) => loaded(find(runId)),
     eventsAfter: (runId, seq) => {
       const after = find(runId).events.slice(Math.max(0, seq));
       return after.map((event) => decode(runId, event));
@@ -111,6 +112,12 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
   };
 }
 
+function loaded({ runId, planText, events, summary }: StoredRun): LoadedRun {
+  const { cleanedAt } = summary;
+  const decoded = events.map((event) => decode(runId, event));
+  return { runId, planText, events: decoded, ...(cleanedAt === undefined ? {} : { cleanedAt }) };
+}
+
 function storedRun(run: NewRun): StoredRun {
   const { runId, planText, created, time, summary } = run;
   assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
@@ -136,9 +143,10 @@ function storedRun(run: NewRun): StoredRun {
   };
 }
 
-function receivedRun({ events, ...run }: ReceivedRun): StoredRun {
+function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
+  const [planText = ""] = planTexts;
   const time = events[0]?.time ?? 0;
-  const stored = storedRun({ ...run, created: createdIn(events), time });
+  const stored = storedRun({ ...run, planText, created: createdIn(events), time });
   return {
     ...stored,
     events: events.map(encodeRecorded),
@@ -177,6 +185,10 @@ function append(run: StoredRun, write: Write): void {
     throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
   }
   for (const event of write.events) events.push(encode(event, events.length + 1, write.time));
+  if (write.planText !== undefined) {
+    run.planText = write.planText;
+    run.steps.clear();
+  }
   change(run, write.summary, write.time);
 }
 

@@ -22,10 +22,10 @@ import { checkJournal, type Problem } from "./check.ts";
 import { buildDatabase, type Database, REPAIRED_SUFFIX, syncFile } from "./database.ts";
 import { encodeRecorded } from "./event-codec.ts";
 import { readEventsFile } from "./events-file.ts";
-import { JournalError, type Lease } from "./journal.ts";
+import { JournalError, type Lease, planFingerprints } from "./journal.ts";
 import { createdIn, insertRun, isoTime } from "./run-rows.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
-import { LEASE, SUMMARY, TRANSACTION } from "./sql.ts";
+import { LEASE, RUN, SUMMARY, TRANSACTION } from "./sql.ts";
 import { openSqliteJournal } from "./sqlite.ts";
 import { guarded } from "./storage-error.ts";
 
@@ -34,8 +34,11 @@ const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
 /** What repair cannot know by itself. */
 export interface RepairOptions {
-  /** The summary of a run; the fold lives in core. */
-  readonly summarise: (planText: string, events: readonly Recorded[]) => SummaryChange;
+  /** The summary of a run from its events and its plans by fingerprint; the fold lives in core. */
+  readonly summarise: (
+    plans: ReadonlyMap<string, string>,
+    events: readonly Recorded[],
+  ) => SummaryChange;
   readonly isAlive: (owner: Owner) => boolean;
 }
 
@@ -77,13 +80,15 @@ export class LivingRunError extends JournalError {
 
 interface SecondCopy {
   readonly events: readonly Recorded[];
-  readonly planText?: string;
+  /** The plan that it goes by, and of a run that was updated those that it went by before. */
+  readonly planTexts: readonly string[];
   readonly notes: readonly string[];
 }
 
 interface Restorable {
   readonly runId: string;
-  readonly planText: string;
+  /** By fingerprint. */
+  readonly plans: ReadonlyMap<string, string>;
   readonly created: RunCreated;
   readonly events: readonly Recorded[];
   readonly summary: SummaryChange;
@@ -168,17 +173,24 @@ function secondCopies(runsDir: string): ReadonlyMap<string, SecondCopy> {
 
 function secondCopy(directory: string, runId: string): SecondCopy {
   const eventsPath = join(directory, "events.jsonl");
-  const planPath = join(directory, "plan.json");
-  const plan = fs.existsSync(planPath) ? { planText: fs.readFileSync(planPath, "utf8") } : {};
+  const planTexts = planPaths(directory).map((path) => fs.readFileSync(path, "utf8"));
   if (!fs.existsSync(eventsPath)) {
-    return { events: [], ...plan, notes: ["events.jsonl is missing"] };
+    return { events: [], planTexts, notes: ["events.jsonl is missing"] };
   }
   const content = readEventsFile(eventsPath);
   const notes = content.problems.map((problem) => `events.jsonl, ${problem}`);
   if (content.runId !== undefined && content.runId !== runId) {
-    return { events: [], ...plan, notes: [...notes, `events.jsonl is of run ${content.runId}`] };
+    return { events: [], planTexts, notes: [...notes, `events.jsonl is of run ${content.runId}`] };
   }
-  return { events: content.events, ...plan, notes };
+  return { events: content.events, planTexts, notes };
+}
+
+function planPaths(directory: string): readonly string[] {
+  const former = join(directory, "plans");
+  const names = fs.existsSync(former) ? fs.readdirSync(former) : [];
+  return [join(directory, "plan.json"), ...names.map((name) => join(former, name))].filter((path) =>
+    fs.existsSync(path),
+  );
 }
 
 function restore(
@@ -189,7 +201,7 @@ function restore(
   const restorable: Restorable[] = [];
   const runs: RepairedRun[] = [];
   for (const runId of new Set([...copies.keys(), ...salvaged.runs.keys()])) {
-    const copy = copies.get(runId) ?? { events: [], notes: ["its folder is gone"] };
+    const copy = copies.get(runId) ?? { events: [], planTexts: [], notes: ["its folder is gone"] };
     const rest = salvaged.runs.get(runId) ?? { events: [] };
     const notes = [...copy.notes];
     const run = restoreRun(runId, { copy, rest, plans: salvaged.plans, notes }, options);
@@ -226,9 +238,9 @@ function restoreRun(
     notes.push("no event could be read");
     return undefined;
   }
-  const planText = planOf(created.fingerprint, copy.planText, plans);
-  if (planText === undefined) {
-    notes.push(copy.planText === undefined ? "plan.json is missing" : "plan.json was changed");
+  const found = plansOf(planFingerprints(events), copy.planTexts, plans);
+  if (found === undefined) {
+    notes.push(copy.planTexts.length === 0 ? "plan.json is missing" : "plan.json was changed");
     return undefined;
   }
   const lease = leaseAfter(events, rest.lease);
@@ -236,10 +248,10 @@ function restoreRun(
   if (cleanedAt !== undefined) notes.push(`its files were cleaned on ${isoTime(cleanedAt)}`);
   return {
     runId,
-    planText,
+    plans: found,
     created: createdIn(events),
     events,
-    summary: summaryOf(planText, events, notes, options),
+    summary: summaryOf(found, events, notes, options),
     ...(lease === undefined ? {} : { lease }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
     source,
@@ -254,21 +266,34 @@ function noteDifference(copy: SecondCopy, rest: SalvagedRun, notes: string[]): v
   }
 }
 
-/** The plan with this fingerprint, however its copy was formatted. */
-function planOf(
-  fingerprint: string,
-  copy: string | undefined,
-  plans: ReadonlyMap<string, string>,
-): string | undefined {
-  if (copy === undefined) return plans.get(fingerprint);
-  if (sha256(copy) === fingerprint) return copy;
-  try {
-    const canonical = canonicalJson(JSON.parse(copy));
-    if (sha256(canonical) === fingerprint) return canonical;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
+/** The plans with these fingerprints, however their copies were formatted; undefined if one lacks. */
+function plansOf(
+  fingerprints: readonly string[],
+  copies: readonly string[],
+  salvaged: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> | undefined {
+  const known = new Map(salvaged);
+  for (const copy of copies) {
+    known.set(sha256(copy), copy);
+    const text = canonicalText(copy);
+    if (text !== undefined) known.set(sha256(text), text);
   }
-  return plans.get(fingerprint);
+  const found = new Map<string, string>();
+  for (const fingerprint of fingerprints) {
+    const text = known.get(fingerprint);
+    if (text === undefined) return undefined;
+    found.set(fingerprint, text);
+  }
+  return found;
+}
+
+function canonicalText(copy: string): string | undefined {
+  try {
+    return canonicalJson(JSON.parse(copy));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 /** Epochs never go back (J2), and an owner is kept until somebody proves it dead. */
@@ -290,13 +315,13 @@ function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Leas
 }
 
 function summaryOf(
-  planText: string,
+  plans: ReadonlyMap<string, string>,
   events: readonly Recorded[],
   notes: string[],
   options: RepairOptions,
 ): SummaryChange {
   try {
-    return options.summarise(planText, events);
+    return options.summarise(plans, events);
   } catch (error) {
     notes.push(`its events cannot be replayed: ${String(error)}`);
     return { status: "interrupted", stepsCompleted: 0, stepsTotal: 0, steps: [] };
@@ -322,8 +347,10 @@ function build(file: string, runs: readonly Restorable[]): void {
 }
 
 function insertRestored(database: Database, run: Restorable): void {
-  const { runId, events, lease, cleanedAt } = run;
-  const key = insertRun(database, run, events.map(encodeRecorded));
+  const { runId, events, lease, cleanedAt, plans, created } = run;
+  const planText = plans.get(created.fingerprint) ?? "";
+  const key = insertRun(database, { ...run, planText }, events.map(encodeRecorded));
+  for (const [fingerprint, text] of plans) database.run(RUN.insertPlan, fingerprint, text);
   if (lease !== undefined) {
     const owner = lease.owner === undefined ? null : JSON.stringify(lease.owner);
     database.run(LEASE.take, key, lease.epoch, owner);

@@ -44,6 +44,7 @@ export const RUN = {
   key: "SELECT run FROM runs WHERE run_id = ?",
   ids: "SELECT run_id FROM runs ORDER BY run",
   insert: "INSERT INTO runs (run_id, fingerprint) VALUES (?, ?)",
+  plan: "SELECT text FROM plans WHERE fingerprint = ?",
   insertPlan: "INSERT INTO plans (fingerprint, text) VALUES (?, ?) ON CONFLICT DO NOTHING",
   /** `event_crc` is what the event itself says; it must agree with the head. */
   head: `
@@ -54,9 +55,8 @@ export const RUN = {
     LEFT JOIN events ON events.run = runs.run AND events.seq = s.last_seq
     WHERE runs.run_id = ?`,
   load: `
-    SELECT runs.run, runs.fingerprint, s.last_seq, s.last_crc, s.cleaned_at, plans.text
+    SELECT runs.run, runs.fingerprint, s.last_seq, s.last_crc, s.cleaned_at
     FROM runs
-    LEFT JOIN plans ON plans.fingerprint = runs.fingerprint
     LEFT JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
     WHERE runs.run_id = ?`,
   resolve: `

@@ -23,6 +23,8 @@ import {
   type LoadedRun,
   type NewRequest,
   type NewRun,
+  planFingerprints,
+  planStoredBy,
   type ReceivedRun,
   type Request,
   type RunFilter,
@@ -52,6 +54,7 @@ export function openSqliteJournal(file: string, options: { readonly mode: OpenMo
     receive: (run) => receive(database, run),
     append: (runId, write) => append(database, runId, write),
     load: (runId) => loadRun(database, runId),
+    plan: (fingerprint) => planText(database, fingerprint),
     eventsAfter: (runId, seq) => eventsAfter(database, runId, seq),
     acquire: (runId, owner, isAlive) => acquire(database, runId, owner, isAlive),
     release: (runId, epoch) => release(database, runId, epoch),
@@ -79,19 +82,27 @@ export function loadRun(database: Database, runId: string): LoadedRun {
   });
   verifyChain(runId, chainStart(runId), stored, headIn(row));
   const events = decodeAll(runId, stored);
-  const [first] = events;
-  const planText = row.text;
-  const fingerprint = textIn(row, "fingerprint");
-  if (
-    typeof planText !== "string" ||
-    sha256(planText) !== fingerprint ||
-    first?.event.type !== "run.created" ||
-    first.event.fingerprint !== fingerprint
-  ) {
+  const fingerprints = planFingerprints(events);
+  const texts = fingerprints.map((one) => findPlan(database, one));
+  const current = texts.at(-1);
+  const isWhole = texts.every((text) => text !== undefined);
+  if (!isWhole || current === undefined || fingerprints[0] !== row.fingerprint) {
     throw new JournalError("broken", `The plan of run ${runId} is damaged or missing.`);
   }
   const cleanedAt = optionalTimeIn(row, "cleaned_at");
-  return { runId, planText, events, ...(cleanedAt === undefined ? {} : { cleanedAt }) };
+  return { runId, planText: current, events, ...(cleanedAt === undefined ? {} : { cleanedAt }) };
+}
+
+/** The plan's text, if it is there and has the fingerprint that it should have. */
+function findPlan(database: Database, fingerprint: string): string | undefined {
+  const text = database.get(RUN.plan, fingerprint)?.text;
+  return typeof text === "string" && sha256(text) === fingerprint ? text : undefined;
+}
+
+function planText(database: Database, fingerprint: string): string {
+  const text = findPlan(database, fingerprint);
+  if (text !== undefined) return text;
+  throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
 }
 
 function create(database: Database, run: NewRun): void {
@@ -107,14 +118,16 @@ function create(database: Database, run: NewRun): void {
 }
 
 function receive(database: Database, run: ReceivedRun): void {
-  const { runId, planText, events } = run;
+  const { runId, planTexts, events } = run;
   const created = createdIn(events);
+  const [planText = ""] = planTexts;
   assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
   database.write("receive", () => {
     if (database.get(RUN.key, runId) !== undefined) {
       throw new JournalError("stale-writer", `Run ${runId} exists already.`);
     }
-    const key = insertRun(database, { ...run, created }, events.map(encodeRecorded));
+    for (const text of planTexts) database.run(RUN.insertPlan, sha256(text), text);
+    const key = insertRun(database, { ...run, planText, created }, events.map(encodeRecorded));
     database.run(LEASE.take, key, lastEpochIn(events), null);
   });
 }
@@ -136,6 +149,7 @@ function whileUnowned(
 
 function append(database: Database, runId: string, write: Write): void {
   const { epoch, afterSeq, time, summary } = write;
+  const fingerprint = planStoredBy(write);
   const events = write.events.map((event, index) => encode(event, afterSeq + 1 + index, time));
   database.write("append", () => {
     const row = database.get(RUN.head, runId) ?? unknownRun(runId);
@@ -148,6 +162,10 @@ function append(database: Database, runId: string, write: Write): void {
     }
     if (row.event_crc !== head.crc) {
       throw new JournalError("broken", `The journal of run ${runId} lost its event ${head.seq}.`);
+    }
+    if (fingerprint !== undefined && write.planText !== undefined) {
+      database.run(RUN.insertPlan, fingerprint, write.planText);
+      database.run(SUMMARY.deleteSteps, runId);
     }
     const newHead = insertEvents(database, integerIn(row, "run"), head, events);
     changeSummary(database, runId, { summary, time, head: newHead });

@@ -78,3 +78,20 @@ export function ancestorsOf(graph: Graph, start: number, limit: number): readonl
   seen.delete(start);
   return [...seen];
 }
+
+/** Positions such that every forward arrow leads to a later one. */
+export function forwardOrder(graph: Graph): readonly number[] {
+  const { forwardCount, outgoing, entries } = indexOf(graph);
+  const missing = forwardCount.slice();
+  const order = [...entries];
+  for (const position of order) {
+    for (const index of outgoing[position] ?? []) {
+      const arrow = arrowAt(graph, index);
+      if (arrow.back) continue;
+      const left = (missing[arrow.to] ?? 0) - 1;
+      missing[arrow.to] = left;
+      if (left === 0) order.push(arrow.to);
+    }
+  }
+  return order;
+}

@@ -12,6 +12,7 @@ import { commitText, plainText } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
+import { updateText } from "./update-words.ts";
 
 /** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
@@ -113,6 +114,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} forked from run ${event.from.run}`;
     case "run.moved":
       return `${RUN_GLYPH} moved here from ${event.from}`;
+    case "run.updated":
+      return `${RUN_GLYPH} the edited pipeline was adopted: ${updateText(event)}`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":

@@ -1,6 +1,6 @@
 /** What people read, word for word. Ids, times, durations and paths are replaced by names. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { normalised, Project } from "../rig/project.ts";
@@ -14,7 +14,7 @@ afterEach(() => project.remove());
 async function said(...args: readonly string[]): Promise<string> {
   const { exit, stdout, stderr } = await project.run(args);
   const text = `${stdout}${stderr === "" ? "" : `--- stderr\n${stderr}`}[exit ${exit}]\n`;
-  return normalised(text, project);
+  return normalised(text, project).replaceAll(`${userInfo().username} adopted`, "USER adopted");
 }
 
 function good(): void {
@@ -723,6 +723,86 @@ it("usage errors", async () => {
   `);
 });
 
+it("resume --update, and explain", async () => {
+  bad();
+  await project.run(["run", "bad.yaml"]);
+  const [id = ""] = await project.runIds();
+  project.write("bad.yaml", project.read("bad.yaml").replace("echo compiling", "echo linking"));
+  project.write("fixed", "");
+  expect(await said("resume", id, "--update")).toMatchInlineSnapshot(`
+    "STEP   UPDATE WILL  BECAUSE                                      TAKES ABOUT
+    build  run again    its \`run\` changed 5ms
+    test   run again    build before it runs again; it was not done  unknown
+    ship   run          test before it runs again; it was not done   unknown
+    3 steps run: about 5ms of work, and 2 of unknown length.
+    --- stderr
+    error: an update needs your word, and there is no terminal to ask on
+      next: perdure resume 1a2b3c4d --update --yes
+    [exit 2]
+    "
+  `);
+  expect(await said("resume", id, "--update", "--yes")).toMatchInlineSnapshot(`
+    "STEP   UPDATE WILL  BECAUSE                                      TAKES ABOUT
+    build  run again    its \`run\` changed 5ms
+    test   run again    build before it runs again; it was not done  unknown
+    ship   run          test before it runs again; it was not done   unknown
+    3 steps run: about 5ms of work, and 2 of unknown length.
+    Resuming run 1a2b3c4d-(uuid) of bad from step 1 of 3: build
+    If it is interrupted: perdure resume 1a2b3c4d
+    ● the edited pipeline was adopted: 3 steps begin anew
+    ● resumed
+    ▶ build started (visit 2)
+    build │ linking
+    ✓ build done in 5ms
+    ▶ test started (visit 2, attempt 1 of 2)
+    test │ 1 of 7 tests failed
+    ✓ test done in 5ms
+    ▶ ship started
+    ship │ shipping
+    ✓ ship done in 5ms
+    ✓ completed in 5ms, 3/3 steps
+    Run 1a2b3c4d (bad) completed in 5ms.
+    3 of 3 steps done: build, test, ship.
+    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
+    [exit 0]
+    "
+  `);
+  expect(await said("explain", id, "build")).toMatchInlineSnapshot(`
+    "build@1.1  2026-01-02 03:04:05 UTC: it was its turn: all that it waits for was done
+      it completed after 5ms
+    build@2.1  2026-01-02 03:04:05 UTC: USER adopted an edit of the pipeline: its \`run\` changed
+      it completed after 5ms
+    Its result of 2026-01-02 03:04:05 UTC is used: what it depends on is the same (fingerprint 684a9c4e6e5c).
+    [exit 0]
+    "
+  `);
+  expect(await said("explain", id, "test")).toMatchInlineSnapshot(`
+    "test@1.1  2026-01-02 03:04:05 UTC: it was its turn: all that it waits for was done
+      it failed after 5ms: it exited with 1
+    test@1.2  2026-01-02 03:04:05 UTC: it had failed once, and had tries left
+      it failed after 5ms: it exited with 1
+    test@2.1  2026-01-02 03:04:05 UTC: USER adopted an edit of the pipeline: build before it runs again
+      it completed after 5ms
+    Its result of 2026-01-02 03:04:05 UTC is used: what it depends on is the same (fingerprint 0df316b7a7a1).
+    [exit 0]
+    "
+  `);
+  expect(await said("explain", id, "nobody")).toMatchInlineSnapshot(`
+    "--- stderr
+    error: run 1a2b3c4d has no step nobody
+      next: perdure show 1a2b3c4d
+    [exit 2]
+    "
+  `);
+  expect(await said("resume", id, "--update")).toMatchInlineSnapshot(`
+    "Nothing to update: the file has not changed.
+    Run 1a2b3c4d (bad) completed in 5ms.
+    There is nothing to resume.
+    [exit 0]
+    "
+  `);
+});
+
 it("help", async () => {
   expect(await said("--help")).toMatchInlineSnapshot(`
     "Usage: perdure [options] [command]
@@ -756,6 +836,8 @@ it("help", async () => {
                                           times, errors, the next command
       why [options] [run]                 what happened, what is done, and the exact
                                           command that goes on
+      explain [options] <run> <step>      why a step was run again, or why its
+                                          result is used
       logs [options] <run> [step]         what the steps printed
       graph [options] [run-or-file]       draw a pipeline, or a run with its states
       report [options] [run]              a post-mortem of a run: path, times,
@@ -840,6 +922,9 @@ it("help", async () => {
                              +30m
       --recover <how>        work that was cut off: continue with it, restart it, or
                              ask about each
+      --update               adopt the edit of the pipeline's file; shows what that
+                             does, and asks
+      -y, --yes              with --update: agree without being asked
       --files <how>          keep the files as they are, or restore them; default:
                              restore, in the project itself keep
       --dry-run              say what would happen to each step, and why; change

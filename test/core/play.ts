@@ -1,12 +1,13 @@
 /** Plays a plan through the pure core: the test says how each attempt ends. */
 import { advance, type Turn } from "../../src/core/advance.ts";
+import { decide } from "../../src/core/decide.ts";
 import { EVENT_VERSION, type Owner, type RunEvent } from "../../src/core/event.ts";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
 import type { Ending, Fact, Surroundings } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import type { Run } from "../../src/core/run.ts";
-import type { Plan } from "../../src/plan/plan.ts";
+import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 
 export const OWNER: Owner = { pid: 1, started: "1", boot: "b", host: "h", user: "u" };
@@ -21,7 +22,9 @@ export const bad: Ending = { how: "exited", exit: 1, outputs: {}, context: {} };
 export const lost: Ending = { how: "lost", started: true, message: "gone" };
 
 export class Play {
-  readonly plan: Plan;
+  plan: Plan;
+  /** Every plan that the run went by, by its fingerprint. */
+  readonly plans = new Map<string, Plan>();
   readonly events: RunEvent[] = [];
   /** Every attempt that was started, in order. */
   readonly launched: string[] = [];
@@ -32,6 +35,7 @@ export class Play {
 
   constructor(plan: Plan, input: Json = null) {
     this.plan = plan;
+    this.plans.set("f", plan);
     const event: RunEvent = {
       type: "run.created",
       pipeline: "test",
@@ -66,6 +70,25 @@ export class Play {
   open(...wishes: readonly Fact[]): this {
     return this.tell({ type: "opened", owner: OWNER, epoch: 1 }, ...wishes);
   }
+
+  /** A new owner adopts another plan; nothing is started before the next `open`. */
+  update(plan: Plan, input = this.run.created?.input ?? null): this {
+    const { fingerprint } = freeze(plan);
+    this.plans.set(fingerprint, plan);
+    const asked = { type: "update-requested", plan, fingerprint, fileSha256: "s", input } as const;
+    const opened = { type: "opened", owner: OWNER, epoch: 1 } as const;
+    for (const fact of [opened, { ...asked, envNames: [] }]) {
+      for (const event of decide(this.plan, this.run, fact, this.now)) {
+        const recorded = { seq: this.run.seq + 1, time: this.now, version: EVENT_VERSION, event };
+        this.run = evolve(this.planOf, this.run, recorded);
+        this.events.push(event);
+      }
+    }
+    this.plan = plan;
+    return this;
+  }
+
+  readonly planOf = (fingerprint: string): Plan => this.plans.get(fingerprint) ?? this.plan;
 
   /** Ends the running attempt of a step. */
   end(path: string, ending: Ending = ok()): this {

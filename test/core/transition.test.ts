@@ -88,7 +88,7 @@ const STEP_EVENTS = [
 
 function apply(play: Play, event: RunEvent): void {
   const recorded = { seq: play.run.seq + 1, time: play.now, version: EVENT_VERSION, event };
-  play.run = evolve(play.plan, play.run, recorded);
+  play.run = evolve(play.planOf, play.run, recorded);
 }
 
 describe("a visit that is", () => {
@@ -123,6 +123,7 @@ describe("a run that is", () => {
     { type: "run.opened", owner: OWNER, epoch: 9 },
     { type: "run.stopping", mode: "now", by: "x" },
     { type: "run.funded", added: { usd: 1 } },
+    { type: "run.updated", fingerprint: "f", envNames: [], kept: ["a"], rerun: [], gone: [] },
     { type: "run.stopped", by: "x" },
     { type: "run.moved", from: "/a", to: "/b" },
     { type: "run.completed" },

@@ -11,12 +11,14 @@ import { sha256 } from "../../src/util/hash.ts";
 import {
   batch,
   fill,
+  NEW_PLAN,
   newRun,
   OWNER,
   runIdOf,
   STEPS,
   summarise,
   TIME,
+  updateOf,
   writeOf,
 } from "./sample-run.ts";
 
@@ -100,7 +102,8 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const last = events.at(-1)?.seq ?? 0;
     const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
     const all = [...events, { seq: last + 1, time: TIME + 9_000, version: 1, event: moved }];
-    const run = { runId: runIdOf(1), planText, events: all, summary: summarise(planText, all) };
+    const summary = summarise(planText, all);
+    const run = { runId: runIdOf(1), planTexts: [planText], events: all, summary };
     journal.receive(run);
     expect(journal.load(runIdOf(1))).toEqual({ runId: runIdOf(1), planText, events: all });
     expect(journal.leaseOf(runIdOf(1))).toEqual({ epoch });
@@ -262,6 +265,29 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     });
     const states = journal.stepsOf(runIdOf(0)).map(({ state }) => state);
     expect(states).toEqual(["completed", "pending", "pending"]);
+  });
+
+  test("J4: an update brings its plan along, and its steps' rows replace the others", () => {
+    const epoch = fill(journal, 0, 1);
+    journal.append(runIdOf(0), updateOf(epoch, 4));
+    const loaded = journal.load(runIdOf(0));
+    expect(loaded.planText).toBe(NEW_PLAN);
+    expect(loaded.events.at(-1)?.event).toEqual(updateOf(epoch, 4).events[0]);
+    expect(journal.plan(newRun(0).created.fingerprint)).toBe(newRun(0).planText);
+    expect(journal.stepsOf(runIdOf(0)).map(({ stepId }) => stepId)).toEqual(["other"]);
+    const { planText: _, ...without } = updateOf(epoch, 5);
+    expect(() => journal.append(runIdOf(0), without)).toThrow("J4");
+    expect(() => journal.append(runIdOf(0), { ...writeOf(1, epoch), planText: "{}" })).toThrow(
+      "J4",
+    );
+    expect(codeOf(() => journal.plan("nobody's"))).toBe("broken");
+  });
+
+  test("J4: an update that is refused leaves no plan behind that a run goes by", () => {
+    const epoch = fill(journal, 0, 1);
+    expect(codeOf(() => journal.append(runIdOf(0), updateOf(epoch, 3)))).toBe("stale-writer");
+    expect(codeOf(() => journal.plan(sha256(NEW_PLAN)))).toBe("broken");
+    expect(journal.load(runIdOf(0)).planText).toBe(newRun(0).planText);
   });
 
   test("ids are resolved by their prefix, at most two", () => {

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LoadedRun } from "../../src/journal/journal.ts";
 import { repair } from "../../src/journal/repair.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
-import { fill, OWNER, runIdOf, summarise, TIME } from "./sample-run.ts";
+import { fill, newRun, OWNER, runIdOf, summarise, TIME, updateOf } from "./sample-run.ts";
 import { writeSecondCopy } from "./second-copy.ts";
 
 const OPTIONS = { summarise, isAlive: () => false };
@@ -73,6 +73,24 @@ test("a database that is gone is built from the second copies", () => {
   expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 1, owner: OWNER });
   expect(journal.acquire(runIdOf(0), OWNER, () => false)).toEqual({ ok: true, epoch: 2 });
   journal.close();
+});
+
+test("a run that was updated is built from the copies of all its plans", () => {
+  const journal = openSqliteJournal(file, { mode: "read-write" });
+  journal.append(runIdOf(0), updateOf(1, 8));
+  const updated = journal.load(runIdOf(0));
+  journal.close();
+  const plans = join(writeSecondCopy(directory, updated), "..", "plans");
+  fs.mkdirSync(plans);
+  fs.writeFileSync(join(plans, "first.json"), newRun(0).planText);
+  fs.rmSync(file);
+  repair(directory, OPTIONS);
+  expect(load(0)).toEqual(updated);
+  fs.rmSync(plans, { recursive: true });
+  fs.rmSync(file);
+  const report = repair(directory, OPTIONS);
+  const lost = report.runs.find(({ runId }) => runId === runIdOf(0));
+  expect(lost).toEqual({ runId: runIdOf(0), notes: ["plan.json was changed"] });
 });
 
 test("what is lost is said, run by run", () => {

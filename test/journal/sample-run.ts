@@ -63,7 +63,7 @@ export function batch(n: number): RunEvent[] {
 }
 
 /** What the events of a sample run add up to; stands in for the fold of core. */
-export function summarise(_planText: string, events: readonly Recorded[]): SummaryChange {
+export function summarise(_plans: unknown, events: readonly Recorded[]): SummaryChange {
   const done = new Set<string>();
   for (const { event } of events) if (event.type === "step.completed") done.add(event.step);
   const steps = STEPS.map(
@@ -91,6 +91,35 @@ export function writeOf(n: number, epoch: number): Write {
       stepsTotal: STEPS.length,
       steps: [{ stepId: step, state: "completed", retryCount: 0, startedAt: TIME }],
     },
+  };
+}
+
+/** The plan that a sample run is updated to. */
+export const NEW_PLAN = canonicalJson({ name: "new", steps: ["other"] });
+
+/** An append that updates a sample run. */
+export function updateOf(epoch: number, afterSeq: number): Write & { readonly planText: string } {
+  return {
+    epoch,
+    afterSeq,
+    time: TIME + 2_000,
+    events: [
+      {
+        type: "run.updated",
+        fingerprint: sha256(NEW_PLAN),
+        envNames: [],
+        kept: [],
+        rerun: [{ step: "other", because: "new", names: [] }],
+        gone: STEPS,
+      },
+    ],
+    summary: {
+      status: "running",
+      stepsCompleted: 0,
+      stepsTotal: 1,
+      steps: [{ stepId: "other", state: "pending", retryCount: 0 }],
+    },
+    planText: NEW_PLAN,
   };
 }
 

@@ -6,16 +6,29 @@ import { isIdle } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
+import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
-import { snapshot } from "./snapshot.ts";
+import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import type { World } from "./world.ts";
 
+/** The plans that a journal holds, by fingerprint; each is read once. */
+export function plansIn(journal: Journal): (fingerprint: string) => Plan {
+  const known = new Map<string, Plan>();
+  return (fingerprint) => {
+    const plan = known.get(fingerprint) ?? (JSON.parse(journal.plan(fingerprint)) as Plan);
+    known.set(fingerprint, plan);
+    return plan;
+  };
+}
+
 export class Checkers {
-  readonly #plan: Plan;
+  /** An update may take room away from steps that run; they go on. */
+  #roomMax: number;
   readonly #runId: string;
   readonly #journal: Journal;
+  readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #talks: TalkCheckers;
   readonly #completed = new Set<string>();
@@ -27,11 +40,39 @@ export class Checkers {
   readonly #misrouted = new Set<string>();
 
   constructor(plan: Plan, runId: string, journal: Journal, world: World) {
-    this.#plan = plan;
+    this.#roomMax = plan.maxParallel;
     this.#runId = runId;
     this.#journal = journal;
+    this.#planOf = plansIn(journal);
     this.#world = world;
     this.#talks = new TalkCheckers(plan, world);
+  }
+
+  /** A kept step is what it was; what begins anew is not done; nothing is left of what is gone. */
+  afterUpdate(plan: Plan, before: RunSnapshot, changes: PlanUpdate): void {
+    this.#roomMax = Math.max(this.#roomMax, plan.maxParallel);
+    const { events } = this.#journal.load(this.#runId);
+    const run = replay(this.#planOf, this.#runId, events);
+    const steps = snapshot(run).scopes[0]?.steps ?? [];
+    for (const id of changes.kept) {
+      const was = before.scopes[0]?.steps.find((step) => step?.step === id);
+      const is = steps.find((step) => step?.step === id);
+      const states = (step: typeof was): unknown => step?.visits.map(({ number }) => number);
+      if (!isDeepStrictEqual(states(was) ?? [], states(is) ?? []) && was !== undefined) {
+        fail(`${id} was kept, but it was visited again`);
+      }
+      const done = (step: typeof was): unknown =>
+        step?.visits.map(({ state }) => state).filter(({ status }) => status === "completed");
+      if (!isDeepStrictEqual(done(was) ?? [], done(is) ?? [])) fail(`${id} lost its result`);
+    }
+    for (const { step } of changes.rerun) {
+      const record = [...run.scopes.values()][0]?.steps.find(
+        (one) => one && stepOf(one).id === step,
+      );
+      const status = currentVisit(record)?.state.status ?? "ready";
+      if (status !== "ready") fail(`${step} begins anew, but it is ${status}`);
+    }
+    this.#sameRows(run);
   }
 
   /** A visit ends once, and what it handed over is what its process wrote. */
@@ -47,7 +88,7 @@ export class Checkers {
       this.#completed.add(placeText(event));
       this.#checkResult(event, event.context);
     }
-    if (run.running.size > this.#plan.maxParallel) fail("more steps run than there is room for");
+    if (run.running.size > this.#roomMax) fail("more steps run than there is room for");
   }
 
   #noteStart(at: AttemptRef, run: Run): void {
@@ -72,7 +113,7 @@ export class Checkers {
     this.#spawned.add(key);
     this.#talks.afterSpawn(at);
     const alive = this.#world.alive();
-    if (alive.length > this.#plan.maxParallel) fail("more processes live than there is room for");
+    if (alive.length > this.#roomMax) fail("more processes live than there is room for");
     const twins = alive.filter((process) => placeText(process.at) === placeText(at));
     if (twins.length > 1) fail(`two processes of ${placeText(at)} live at once`);
     this.#checkPaidWork(at);
@@ -117,9 +158,13 @@ export class Checkers {
 
   #sameAfterReplay(run: Run): void {
     const { events } = this.#journal.load(this.#runId);
-    const again = replay(this.#plan, this.#runId, events);
+    const again = replay(this.#planOf, this.#runId, events);
     if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
       fail("replay differs from the live run");
+    this.#sameRows(run);
+  }
+
+  #sameRows(run: Run): void {
     const rows = new Map(this.#journal.stepsOf(this.#runId).map((row) => [row.stepId, row]));
     for (const row of fullSummary(run).steps) {
       const stored = rows.get(row.stepId) ?? { ...row, state: "missing" };
@@ -147,7 +192,7 @@ export class Checkers {
   /** The last word: the journal is readable and the run is over. */
   atTheEnd(status: string): void {
     const { events } = this.#journal.load(this.#runId);
-    const run = replay(this.#plan, this.#runId, events);
+    const run = replay(this.#planOf, this.#runId, events);
     if (!["completed", "failed", "stopped"].includes(status)) fail(`the run ended as "${status}"`);
     if (run.state.status !== status) fail(`the journal says ${run.state.status}, not ${status}`);
     for (const key of this.#spawned) {

@@ -1,7 +1,7 @@
 /** `npm run sim -- --runs 20000 --from 1`: many seeds, each reproducible by `--seed N --log`. */
 import { parseArgs } from "node:util";
 import { redecide } from "../../src/core/redecide.ts";
-import { RUN_ID, simulate } from "./simulate.ts";
+import { plansOf, RUN_ID, simulate } from "./simulate.ts";
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ function runMany(from: number, runs: number): void {
       totals.events += outcome.events.length;
       totals.crashes += outcome.crashes;
       totals[outcome.status as "completed" | "failed" | "stopped"]++;
-      const { differences, refused } = redecide(outcome.plan, RUN_ID, outcome.recorded);
+      const { differences, refused } = redecide(plansOf(outcome), RUN_ID, outcome.recorded);
       const [difference = refused] = differences;
       if (difference !== undefined) {
         throw new Error(`decided again it differs: ${JSON.stringify(difference)}`);

@@ -12,14 +12,19 @@ import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import { findVisit, isInDoubt, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
+import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { settle } from "../../src/engine/settle.ts";
+import { recordUpdate } from "../../src/engine/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
+import { planFingerprints } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { type Random, seededRandom } from "../../src/util/random.ts";
-import { Checkers } from "./checkers.ts";
+import { Checkers, plansIn } from "./checkers.ts";
+import { editedPlan } from "./edited-plan.ts";
 import { CHOOSES, randomPlan } from "./random-plan.ts";
+import { snapshot } from "./snapshot.ts";
 import { Violation } from "./talk-checkers.ts";
 import { type SimProcess, World } from "./world.ts";
 
@@ -44,12 +49,24 @@ export type Bug =
 export interface Outcome {
   readonly seed: number;
   readonly log: readonly string[];
+  /** The plan that it goes by at the end. */
   readonly plan: Plan;
+  /** All that it went by, by fingerprint. */
+  readonly plans: ReadonlyMap<string, Plan>;
   readonly events: readonly RunEvent[];
   /** The same, as the journal has them. */
   readonly recorded: readonly Recorded[];
   readonly crashes: number;
   readonly status: string;
+}
+
+/** The plans of an outcome, for whoever replays it. */
+export function plansOf({ plans }: Outcome): (fingerprint: string) => Plan {
+  return (fingerprint) => {
+    const plan = plans.get(fingerprint);
+    if (plan === undefined) throw new Error(`no plan ${fingerprint}`);
+    return plan;
+  };
 }
 
 export const RUN_ID = "00000000-0000-4000-8000-000000000000";
@@ -68,8 +85,9 @@ class Simulation {
   readonly #bug: Bug | undefined;
   readonly #random: Random;
   readonly #world: World;
-  readonly #plan: Plan;
+  #plan: Plan;
   readonly #journal: Journal;
+  readonly #planOf: (fingerprint: string) => Plan;
   readonly #checkers: Checkers;
   readonly #log: string[];
   /** Facts under way; late ones reach whoever owns the run then. */
@@ -91,6 +109,7 @@ class Simulation {
         if (this.#chance(0.03)) throw this.#crash("append fails");
       },
     });
+    this.#planOf = plansIn(this.#journal);
     this.#checkers = new Checkers(this.#plan, RUN_ID, this.#journal, this.#world);
   }
 
@@ -115,7 +134,8 @@ class Simulation {
     const recorded = this.#journal.load(RUN_ID).events;
     const events = recorded.map(({ event }) => event);
     const [seed, plan, log, crashes] = [this.#seed, this.#plan, this.#log, this.#crashes];
-    return { seed, plan, log, events, recorded, crashes, status };
+    const plans = new Map(planFingerprints(recorded).map((one) => [one, this.#planOf(one)]));
+    return { seed, plan, plans, log, events, recorded, crashes, status };
   }
 
   #create(): void {
@@ -144,6 +164,7 @@ class Simulation {
     const acquired = this.#journal.acquire(RUN_ID, owner, () => false);
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
     this.#settle(acquired.epoch);
+    if (this.#chance(0.12)) this.#update(owner, acquired.epoch);
     const loaded = this.#journal.load(RUN_ID);
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
     const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
@@ -152,7 +173,7 @@ class Simulation {
       journal: this.#journal,
       runId: RUN_ID,
       plan,
-      run: replay(plan, RUN_ID, events),
+      run: replay(this.#planOf, RUN_ID, events),
       owner,
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
@@ -177,6 +198,33 @@ class Simulation {
       if (this.#chance(0.04)) throw this.#crash("after append, before effects");
     }
     throw new Violation("the run does not come to an end");
+  }
+
+  /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
+  #update(owner: Owner, epoch: number): void {
+    const run = replay(this.#planOf, RUN_ID, this.#journal.load(RUN_ID).events);
+    const plan = editedPlan(this.#plan, this.#random);
+    const input = run.created?.input ?? null;
+    const changes = planUpdate(this.#plan, plan, { before: input, after: input });
+    const { fingerprint } = freeze(plan);
+    if (touchesProcess(run, changes) || fingerprint === freeze(this.#plan).fingerprint) return;
+    const update = {
+      type: "update-requested",
+      plan,
+      fingerprint,
+      fileSha256: "",
+      envNames: [],
+    } as const;
+    const now = this.#world.clock;
+    this.#note(`update: ${JSON.stringify(changes)}`);
+    const before = snapshot(run);
+    recordUpdate(
+      { journal: this.#journal, run, plan: this.#plan, owner, epoch, now },
+      { ...update, input },
+    );
+    this.#plan = plan;
+    this.#checkers.afterUpdate(plan, before, changes);
+    if (this.#chance(0.1)) throw this.#crash("after an update");
   }
 
   /** An event as the next owner takes it from the journal: as it is, but for planted bugs. */
@@ -284,7 +332,7 @@ class Simulation {
 
   /** Between two owners a person may say what became of steps, as it is. */
   #settle(epoch: number): void {
-    const now = (): Run => replay(this.#plan, RUN_ID, this.#journal.load(RUN_ID).events);
+    const now = (): Run => replay(this.#planOf, RUN_ID, this.#journal.load(RUN_ID).events);
     for (const step of [...now().failed].filter(isInDoubt).map(pathOf)) {
       if (!this.#random.chance(0.6)) continue;
       const run = now();

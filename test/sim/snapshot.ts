@@ -2,7 +2,9 @@
 import { placeText } from "../../src/core/place.ts";
 import { placeOf, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 
-export function snapshot(run: Run): unknown {
+export type RunSnapshot = ReturnType<typeof snapshot>;
+
+export function snapshot(run: Run) {
   const names = (visits: ReadonlySet<Visit>): string[] =>
     [...visits].map((v) => placeText(placeOf(v)));
   return {
@@ -18,6 +20,8 @@ export function snapshot(run: Run): unknown {
     composites: names(run.composites),
     closing: names(run.closing),
     failed: names(run.failed),
+    gone: [...run.gone].map(([id, record]) => [id, record.visits.length]),
+    funds: run.funds,
     total: run.stepsTotal,
     done: run.stepsDone,
     spent: run.spent,
@@ -25,7 +29,6 @@ export function snapshot(run: Run): unknown {
     shared: [...run.shared],
     recover: run.recover,
     workedMs: run.workedMs,
-    funds: run.funds,
     scopes: [...run.scopes.values()].map((scope) => ({
       id: scope.id,
       arrows: scope.arrows,

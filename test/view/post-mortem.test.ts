@@ -13,7 +13,7 @@ import { ROWS_MAX, shortened } from "../../src/view/post-mortem-sections.ts";
 import { postMortemText } from "../../src/view/post-mortem-text.ts";
 import { planOf as arrowPlan, graphOf } from "../core/plans.ts";
 import { bad, ok, Play } from "../core/play.ts";
-import { RUN_ID as SIM_ID, simulate } from "../sim/simulate.ts";
+import { plansOf, RUN_ID as SIM_ID, simulate } from "../sim/simulate.ts";
 import { chain, loose, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
 
 function storyOf(scribe: Scribe, seconds = 100, outputs = new Map<string, string>()): PostMortem {
@@ -325,8 +325,9 @@ test("docs/REPORT.md names every field of the JSON", () => {
 describe("whatever a run went through", () => {
   test("its report can be written, and its times add up (T1)", () => {
     for (let seed = 1; seed <= 150; seed++) {
-      const { plan, recorded } = simulate(seed);
-      const run = replay(plan, SIM_ID, recorded);
+      const outcome = simulate(seed);
+      const { plan, recorded } = outcome;
+      const run = replay(plansOf(outcome), SIM_ID, recorded);
       const input = { runId: SIM_ID, shortId: "0000", pipeline: plan.name, plan, run };
       const story = postMortem({
         ...input,

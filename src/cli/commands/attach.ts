@@ -64,7 +64,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
   process.once("SIGINT", () => left.abort());
   while (!left.signal.aborted && !isOutputClosed()) {
     const news = journal.eventsAfter(known.id, run.seq);
-    for (const recorded of news) run = evolve(known.plan, run, recorded);
+    for (const recorded of news) run = evolve(known.planOf, run, recorded);
     if (news.length > 0) screen.update(news, run);
     const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
     const stopped = run.state.status === "stopped";

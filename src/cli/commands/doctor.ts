@@ -5,6 +5,7 @@ import { fullSummary } from "../../core/summary.ts";
 import { checkJournal } from "../../journal/check.ts";
 import { LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
+import type { Plan } from "../../plan/plan.ts";
 import { isolationProblem } from "../../runner/isolation.ts";
 import { firstLine } from "../../view/display-text.ts";
 import { agentLines } from "../agent-check.ts";
@@ -75,7 +76,10 @@ function repaired(root: string): RepairReport {
   try {
     return repair(root, {
       isAlive: isOwnerAlive,
-      summarise: (planText, events) => fullSummary(replay(parsePlan(planText, ""), "", events)),
+      summarise: (plans, events) => {
+        const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", "");
+        return fullSummary(replay(planOf, "", events));
+      },
     });
   } catch (error) {
     if (!(error instanceof LivingRunError)) throw error;

@@ -145,7 +145,7 @@ async function exportRun(
     const artifacts = artifactParts(known);
     const parts: readonly PartSource[] = [
       { path: EVENTS_PART, text: eventsText(id, events) },
-      { path: PLAN_PART, text: known.planText },
+      { path: PLAN_PART, text: plansText(known) },
       ...runParts(dir.root, "", notes),
       ...artifacts,
       ...(departure === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
@@ -245,4 +245,11 @@ function runParts(root: string, below: string, notes: string[]): readonly PartSo
 
 function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** The plans that the run went by, the first one first; each is one line of JSON. */
+function plansText({ planTexts, planText, run }: KnownRun): string {
+  const first = run.created?.fingerprint ?? "";
+  const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
+  return [planTexts.get(first) ?? planText, ...others.map(([, text]) => text)].join("\n");
 }

@@ -60,7 +60,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   createFork(project, known, runId, { point, input, restore: restore.commit });
   failpoint("fork.created");
   const fork = loadRun(project, runId);
-  RunFiles.open(fork.dir, fork.run, fork.planText, fork.events).close(fork.run);
+  RunFiles.open(fork.dir, fork.run, fork, fork.events).close(fork.run);
   if (wantsJson(options) && options.run !== true) {
     print(JSON.stringify({ run_id: runId, forked_from: known.id, sequence: point.seq }, null, 2));
   }
@@ -149,7 +149,7 @@ function createFork(
   runId: string,
   given: { point: ForkPoint; input: Json | undefined; restore: string | undefined },
 ): void {
-  const { events, plan, planText, id } = known;
+  const { events, planOf, planTexts, id } = known;
   const { point, input, restore } = given;
   const from = { run: id, seq: point.seq };
   const [first] = events;
@@ -169,6 +169,7 @@ function createFork(
     { seq: point.seq + 1, time, version, event: forked },
   ];
   const all = [{ seq: 1, time, version, event: created }, ...past];
-  const summary = fullSummary(replay(plan, runId, all));
+  const summary = fullSummary(replay(planOf, runId, all));
+  const planText = planTexts.get(created.fingerprint) ?? known.planText;
   journal.create({ runId, planText, created, time, past, summary });
 }

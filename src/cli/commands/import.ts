@@ -20,6 +20,7 @@ import { fullSummary } from "../../core/summary.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { ForeignFiles } from "../../engine/workspace-place.ts";
 import { parseEvents } from "../../journal/events-file.ts";
+import { planFingerprints } from "../../journal/journal.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { findMarked, runMarker } from "../../runner/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -33,7 +34,7 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
-import { createProject, type Project, parsePlan, shortIdOf } from "../project.ts";
+import { createProject, loadRun, type Project, parsePlan, shortIdOf } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 import { type Arrival, checkFolder, missingTranscripts, unpack } from "../unpack.ts";
 
@@ -45,7 +46,7 @@ export interface ImportOptions {
 /** A run as it was when it left. */
 interface Traveller {
   readonly about: CarriedRun;
-  readonly planText: string;
+  readonly planTexts: readonly string[];
   readonly plan: Plan;
   readonly events: readonly Recorded[];
   readonly run: Run;
@@ -96,11 +97,11 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
 }
 
 /** The run is there when this has happened (M2); its files for people follow. */
-function receive({ journal }: Project, { about, planText }: Traveller, arrival: Arrival): void {
+function receive(project: Project, { about, planTexts }: Traveller, arrival: Arrival): void {
   const { dir, run, events } = arrival;
-  journal.receive({ runId: about.run, planText, events, summary: fullSummary(run) });
+  project.journal.receive({ runId: about.run, planTexts, events, summary: fullSummary(run) });
   failpoint("import.received");
-  RunFiles.open(dir, run, planText, events).close(run);
+  RunFiles.open(dir, run, loadRun(project, about.run), events).close(run);
 }
 
 function filesWish(text: string | undefined): ForeignFiles | undefined {
@@ -112,19 +113,22 @@ function filesWish(text: string | undefined): ForeignFiles | undefined {
 function travellerIn(file: string, { about: said, texts }: Archive): Traveller {
   const about = parseCarriedRun(said, file);
   const { runId, events, problems } = parseEvents(Buffer.from(texts.get(EVENTS_PART) ?? ""));
-  const planText = texts.get(PLAN_PART) ?? "";
+  const planTexts = (texts.get(PLAN_PART) ?? "").split("\n");
+  const plans = new Map(planTexts.map((text) => [sha256(text), text]));
   const created = events[0]?.event;
   if (
     problems.length > 0 ||
     runId !== about.run ||
     created?.type !== "run.created" ||
-    created.fingerprint !== sha256(planText)
+    !planFingerprints(events).every((one) => plans.has(one)) ||
+    created.fingerprint !== sha256(planTexts[0] ?? "")
   ) {
     const why = problems[0] ?? "its events and its plan do not belong together";
     throw new CliError(EXIT.error, `${file} cannot be imported: ${why}`, "export the run again");
   }
-  const plan = parsePlan(planText, about.run);
-  return { about, planText, plan, events, run: replay(plan, about.run, events) };
+  const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", about.run);
+  const plan = planOf(planFingerprints(events).at(-1) ?? "");
+  return { about, planTexts, plan, events, run: replay(planOf, about.run, events) };
 }
 
 /** Two owners of the same processes would end each other's. */

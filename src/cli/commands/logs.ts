@@ -126,12 +126,14 @@ function isRunning({ events }: KnownRun, at: AttemptRef): boolean {
   });
 }
 
-function checkStep({ run, plan, shortId }: KnownRun, step: string | undefined): void {
-  if (step === undefined) return;
+function checkStep(known: KnownRun, step: string | undefined): void {
+  // An update may have taken a step out of the plan; what it printed is there.
+  if (step === undefined || attemptsOf(known, step).length > 0) return;
+  const { run, plan, shortId } = known;
   const { scope, step: id } = parseStepPath(step);
   const graph = run.scopes.get(scope)?.graph ?? plan.graph;
-  if (graph.steps.some((known) => known.id === id)) return;
-  const ids = graph.steps.slice(0, 20).map((known) => known.id);
+  if (graph.steps.some((one) => one.id === id)) return;
+  const ids = graph.steps.slice(0, 20).map((one) => one.id);
   const message = `run ${shortId} has no step ${step}; its steps are ${ids.join(", ")}`;
   throw new CliError(EXIT.usage, message, `perdure show ${shortId}`);
 }

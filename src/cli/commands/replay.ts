@@ -1,5 +1,6 @@
 /** `perdure replay RUN`: makes every recorded decision again and shows the first that differs. */
 import { redecide } from "../../core/redecide.ts";
+import type { Plan } from "../../plan/plan.ts";
 import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
@@ -17,7 +18,8 @@ export async function replayCommand(
   // Not as a run that is known: that would have to be one whose every event is accepted.
   const { planText, events } = project.journal.load(runId);
   const plan = parsePlan(planText, runId);
-  const found = redecide(plan, runId, events);
+  const planOf = (one: string): Plan => parsePlan(project.journal.plan(one), runId);
+  const found = redecide(planOf, runId, events);
   const shortId = shortIdOf(project.journal, runId);
   const input = { runId, shortId, pipeline: plan.name, found };
   if (json) print(JSON.stringify(replayJson(input), null, 2));

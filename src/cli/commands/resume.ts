@@ -16,6 +16,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf, planBack } from "../going-back.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
+import type { Agreed } from "../pipeline-update.ts";
 import { print } from "../print.ts";
 import {
   type KnownRun,
@@ -38,6 +39,10 @@ export interface ResumeOptions extends OutputOptions {
   readonly budget?: string;
   /** What to do with work that was cut off. */
   readonly recover?: string;
+  /** Adopt the edit of the pipeline's file. */
+  readonly update?: boolean;
+  /** Agree to the update without being asked. */
+  readonly yes?: boolean;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
   /** Only runs of this pipeline file count as the last one. */
@@ -80,18 +85,28 @@ async function goOn(
   const known = loadRun(project, runId);
   if (options.budget !== undefined) parseBudget(options.budget);
   checkRecover(options);
-  const refusal = refusalOf(known, request, options);
-  if (refusal instanceof CliError) throw refusal;
-  if (refusal !== undefined) {
+  const refusal = unavailable(known, options);
+  if (refusal !== undefined) throw refusal;
+  if (request !== undefined && options.update === true) {
+    const message = "--update and --from-step are two wishes: first the one, then the other";
+    throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+  }
+  const agreed: Agreed =
+    options.update === true
+      ? await (await import("../pipeline-update.ts")).agreeOnUpdate(project, known, options)
+      : { kind: "same" };
+  if (agreed.kind === "over") return agreed.exit;
+  const update = agreed.kind === "update" ? agreed.update : undefined;
+  if (known.run.state.status === "completed" && request === undefined && update === undefined) {
     if (options.dryRun !== true) completeFiles(known);
-    print(refusal);
+    print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
   const back = request && (await workedOut(project, known, request));
   const cut =
     back === undefined ? await partialWork(project, known, recoverWord(options.recover)) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
-  checkEnvironment(known.run.created?.envNames ?? []);
+  checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   if (options.detach === true) {
     const { detach } = await import("../detach.ts");
     return detach(project, runId, known.shortId, detachedOptions(options));
@@ -104,6 +119,7 @@ async function goOn(
     ...(request === undefined
       ? {}
       : { wishes: async (now) => (await planBack(project, now, request)).facts }),
+    ...(update === undefined ? {} : { update }),
     ...foreignChoice(back, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
     ...recovery,
@@ -131,19 +147,6 @@ function chooseRun(
   throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
 }
 
-/** Why this run cannot be resumed: an error, or a sentence when there is simply nothing to do. */
-function refusalOf(
-  known: KnownRun,
-  request: BackRequest | undefined,
-  options: Pick<ResumeOptions, "takeOver">,
-): CliError | string | undefined {
-  const refusal = unavailable(known, options);
-  if (refusal !== undefined) return refusal;
-  const finished = known.run.state.status === "completed" && request === undefined;
-  if (!finished) return undefined;
-  return `${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`;
-}
-
 /** What a request does; a wish that cannot be granted is told with the run that it is about. */
 async function workedOut(project: Project, known: KnownRun, request: BackRequest): Promise<Back> {
   return planBack(project, known, request).catch((error: unknown) => {
@@ -169,12 +172,15 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
+    ...(options.update === true ? ["--update", "--yes"] : []),
+    ...(options.files === undefined ? [] : ["--files", options.files]),
   ];
 }
 
 /** Its owner may have been killed after the last event and before the files that tell of it. */
-function completeFiles({ dir, run, planText, events }: KnownRun): void {
-  RunFiles.open(dir, run, planText, events).close(run);
+function completeFiles(known: KnownRun): void {
+  const { dir, run, events } = known;
+  RunFiles.open(dir, run, known, events).close(run);
 }
 
 function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {
@@ -189,9 +195,9 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  return fileChanged(known)
-    ? [...lines, `${run.created?.file} was edited since; the run goes on with its plan as it was`]
-    : lines;
+  if (!fileChanged(known)) return lines;
+  const edited = `${run.created?.file} was edited since; the run goes on with its plan as it was`;
+  return [...lines, `${edited} (adopt the edit: perdure resume ${shortId} --update)`];
 }
 
 /** What was cut off, and what becomes of it. */

@@ -8,6 +8,7 @@ import { freeze, type Plan } from "../../plan/plan.ts";
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
 import { redactJson, redactor } from "../../util/redact.ts";
+import { ask } from "../ask.ts";
 import { detach } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
@@ -108,19 +109,4 @@ function unfinishedText(last: RunSummary, shortId: string, file: string): string
   if (livenessOf(last.lease) === "owned")
     return `Run ${shortId} of ${name} is still going on (${done}). Watch it: perdure attach ${shortId}`;
   return `Run ${shortId} of ${name} is unfinished (${done}). Go on with it: perdure resume ${shortId}`;
-}
-
-async function ask(question: string): Promise<string> {
-  const { createInterface } = await import("node:readline/promises");
-  const lines = createInterface({ input: process.stdin, output: process.stdout });
-  // Ctrl-C and Ctrl-D answer as well: with nothing.
-  const gone = new Promise<string>((answer) => {
-    lines.once("SIGINT", () => answer(""));
-    lines.once("close", () => answer(""));
-  });
-  try {
-    return (await Promise.race([lines.question(question), gone])).trim().toLowerCase();
-  } finally {
-    lines.close();
-  }
 }

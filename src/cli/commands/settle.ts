@@ -114,6 +114,6 @@ async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Pr
 }
 
 function completeFiles(project: Project, runId: string): void {
-  const { dir, run, planText, events } = loadRun(project, runId);
-  RunFiles.open(dir, run, planText, events).close(run);
+  const known = loadRun(project, runId);
+  RunFiles.open(known.dir, known.run, known, known.events).close(known.run);
 }

@@ -1,0 +1,49 @@
+/**
+ * Takes a run over to another plan: one append by the owner, before anything of it is driven.
+ *
+ * Owns: that the events, the plan and the rows of its steps are one transaction (J4), so that a run
+ * that is killed here is updated or is not.
+ * Does not: start anything; whoever drives the run loads it again first.
+ */
+import { decide } from "../core/decide.ts";
+import { EVENT_VERSION, type Owner, type RunEvent } from "../core/event.ts";
+import { evolve, type Plans } from "../core/evolve.ts";
+import type { UpdateRequested } from "../core/fact.ts";
+import type { Run } from "../core/run.ts";
+import { fullSummary } from "../core/summary.ts";
+import type { Journal } from "../journal/journal.ts";
+import { freeze, type Plan } from "../plan/plan.ts";
+
+export interface UpdateOptions {
+  readonly journal: Journal;
+  /** The replay of all events that the journal holds now that the lease is ours; it is taken over. */
+  readonly run: Run;
+  /** The plan that it goes by. */
+  readonly plan: Plan;
+  readonly owner: Owner;
+  readonly epoch: number;
+  readonly now: number;
+}
+
+/** Records that the run goes by another plan from now on. Throws Refusal or JournalError. */
+export function recordUpdate(options: UpdateOptions, update: UpdateRequested): void {
+  const { journal, plan, owner, epoch, now } = options;
+  const plans: Plans = (fingerprint) => (fingerprint === update.fingerprint ? update.plan : plan);
+  const afterSeq = options.run.seq;
+  let { run } = options;
+  const events: RunEvent[] = [];
+  for (const fact of [{ type: "opened", owner, epoch } as const, update]) {
+    for (const event of decide(plan, run, fact, now)) {
+      run = evolve(plans, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
+      events.push(event);
+    }
+  }
+  journal.append(run.id, {
+    epoch,
+    afterSeq,
+    time: now,
+    events,
+    summary: fullSummary(run),
+    planText: freeze(update.plan).text,
+  });
+}

@@ -1,0 +1,191 @@
+/**
+ * The fingerprint of a step: what its result depends on, as one hash. Two plans with the same
+ * fingerprint for a step would have it do the same work, so a result that is there stays valid.
+ *
+ * Owns: what counts (docs/adr/0011-fingerprints.md) and the version of that choice.
+ * Does not: know a run; values that expressions get at run time are recorded there.
+ * Invariants:
+ * - L3 What says how long, how often or how safely a step is tried (retry, timeouts, max_turns,
+ *   once, recover, isolate, limits of parallelism) does not change what it does and is left out.
+ * - L4 A step is told by its id: a renamed step is another step.
+ * - L5 Upstream counts: a step's hash holds those of the steps that lead to it by forward arrows. What
+ *   a step chooses between when it ends is part of the step that chooses.
+ */
+import { parseExpression } from "../util/expression.ts";
+import { sha256 } from "../util/hash.ts";
+import { canonicalJson } from "../util/json.ts";
+import { parseTemplate } from "../util/template.ts";
+import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
+import type { AgentSettings, Arrow, Graph, Plan, Step } from "./plan.ts";
+
+/** The version of what counts; another one makes every fingerprint another. */
+export const FINGERPRINT_VERSION = 1;
+
+export interface StepFingerprint {
+  /** The hash of all that follows. */
+  readonly hash: string;
+  /** The hash of each field of its definition, by the author's name for it; absent fields have none. */
+  readonly fields: Readonly<Record<string, string>>;
+  /** What its expressions name: `input.version`, `context.risk`, `outputs.build.app`, `env.HOME`. */
+  readonly inputs: readonly string[];
+  /** The hashes of the steps that lead to it. */
+  readonly upstream: Readonly<Record<string, string>>;
+}
+
+/** The fingerprint of every step of the plan's own graph; a composite step is one unit. */
+export function fingerprintsOf(plan: Plan): ReadonlyMap<string, StepFingerprint> {
+  const { graph } = plan;
+  const { incoming } = indexOf(graph);
+  const found = new Map<string, StepFingerprint>();
+  for (const position of forwardOrder(graph)) {
+    const { id } = stepAt(graph, position);
+    const before = (incoming[position] ?? [])
+      .map((index) => arrowAt(graph, index))
+      .filter(({ back }) => !back)
+      .map(({ from }) => stepAt(graph, from).id);
+    const upstream = Object.fromEntries(before.map((name) => [name, found.get(name)?.hash ?? ""]));
+    found.set(id, fingerprintOf(plan, position, upstream));
+  }
+  return found;
+}
+
+/** The fields of a definition that differ, and those that only one of them has, sorted. */
+export function changedFields(one: StepFingerprint, other: StepFingerprint): readonly string[] {
+  const names = new Set([...Object.keys(one.fields), ...Object.keys(other.fields)]);
+  return [...names].filter((name) => one.fields[name] !== other.fields[name]).sort();
+}
+
+function fingerprintOf(
+  plan: Plan,
+  position: number,
+  upstream: Readonly<Record<string, string>>,
+): StepFingerprint {
+  const definition = definitionAt(plan, plan.graph, position);
+  const fields = Object.fromEntries(
+    Object.entries(definition)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => [name, sha256(canonicalJson(value))]),
+  );
+  const inputs = inputsOf(definition);
+  const { id } = stepAt(plan.graph, position);
+  const whole = { version: FINGERPRINT_VERSION, id, fields, inputs, upstream };
+  return { hash: sha256(canonicalJson(whole)), fields, inputs, upstream };
+}
+
+/** What a step does, by the author's names; undefined for what it does not say. */
+type Definition = Readonly<Record<string, unknown>>;
+
+function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
+  const step = stepAt(graph, position);
+  const { work } = step;
+  const agent = work.kind === "agent" ? plan.agents[work.agent] : undefined;
+  const env = { ...plan.env, ...agent?.env, ...step.env };
+  return {
+    ...workOf(plan, step),
+    when: step.when,
+    env: Object.keys(env).length === 0 ? undefined : env,
+    cwd: step.cwd,
+    check: step.check,
+    outputs: Object.keys(step.outputs).length === 0 ? undefined : step.outputs,
+    ...arrowsOf(graph, position),
+  };
+}
+
+function workOf(plan: Plan, { work }: Step): Definition {
+  switch (work.kind) {
+    case "shell":
+      return { run: work.run };
+    case "agent": {
+      const { adapter, command, args = [], settings } = plan.agents[work.agent] ?? {};
+      return {
+        prompt: work.prompt,
+        session: work.session,
+        adapter,
+        command,
+        args: args.length === 0 ? undefined : args,
+        ...settingsOf({ ...settings, ...work.settings }),
+      };
+    }
+    case "pipeline":
+      return { steps: graphOf(plan, work.graph) };
+    case "each":
+      return {
+        each: work.items,
+        on_item_failure: work.onItemFailure,
+        steps: graphOf(plan, work.graph),
+      };
+  }
+}
+
+/** Without `maxTurns`, which is a limit (L3). */
+function settingsOf(settings: AgentSettings): Definition {
+  const { model, system, permissions, outputSchema, relay } = settings;
+  return { model, system, permissions, output_schema: outputSchema, relay };
+}
+
+/** The steps of a composite by their ids, in whatever order they were written. */
+function graphOf(plan: Plan, graph: Graph): Definition {
+  return Object.fromEntries(
+    graph.steps.map(({ id }, position) => [id, definitionAt(plan, graph, position)]),
+  );
+}
+
+/** What leads to a step, and what it chooses between when it ends. */
+function arrowsOf(graph: Graph, position: number): Definition {
+  const { incoming, outgoing } = indexOf(graph);
+  const { join, split } = stepAt(graph, position);
+  const needs = (incoming[position] ?? [])
+    .map((index) => arrowAt(graph, index))
+    .filter(({ back }) => !back)
+    .map((arrow) => ({ from: stepAt(graph, arrow.from).id, on: arrow.on }));
+  const choices = (outgoing[position] ?? [])
+    .map((index) => arrowAt(graph, index))
+    .filter((arrow) => split === "one" || !isPlain(arrow))
+    .map((arrow) => ({ ...arrow, from: undefined, to: stepAt(graph, arrow.to).id }));
+  return {
+    needs: needs.length === 0 ? undefined : { join, from: sorted(needs) },
+    arrows: choices.length === 0 ? undefined : sorted(choices),
+  };
+}
+
+/** True for an arrow that is followed whenever its step is done: nothing is chosen by it. */
+export function isPlain(arrow: Arrow): boolean {
+  return arrow.on === "completed" && arrow.condition === undefined && !arrow.back;
+}
+
+function sorted(values: readonly unknown[]): readonly unknown[] {
+  const order = (one: unknown): string => canonicalJson(one);
+  return values.toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
+}
+
+/** What the expressions in a definition name, sorted. */
+function inputsOf(definition: Definition): readonly string[] {
+  const names = new Set<string>();
+  const addExpression = (source: string): void => {
+    const parsed = parseExpression(source);
+    if (!parsed.ok) return;
+    for (const { variable, keys } of parsed.expression.references) {
+      // A step's outputs are told apart, what lies deeper in a value is not.
+      const depth = variable === "outputs" ? 2 : 1;
+      names.add([variable, ...keys.slice(0, depth).map(({ name }) => name)].join("."));
+    }
+  };
+  const addTexts = (value: unknown): void => {
+    if (typeof value === "string") {
+      const parsed = value.includes("${{") ? parseTemplate(value) : undefined;
+      if (!parsed?.ok) return;
+      for (const part of parsed.parts) if (part.kind === "expression") addExpression(part.source);
+    } else if (typeof value === "object" && value !== null) {
+      for (const [key, inner] of Object.entries(value)) {
+        const bare = typeof inner === "string" && BARE.has(key);
+        if (bare) addExpression(inner);
+        else addTexts(inner);
+      }
+    }
+  };
+  addTexts(definition);
+  return [...names].sort();
+}
+
+/** Fields that are an expression, not a text with expressions in it. */
+const BARE: ReadonlySet<string> = new Set(["when", "each", "condition"]);

@@ -1,0 +1,277 @@
+/**
+ * `explain RUN STEP`: why each visit and each attempt of a step came about, and why what it has now
+ * is used or not. A fold over the events alone.
+ *
+ * Owns: the causes and their words.
+ * Does not: know anything that the journal does not say.
+ */
+import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
+import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { formatDuration } from "../util/duration.ts";
+import type { JsonObject } from "../util/json.ts";
+import { failureText, messageText } from "./failure-words.ts";
+import { isoText, utcText } from "./time-text.ts";
+import { rerunText } from "./update-words.ts";
+
+export interface Explained {
+  readonly step: string;
+  readonly attempts: readonly ExplainedAttempt[];
+  /** Updates that left it as it was, with the reason that this is right. */
+  readonly kept: readonly { readonly time: number; readonly why: string }[];
+  /** What holds for it now. */
+  readonly now: string;
+}
+
+export interface ExplainedAttempt {
+  /** `fix@2.3`; a visit that was skipped has no attempt: `fix@2`. */
+  readonly at: string;
+  readonly time: number;
+  /** Why it came about. */
+  readonly cause: string;
+  /** More that was settled at its start: its files, its conversation. */
+  readonly notes: readonly string[];
+  /** How it ended; absent while it runs. */
+  readonly end?: string;
+}
+
+/** Why the attempts of a step (by its path) came about; undefined when the run does not know it. */
+export function explainStep(
+  events: readonly Recorded[],
+  path: string,
+  fingerprint: string | undefined,
+): Explained | undefined {
+  const story = new Story(path);
+  for (const recorded of events) story.add(recorded);
+  return story.told(fingerprint);
+}
+
+/** The lines for a person. */
+export function explainLines(explained: Explained): readonly string[] {
+  const lines: string[] = [];
+  for (const { at, time, cause, notes, end } of explained.attempts) {
+    lines.push(`${at}  ${utcText(time)} UTC: ${cause}`);
+    lines.push(...notes.map((note) => `  ${note}`));
+    lines.push(`  ${end ?? "it has not ended"}`);
+  }
+  for (const { time, why } of explained.kept) lines.push(`kept  ${utcText(time)} UTC: ${why}`);
+  return [...lines, explained.now];
+}
+
+/** The value of `explain --output json`. */
+export function explainJson({ step, attempts, kept, now }: Explained): JsonObject {
+  return {
+    step,
+    attempts: attempts.map(({ at, time, cause, notes, end = null }) => {
+      return { at, time: isoText(time), cause, notes, end };
+    }),
+    kept: kept.map(({ time, why }) => ({ time: isoText(time), why })),
+    now,
+  };
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type StepEvent = Extract<RunEvent, { readonly scope: string }>;
+
+/** What is told of one step, event by event. */
+class Story {
+  readonly #path: string;
+  readonly #attempts: Mutable<ExplainedAttempt>[] = [];
+  readonly #kept: { time: number; why: string }[] = [];
+  /** Why the next attempt will come about; undefined: nothing asks for one. */
+  #cause: string | undefined = "it was its turn: all that it waits for was done";
+  /** Who owns the run, and so asked for what is asked for. */
+  #who = "somebody";
+  #startedAt = 0;
+  #failures = 0;
+  #seen = false;
+  /** Where its last visit stands: nothing yet, going on, done, or not to be used any more. */
+  #state: "none" | "open" | "done" | "failed" | "past" | "gone" = "none";
+  #endedAt = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  add(recorded: Recorded): void {
+    const { event } = recorded;
+    if ("scope" in event) {
+      if (stepPath(event) === this.#path) this.#own({ ...recorded, event });
+    } else if (event.type === "run.opened") this.#who = event.owner.user;
+    else if (event.type === "run.rewound") this.#rewound(event);
+    else if (event.type === "run.updated") this.#updated(event, recorded.time);
+  }
+
+  #own({ event, time }: Recorded<StepEvent>): void {
+    this.#seen = true;
+    switch (event.type) {
+      case "step.started":
+        return this.#started(event, time);
+      case "step.granted": {
+        const tries = event.attempts === 1 ? "1 more try" : `${event.attempts} more tries`;
+        this.#cause = `${this.#who} went on with the run, which granted it ${tries}`;
+        return;
+      }
+      case "step.adopted":
+        this.#note(ADOPTED[event.found]);
+        return;
+      case "step.skipped":
+        this.#attempts.push({
+          at: placeText(event),
+          time,
+          cause: this.#cause ?? LOOP,
+          notes: [],
+          end: "it was skipped: its condition was false",
+        });
+        return this.#ended("done", time, LOOP);
+      default:
+        return this.#attemptEnded(event, time);
+    }
+  }
+
+  #started(event: Extract<StepEvent, { type: "step.started" }>, time: number): void {
+    const { conversation, restore } = event;
+    const notes = [
+      ...(restore === true ? ["its files were put back to where the visit began"] : []),
+      ...(conversation === undefined ? [] : [conversationText(conversation)]),
+    ];
+    this.#attempts.push({ at: attemptText(event), time, cause: this.#cause ?? LOOP, notes });
+    this.#startedAt = time;
+    this.#failures = event.attempt === 1 ? 0 : this.#failures;
+    this.#state = "open";
+    this.#cause = undefined;
+  }
+
+  #attemptEnded(event: StepEvent, time: number): void {
+    const took = ` after ${formatDuration(Math.max(0, time - this.#startedAt))}`;
+    switch (event.type) {
+      case "step.completed":
+        this.#end(`it completed${took}`);
+        return this.#ended("done", time, LOOP);
+      case "step.failed": {
+        this.#end(`it failed${took}: ${failureText(event)}`);
+        this.#failures++;
+        if (event.retry === undefined) return this.#ended("failed", time, LOOP);
+        const times = this.#failures === 1 ? "once" : `${this.#failures} times`;
+        return this.#ended("open", time, `it had failed ${times}, and had tries left`);
+      }
+      case "step.lost":
+        this.#end(`it was lost${took}: ${messageText(event.message)}`);
+        return this.#ended(
+          event.retry === undefined ? "failed" : "open",
+          time,
+          "it had been lost, which is not charged to its tries",
+        );
+      case "step.paused":
+        this.#end(`it was kept from going on${took} (${event.reason})`);
+        return this.#ended("open", time, `what kept it from going on was over (${event.reason})`);
+      case "step.interrupted":
+        this.#end(`it was stopped${took}: ${messageText(event.message)}`);
+        return this.#ended("open", time, "it had been stopped, and the run was resumed");
+      case "step.continued":
+        this.#end(`it is to go on in its conversation: ${messageText(event.ask.why)}`);
+        return this.#ended("open", time, messageText(event.ask.why));
+      case "step.relayed":
+        this.#end("it handed over to a new conversation");
+        return this.#ended("open", time, "the conversation before had handed over");
+      default:
+        return;
+    }
+  }
+
+  #rewound(event: Extract<RunEvent, { type: "run.rewound" }>): void {
+    if (event.assumed.includes(this.#path)) {
+      this.#state = "done";
+      this.#note(`${this.#who} went on from ${event.step} and declared it done`);
+    }
+    if (!event.reopened.includes(this.#outer())) return;
+    const asked = event.step === this.#path;
+    const files = event.restore === undefined ? "" : "; the files were put back first";
+    const wish = asked ? "asked for it again" : `went back to ${event.step}`;
+    this.#past(`${this.#who} ${wish}${files}`);
+  }
+
+  #updated(event: Extract<RunEvent, { type: "run.updated" }>, time: number): void {
+    const outer = this.#outer();
+    const rerun = event.rerun.find(({ step }) => step === outer);
+    const files = event.restore === undefined ? "" : "; the files were put back first";
+    if (rerun !== undefined) {
+      this.#seen ||= outer === this.#path;
+      this.#past(`${this.#who} adopted an edit of the pipeline: ${rerunText(rerun)}${files}`);
+    } else if (event.gone.includes(outer)) this.#state = "gone";
+    else if (this.#state === "done" && event.kept.includes(outer)) {
+      this.#kept.push({
+        time,
+        why: `${this.#who} adopted an edit that touches neither it nor anything that leads to it`,
+      });
+    }
+  }
+
+  #past(cause: string): void {
+    this.#cause = cause;
+    if (this.#state !== "none") this.#state = "past";
+  }
+
+  /** The step of the pipeline itself in which it is, or which it is. */
+  #outer(): string {
+    return this.#path.split("@", 1)[0] ?? "";
+  }
+
+  #ended(state: "open" | "done" | "failed", time: number, next: string): void {
+    this.#state = state;
+    this.#endedAt = time;
+    this.#cause = next;
+  }
+
+  #note(text: string): void {
+    const last = this.#attempts.at(-1);
+    if (last !== undefined) last.notes = [...last.notes, text];
+  }
+
+  #end(text: string): void {
+    const last = this.#attempts.at(-1);
+    if (last !== undefined) last.end = text;
+  }
+
+  told(fingerprint: string | undefined): Explained | undefined {
+    if (!this.#seen && fingerprint === undefined && this.#state === "none") return undefined;
+    const [attempts, kept] = [this.#attempts, this.#kept];
+    return { step: this.#path, attempts, kept, now: this.#now(fingerprint) };
+  }
+
+  #now(fingerprint: string | undefined): string {
+    const print = fingerprint === undefined ? "" : ` (fingerprint ${fingerprint.slice(0, 12)})`;
+    switch (this.#state) {
+      case "none":
+        return "It has not run yet.";
+      case "open":
+        return "It is not done; resume goes on with it.";
+      case "done":
+        return this.#endedAt === 0
+          ? "It counts as done, because somebody said so."
+          : `Its result of ${utcText(this.#endedAt)} UTC is used: what it depends on is the same${print}.`;
+      case "failed":
+        return "It failed, and has no result.";
+      case "past":
+        return `Its earlier results are history; it runs again because ${this.#cause ?? ""}.`;
+      case "gone":
+        return this.#attempts.length === 0
+          ? "It is in the pipeline no more, and never ran."
+          : "It is in the pipeline no more; what it did is history.";
+    }
+  }
+}
+
+/** Nothing asked for it, so the graph came to it again. */
+const LOOP = "the pipeline came to it again";
+
+const ADOPTED = {
+  alive: "its runner died; a new one found it running and took it over",
+  ended: "its runner died; a new one found its result",
+  result: "its process died; its agent's last word was taken",
+} as const;
+
+function conversationText({ kind, session, why }: Conversation): string {
+  const which = session === undefined ? "" : ` ${session}`;
+  const what = kind === "start" ? "it began a conversation" : "it continued the conversation";
+  return `${what}${which}: ${why}`;
+}

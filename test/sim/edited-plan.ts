@@ -1,0 +1,98 @@
+/** A plan as somebody may have edited it: steps changed, renamed, added, taken out, or put elsewhere. */
+import {
+  type Arrow,
+  type Graph,
+  markBackArrows,
+  type Plan,
+  type Step,
+} from "../../src/plan/plan.ts";
+import type { Random } from "../../src/util/random.ts";
+
+type Edit = (graph: Graph, random: Random) => Graph;
+
+/** One or two edits; some of them change nothing that matters. */
+export function editedPlan(plan: Plan, random: Random): Plan {
+  let { graph } = plan;
+  const edits = 1 + random.below(2);
+  for (let count = 0; count < edits; count++) graph = random.pick(EDITS)(graph, random);
+  return random.chance(0.2)
+    ? { ...plan, graph, maxParallel: 1 + random.below(4), budget: { turns: 5 } }
+    : { ...plan, graph };
+}
+
+const EDITS: readonly Edit[] = [
+  // Another command, condition or policy for one step.
+  (graph, random) =>
+    change(graph, random, (step) =>
+      step.work.kind === "shell" ? { ...step, work: { kind: "shell", run: word(random) } } : step,
+    ),
+  (graph, random) => change(graph, random, (step) => ({ ...step, env: { EDIT: word(random) } })),
+  (graph, random) =>
+    change(graph, random, (step) => ({
+      ...step,
+      retry: { ...step.retry, attempts: 1 + random.below(3) },
+    })),
+  (graph, random) => change(graph, random, (step) => ({ ...step, id: `${word(random)}x` })),
+  // A new step behind one that is there, or beside all others.
+  (graph, random) => {
+    const id = `new${random.below(5)}`;
+    if (graph.steps.some((step) => step.id === id)) return graph;
+    const from = random.below(graph.steps.length);
+    const [first] = graph.steps;
+    if (first === undefined) return graph;
+    const added: Step = { ...first, id, work: { kind: "shell", run: "new" }, join: "all" };
+    const arrow = { from, to: graph.steps.length, on: "completed", weight: 0 } as const;
+    const arrows = random.chance(0.8) ? [...graph.arrows, arrow] : graph.arrows;
+    return made([...graph.steps, added], arrows);
+  },
+  // One step less; what it led to waits for nothing.
+  (graph, random) => {
+    if (graph.steps.length < 2) return graph;
+    const out = random.below(graph.steps.length);
+    const moved = (position: number): number => (position > out ? position - 1 : position);
+    const arrows = graph.arrows
+      .filter(({ from, to }) => from !== out && to !== out)
+      .map((arrow) => ({ ...arrow, from: moved(arrow.from), to: moved(arrow.to) }));
+    return made(
+      graph.steps.filter((_, position) => position !== out),
+      arrows,
+    );
+  },
+  // The same steps in another order.
+  (graph) => {
+    const last = graph.steps.length - 1;
+    const arrows = graph.arrows.map((arrow) => ({
+      ...arrow,
+      from: last - arrow.from,
+      to: last - arrow.to,
+    }));
+    return made(graph.steps.toReversed(), arrows);
+  },
+  // An arrow less.
+  (graph, random) => {
+    const out = random.below(graph.arrows.length + 1);
+    return made(
+      graph.steps,
+      graph.arrows.filter((_, index) => index !== out),
+    );
+  },
+];
+
+function change(graph: Graph, random: Random, edit: (step: Step) => Step): Graph {
+  const at = random.below(graph.steps.length);
+  const steps = graph.steps.map((step, position) => (position === at ? edit(step) : step));
+  return new Set(steps.map(({ id }) => id)).size === steps.length ? { ...graph, steps } : graph;
+}
+
+function made(steps: readonly Step[], arrows: readonly Omit<Arrow, "back">[]): Graph {
+  const plain = arrows.map((arrow) => {
+    const { from, to, on, weight } = arrow;
+    const base = { from, to, on, weight };
+    return arrow.condition === undefined ? base : { ...base, condition: arrow.condition };
+  });
+  return { steps, arrows: markBackArrows(steps.length, plain) };
+}
+
+function word(random: Random): string {
+  return `edit${random.below(100)}`;
+}

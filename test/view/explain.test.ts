@@ -1,0 +1,165 @@
+/** Why a step ran, ran again, or is used: every cause that the journal can tell. */
+import { expect, test } from "vitest";
+import type { RunUpdated } from "../../src/core/event.ts";
+import { explainJson, explainLines, explainStep } from "../../src/view/explain.ts";
+import { chain, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
+
+function told(scribe: Scribe, path: string, fingerprint?: string): string {
+  const explained = explainStep(scribe.events, path, fingerprint);
+  return explained === undefined ? "nothing" : `\n${explainLines(explained).join("\n")}\n`;
+}
+
+const three = (): Scribe => new Scribe(planOf(chain(step("plan"), step("fix"), step("ship"))));
+
+function updated(change: Partial<RunUpdated>): RunUpdated {
+  return {
+    type: "run.updated",
+    fingerprint: "g",
+    envNames: [],
+    kept: [],
+    rerun: [],
+    gone: [],
+    ...change,
+  };
+}
+
+test("failures, a loss, a stop, a pause and a new allowance", () => {
+  const scribe = three().start("fix").at(1).retry("fix", 1, 10).start("fix", 2).at(3);
+  scribe.write({
+    type: "step.lost",
+    ...ref("fix", 2),
+    message: "gone",
+    retry: { at: 0, delayMs: 0 },
+  });
+  scribe.start("fix", 3).write({ type: "step.adopted", ...ref("fix", 3), found: "alive" });
+  scribe.write({ type: "step.interrupted", ...ref("fix", 3), message: "SIGINT" }).start("fix", 4);
+  scribe.write({
+    type: "step.paused",
+    ...ref("fix", 4),
+    reason: "rate-limit",
+    message: "busy",
+    retry: { at: 0, delayMs: 0 },
+  });
+  scribe.start("fix", 5).fail("fix", 5);
+  scribe.write({ type: "step.granted", ...ref("fix"), attempts: 3 }).start("fix", 6);
+  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+    "
+    fix@1.1  2026-02-01 10:00:00 UTC: it was its turn: all that it waits for was done
+      it failed after 1.0s: it exited with 2
+    fix@1.2  2026-02-01 10:00:01 UTC: it had failed once, and had tries left
+      it was lost after 2.0s: gone
+    fix@1.3  2026-02-01 10:00:03 UTC: it had been lost, which is not charged to its tries
+      its runner died; a new one found it running and took it over
+      it was stopped after 0ms: SIGINT
+    fix@1.4  2026-02-01 10:00:03 UTC: it had been stopped, and the run was resumed
+      it was kept from going on after 0ms (rate-limit)
+    fix@1.5  2026-02-01 10:00:03 UTC: what kept it from going on was over (rate-limit)
+      it failed after 0ms: it exited with 2
+    fix@1.6  2026-02-01 10:00:03 UTC: ada went on with the run, which granted it 3 more tries
+      it has not ended
+    It is not done; resume goes on with it.
+    "
+  `);
+});
+
+test("a conversation that goes on, is corrected and handed over, and files that were put back", () => {
+  const scribe = three().write({
+    type: "step.started",
+    ...ref("fix"),
+    restore: true,
+    conversation: { session: "s1", kind: "start", says: "task", why: "it is the first attempt" },
+  });
+  const ask = { kind: "correct", why: "its answer is not JSON" } as const;
+  scribe.write({ type: "step.continued", ...ref("fix"), ask }).write({
+    type: "step.started",
+    ...ref("fix", 2),
+    conversation: { session: "s1", kind: "continue", says: "correct", why: ask.why },
+  });
+  const checkpoint = { path: "notes", sha256: "0", bytes: 1 };
+  scribe.write({ type: "step.relayed", ...ref("fix", 2), checkpoint }).start("fix", 3);
+  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+    "
+    fix@1.1  2026-02-01 10:00:00 UTC: it was its turn: all that it waits for was done
+      its files were put back to where the visit began
+      it began a conversation s1: it is the first attempt
+      it is to go on in its conversation: its answer is not JSON
+    fix@1.2  2026-02-01 10:00:00 UTC: its answer is not JSON
+      it continued the conversation s1: its answer is not JSON
+      it handed over to a new conversation
+    fix@1.3  2026-02-01 10:00:00 UTC: the conversation before had handed over
+      it has not ended
+    It is not done; resume goes on with it.
+    "
+  `);
+});
+
+test("going back, by whom, and to what", () => {
+  const scribe = three()
+    .done("plan", "fix")
+    .write({
+      type: "run.rewound",
+      step: "plan",
+      reopened: ["plan", "fix", "ship"],
+      assumed: [],
+      restore: "c0ffee",
+    });
+  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+    "
+    fix@1.1  2026-02-01 10:00:01 UTC: it was its turn: all that it waits for was done
+      it completed after 1.0s
+    Its earlier results are history; it runs again because ada went back to plan; the files were put back first.
+    "
+  `);
+  expect(told(scribe, "plan")).toContain("ada asked for it again; the files were put back first");
+});
+
+test("an edit that touches it, one that does not, and one that takes it away", () => {
+  const scribe = three().done("plan", "fix").at(60);
+  const rerun = { step: "fix", because: "definition", names: ["prompt", "model"] } as const;
+  scribe.write({ type: "run.opened", owner: { ...OWNER, user: "bob" }, epoch: 2 });
+  scribe.write(updated({ kept: ["plan"], rerun: [rerun] }));
+  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+    "
+    fix@1.1  2026-02-01 10:00:01 UTC: it was its turn: all that it waits for was done
+      it completed after 1.0s
+    Its earlier results are history; it runs again because bob adopted an edit of the pipeline: its \`prompt\`, \`model\` changed.
+    "
+  `);
+  expect(told(scribe, "plan", "0123456789abcdef")).toMatchInlineSnapshot(`
+    "
+    plan@1.1  2026-02-01 10:00:00 UTC: it was its turn: all that it waits for was done
+      it completed after 1.0s
+    kept  2026-02-01 10:01:00 UTC: bob adopted an edit that touches neither it nor anything that leads to it
+    Its result of 2026-02-01 10:00:01 UTC is used: what it depends on is the same (fingerprint 0123456789ab).
+    "
+  `);
+  scribe.write(updated({ kept: ["plan"], gone: ["fix"] }));
+  expect(told(scribe, "fix")).toContain("It is in the pipeline no more; what it did is history.");
+});
+
+test("a skip, a step that has not run, one that nobody knows, and one that was said to be done", () => {
+  const scribe = three().write({ type: "step.skipped", ...ref("plan"), arrows: [0] });
+  expect(told(scribe, "plan")).toContain("it was skipped: its condition was false");
+  expect(told(scribe, "ship", "ab")).toBe("\nIt has not run yet.\n");
+  expect(told(scribe, "nobody")).toBe("nothing");
+  scribe.write({ type: "run.rewound", step: "ship", reopened: ["ship"], assumed: ["fix"] });
+  expect(told(scribe, "fix")).toBe("\nIt counts as done, because somebody said so.\n");
+});
+
+test("the same for programs", () => {
+  const explained = explainStep(three().done("plan").events, "plan", undefined);
+  expect(explained && explainJson(explained)).toEqual({
+    step: "plan",
+    attempts: [
+      {
+        at: "plan@1.1",
+        time: "2026-02-01T10:00:00.000Z",
+        cause: "it was its turn: all that it waits for was done",
+        notes: [],
+        end: "it completed after 1.0s",
+      },
+    ],
+    kept: [],
+    now: "Its result of 2026-02-01 10:00:01 UTC is used: what it depends on is the same.",
+  });
+});
