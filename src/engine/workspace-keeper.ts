@@ -30,6 +30,7 @@ import {
   writeRefs,
 } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { moveHead } from "../workspace/worktree-head.ts";
 import { ownPathOf, type RunDir } from "./state-dir.ts";
 import {
   type ForeignFiles,
@@ -222,8 +223,7 @@ export class WorkspaceKeeper {
   /** Puts the files back to where an attempt is to begin. */
   async restore(commit: string): Promise<void> {
     await this.#inTurn(async () => {
-      await restoreSnapshot(this.#workspace, commit);
-      this.#last = undefined;
+      await this.#putBack(commit);
       failpoint("workspace.restored");
     });
   }
@@ -236,12 +236,21 @@ export class WorkspaceKeeper {
       const aside =
         kept?.commit ?? (await takeSnapshot(this.#workspace, { ref, message: "set aside" })).commit;
       failpoint("workspace.aside");
-      await restoreSnapshot(this.#workspace, commit);
-      this.#last = undefined;
+      await this.#putBack(commit);
       this.#clean = commit;
       failpoint("workspace.rewound");
       return aside;
     });
+  }
+
+  /** The files, and in a worktree of the run's own its branch as well. */
+  async #putBack(commit: string): Promise<void> {
+    const { kind, path, branch } = this.placed;
+    await restoreSnapshot(this.#workspace, commit);
+    if (kind === "worktree" && branch !== undefined) {
+      await moveHead(this.#store, { path, branch }, commit);
+    }
+    this.#last = undefined;
   }
 
   async #take(

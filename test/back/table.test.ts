@@ -214,27 +214,58 @@ describe("going back", () => {
   });
 });
 
-it("a fork has the commits that the steps before it made", { timeout: 60_000 }, async () => {
-  const repo = new Repo();
+describe("steps that commit", () => {
   const commit = "git -c user.name=s -c user.email=s@localhost commit -q";
-  const file = repo.project.write(
-    "p.yaml",
-    `workspace: worktree
+  const LOG = "by b\nby a\nfirst\n";
+
+  async function committed(repo: Repo): Promise<string> {
+    const file = repo.project.write(
+      "p.yaml",
+      `workspace: worktree
 steps:
   - id: a
     run: echo a > a.txt && git add a.txt && ${commit} -m "by a"
   - id: b
     run: echo b > b.txt && git add b.txt && ${commit} -m "by b"
 `,
-  );
-  await repo.must("run", repo.project.path(file), "--quiet");
-  const [id = ""] = await repo.ids();
-  const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
-  await repo.must("fork", id, "--at", "b", "--run", "--quiet");
-  const place = repo.place("worktree", (await repo.ids())[0] ?? "");
-  expect(userGit(place, "log", "--format=%s")).toBe("by b\nby a\nfirst\n");
-  expect(userGit(place, "rev-parse", "HEAD~1").trim()).toBe(first);
-  expect(userGit(place, "status", "--porcelain")).toBe("");
+    );
+    await repo.must("run", repo.project.path(file), "--quiet");
+    return (await repo.ids())[0] ?? "";
+  }
+
+  it("find their branch as it was when the run goes back", { timeout: 60_000 }, async () => {
+    const repo = new Repo();
+    const id = await committed(repo);
+    const place = repo.place("worktree", id);
+    const [second, first] = userGit(place, "log", "--format=%H").split("\n");
+    await repo.must("rewind", id, "b");
+    expect(userGit(place, "rev-parse", "HEAD").trim()).toBe(first);
+    expect(userGit(place, "status", "--porcelain")).toBe("");
+    await repo.must("resume", id, "--quiet");
+    expect(userGit(place, "log", "--format=%s")).toBe(LOG);
+    expect(userGit(place, "status", "--porcelain")).toBe("");
+    // What was left behind is not lost: a ref of ours holds it.
+    const holders = userGit(
+      repo.dir,
+      "for-each-ref",
+      "--contains",
+      second ?? "",
+      "refs/perdure-heads",
+    );
+    expect(holders).not.toBe("");
+    expect(repo.fsck()).toBe("");
+  });
+
+  it("have their commits in a fork", { timeout: 60_000 }, async () => {
+    const repo = new Repo();
+    const id = await committed(repo);
+    const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
+    await repo.must("fork", id, "--at", "b", "--run", "--quiet");
+    const place = repo.place("worktree", (await repo.ids())[0] ?? "");
+    expect(userGit(place, "log", "--format=%s")).toBe(LOG);
+    expect(userGit(place, "rev-parse", "HEAD~1").trim()).toBe(first);
+    expect(userGit(place, "status", "--porcelain")).toBe("");
+  });
 });
 
 describe("a fork", () => {
