@@ -15,6 +15,7 @@ import type { Run } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
+import { findItems } from "../engine/item-source.ts";
 import type { LaunchSite } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
@@ -162,7 +163,11 @@ async function drive(
     epoch,
     ...(options.recover === undefined ? {} : { recover: options.recover }),
     clock,
-    around: { env, offer: (place, session) => agents?.offer(place, session) },
+    around: {
+      env,
+      offer: (place, session) => agents?.offer(place, session),
+      items: (place) => findItems({ plan: known.plan, run: engine.run, dir, env }, place),
+    },
     watch: (events, run) => {
       files().record(events, run);
       screen.update(events, run);

@@ -84,8 +84,16 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
       const { place } = action;
       const visit = findVisit(run, place);
       const offer = visit && around.offer(place, sessionWanted(run, visit));
-      const fact = { type: "dispatched", place, env: around.env } as const;
-      return [offer === undefined ? fact : { ...fact, offer }];
+      const items = around.items?.(place);
+      return [
+        {
+          type: "dispatched",
+          place,
+          env: around.env,
+          ...(offer === undefined ? {} : { offer }),
+          ...(items === undefined ? {} : { items }),
+        },
+      ];
     }
     case "close":
       return [{ type: "scopes-closed", place: action.place }];

@@ -10,19 +10,21 @@
  * - D2 A lost attempt never uses up the author's retries (R2), and a step marked `once` is never
  *   repeated after a loss.
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Arrow, Plan } from "../plan/plan.ts";
+import type { EachWork, LoopWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { chooseArrows, wayAfterFailure } from "./arrow-choice.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
 import type { AttemptRef, FailureReason, RunEvent, StepFailed, StopMode } from "./event.ts";
-import type { Ending, Fact } from "./fact.ts";
+import type { Ending, Fact, ItemsFound } from "./fact.ts";
+import { missedGoal, missedInside } from "./goal.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
-import { placeText, stepPath } from "./place.ts";
+import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
 import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
-import { evaluateIn, type Outcome } from "./values.ts";
+import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
+import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -92,7 +94,8 @@ function allowances(run: Run): readonly RunEvent[] {
 
 type Dispatched = Extract<Fact, { type: "dispatched" }>;
 
-function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly RunEvent[] {
+function dispatch(run: Run, visit: Visit, fact: Dispatched): readonly RunEvent[] {
+  const { env, offer } = fact;
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
@@ -110,18 +113,32 @@ function dispatch(run: Run, visit: Visit, { env, offer }: Dispatched): readonly 
       if (!held.value) return skip(run, visit);
     }
   }
-  if (step.work.kind !== "each") {
-    const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-    const started = { type: "step.started", ...at } as const;
-    return [conversation === undefined ? started : { ...started, conversation }];
+  const started = { type: "step.started", ...at } as const;
+  if (step.work.kind === "each") {
+    const found = itemsOf(run, visit, step.work, fact);
+    if (!found.ok) return failAtStart(run, visit, at, "expression", found.message);
+    return [{ ...started, items: found.items }];
   }
-  const items = evaluateIn(run, visit, step.work.items, env);
-  if (!items.ok) return failAtStart(run, visit, at, "expression", items.message);
-  if (!Array.isArray(items.value)) {
-    const message = `\`${step.work.items}\` must be a list, but it is ${typeText(items.value)}`;
-    return failAtStart(run, visit, at, "expression", message);
+  if (step.work.kind === "pipeline" && step.work.input !== undefined) {
+    const input = renderInput(run, visit, step.work.input, env);
+    if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
+    return [{ ...started, input: input.value }];
   }
-  return [{ type: "step.started", ...at, items: items.value as readonly Json[] }];
+  const conversation = offer === undefined ? undefined : converse(run, visit, offer);
+  return [conversation === undefined ? started : { ...started, conversation }];
+}
+
+/** The items of a fan-out: an expression's value, or what was found outside the run. */
+function itemsOf(run: Run, visit: Visit, work: EachWork, { env, items }: Dispatched): ItemsFound {
+  if (typeof work.items !== "string") {
+    if ("list" in work.items) return { ok: true, items: work.items.list };
+    return items ?? { ok: false, message: "nobody has looked for its items" };
+  }
+  const held = evaluateIn(run, visit, work.items, env);
+  if (!held.ok) return held;
+  if (Array.isArray(held.value)) return { ok: true, items: held.value as readonly Json[] };
+  const message = `\`${work.items}\` must be a list, but it is ${typeText(held.value)}`;
+  return { ok: false, message };
 }
 
 function typeText(value: Json): string {
@@ -144,25 +161,69 @@ function failAtStart(
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
 }
 
+/** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
 function finalFailure(
   run: Run,
   visit: Visit,
   at: AttemptRef,
   reason: FailureReason,
   message: string,
+  evidence: FailureEvidence = {},
 ): StepFailed {
-  return { type: "step.failed", ...at, reason, message, arrows: arrowsAfterFailure(run, visit) };
+  const { said, ...told } = evidence;
+  const base = { type: "step.failed", ...at, reason, message, ...told } as const;
+  // Where a bound on loops was reached, an arrow could only lead into the same loop again.
+  if (reason === "visits") return { ...base, arrows: [] };
+  const way = wayAfterFailure(run, visit, told.exit ?? 1);
+  if (!mayRepeat(visit)) return { ...base, ...way };
+  const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
+  const times = timesInARow(run, visit, signature);
+  const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
+  if (!stalled || !(way.handled === true || way.arrows.length > 0)) {
+    return { ...base, signature, ...way };
+  }
+  const evidenceText = `the same failure came ${times} times in a row: ${message}`;
+  return { ...base, reason: "stall", message: evidenceText, signature, arrows: [] };
 }
+
+type FailureEvidence = Pick<StepFailed, "exit" | "check" | "spent"> & {
+  /** The last of what it printed. */
+  readonly said?: string;
+};
 
 function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
   const failed = visit.instances?.failed ?? 0;
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
-  if (failed === 0 || tolerant) return [complete(run, visit, 0, { outputs: {}, context: {} })];
+  if (failed === 0 || tolerant) {
+    const missed = missedInside(run, visit);
+    if (missed?.back !== undefined) return [missed.back];
+    if (missed !== undefined) return [fail(run, visit, "goal", missed.message, now)];
+    if (work.kind === "loop") return [endIteration(run, visit, work, now)];
+    return [complete(run, visit, 0, { outputs: {}, context: {} })];
+  }
   const total = visit.instances?.total ?? failed;
   const message =
     work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
   return [fail(run, visit, "items", message, now)];
+}
+
+/** After a good iteration: the loop is done, goes on, or has used up its iterations. */
+function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunEvent {
+  const done = (): RunEvent => complete(run, visit, 0, { outputs: {}, context: {} });
+  const iteration = visit.instances?.opened ?? 0;
+  const { until, iterationsMax } = work;
+  if (until !== undefined) {
+    const held = evaluateAfterIteration(run, visit, until);
+    if (!held.ok) return finalFailure(run, visit, attemptOf(visit), "expression", held.message);
+    if (held.value === true) return done();
+  }
+  if (iteration < iterationsMax) {
+    return { type: "step.iterated", ...attemptOf(visit), iteration };
+  }
+  if (work.onExhausted === "continue") return done();
+  const message = `\`${until}\` is still not true after ${iterationsMax} iterations`;
+  return fail(run, visit, "iterations", message, now);
 }
 
 function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
@@ -229,9 +290,10 @@ function relay(
 type Exited = Extract<Ending, { how: "exited" }>;
 
 function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, spent } = ending;
+  const { exit, problem, check, spent, said } = ending;
   const evidence = {
     exit,
+    ...(said === undefined ? {} : { said }),
     ...(check === undefined ? {} : { check }),
     ...(spent === undefined ? {} : { spent }),
   };
@@ -276,16 +338,17 @@ function fail(
   reason: FailureReason,
   message: string,
   now: number,
-  evidence: Pick<StepFailed, "exit" | "check" | "spent"> = {},
+  evidence: FailureEvidence = {},
 ): RunEvent {
   const failures = visit.failures + 1;
-  const base = { type: "step.failed", ...attemptOf(visit), reason, message, ...evidence } as const;
+  const at = attemptOf(visit);
   if (failures < visit.failuresMax) {
+    const { said: _, ...told } = evidence;
     const salt = `${run.id}/${placeText(placeOf(visit))}`;
     const retry = retryAfterFailure(stepOf(visit).retry.backoff, failures, now, salt);
-    return { ...base, retry, arrows: [] };
+    return { type: "step.failed", ...at, reason, message, ...told, retry, arrows: [] };
   }
-  return { ...base, arrows: arrowsAfterFailure(run, visit) };
+  return finalFailure(run, visit, at, reason, message, evidence);
 }
 
 function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: number): RunEvent {
@@ -335,53 +398,16 @@ function ending(run: Run): RunEvent {
   const failures = [...run.failed];
   // The innermost failure says more than the composite around it.
   const visit = failures.find((failed) => failed.instances === undefined) ?? failures[0];
-  if (visit === undefined) return { type: "run.completed" };
+  if (visit === undefined) return goodEnding(run);
   const message = visit.state.status === "failed" ? visit.state.message : "";
   return { type: "run.failed", message: `step ${stepPath(placeOf(visit))}: ${message}` };
 }
 
-type Chosen =
-  | { readonly ok: true; readonly arrows: readonly number[] }
-  | { readonly ok: false; readonly message: string };
-
-/** The arrows that a visit is left by: all that apply, or the best one. */
-function chooseArrows(run: Run, visit: Visit, outcome: Outcome): Chosen {
-  const { scope, position } = visit.record;
-  const on = outcome.status === "failed" ? "failed" : "completed";
-  const candidates: { index: number; arrow: Arrow }[] = [];
-  for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
-    const arrow = scope.graph.arrows[index];
-    if (arrow?.on === on) candidates.push({ index, arrow });
-  }
-  const applying: typeof candidates = [];
-  for (const candidate of candidates) {
-    const { condition } = candidate.arrow;
-    if (condition !== undefined) {
-      const held = evaluateIn(run, visit, condition, {}, outcome);
-      if (!held.ok) return held;
-      if (held.value !== true) continue;
-    }
-    applying.push(candidate);
-  }
-  if (stepOf(visit).split === "all")
-    return { ok: true, arrows: applying.map(({ index }) => index) };
-  const conditional = applying.filter(({ arrow }) => arrow.condition !== undefined);
-  const best = heaviest(conditional.length > 0 ? conditional : applying);
-  if (best === undefined && candidates.length > 0 && on === "completed") {
-    return { ok: false, message: "none of the arrows that leave it applies" };
-  }
-  return { ok: true, arrows: best === undefined ? [] : [best.index] };
-}
-
-function heaviest<T extends { readonly arrow: Arrow }>(candidates: readonly T[]): T | undefined {
-  return candidates.reduce<T | undefined>(
-    (best, next) => (best === undefined || next.arrow.weight > best.arrow.weight ? next : best),
-    undefined,
-  );
-}
-
-/** Arrows that lead on from a failure; a condition that cannot be evaluated leads nowhere. */
-function arrowsAfterFailure(run: Run, visit: Visit): readonly number[] {
-  const chosen = chooseArrows(run, visit, { status: "failed", exit: 1, context: {}, outputs: {} });
-  return chosen.ok ? chosen.arrows : [];
+/** Nothing failed; what was to be reached must have been reached. */
+function goodEnding(run: Run): RunEvent {
+  const root = run.scopes.get(ROOT_SCOPE);
+  const missed = root && missedGoal(root);
+  if (missed === undefined) return { type: "run.completed" };
+  const { back, message, from } = missed;
+  return back ?? { type: "run.failed", message, ...(from === undefined ? {} : { from }) };
 }

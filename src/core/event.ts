@@ -75,7 +75,9 @@ export type FailureReason =
   | "items"
   | "lost"
   | "once"
-  | "visits";
+  | "visits"
+  | "iterations"
+  | "goal";
 
 /** The conversation with an agent that an attempt is part of, and why it is that one. */
 export interface Conversation {
@@ -133,15 +135,25 @@ export type RunEvent =
   | { readonly type: "run.stopping"; readonly mode: StopMode; readonly by: string }
   | { readonly type: "run.stopped"; readonly by: string }
   | { readonly type: "run.completed" }
-  | { readonly type: "run.failed"; readonly message: string }
+  | {
+      readonly type: "run.failed";
+      readonly message: string;
+      /** No step failed, but going on from this one could help. */
+      readonly from?: string;
+    }
   | RunRewound
+  | RunReturned
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];
+        /** The input of a sub-pipeline, when it is not that of the scope around it. */
+        readonly input?: JsonObject;
         readonly conversation?: Conversation;
       })
+  /** One iteration of a loop is over and its condition does not hold: the next one begins. */
+  | ({ readonly type: "step.iterated" } & AttemptRef & { readonly iteration: number })
   /** The agent has said which conversation it is in. */
   | ({ readonly type: "step.session" } & AttemptRef & { readonly session: string })
   /** A new owner took over what an earlier one had started. */
@@ -214,6 +226,16 @@ export interface RunRewound {
   readonly assumed: readonly string[];
 }
 
+/** A scope would have ended without one of its goals: the run goes back to a step in it. */
+export interface RunReturned {
+  readonly type: "run.returned";
+  readonly scope: string;
+  /** Where it goes on. */
+  readonly step: string;
+  /** The step that is not completed. */
+  readonly goal: string;
+}
+
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";
   readonly exit: number;
@@ -237,7 +259,11 @@ export interface StepFailed extends AttemptRef {
   readonly spent?: Spent;
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;
-  /** Arrows that lead on from the failure; empty when nothing handles it. */
+  /** What tells this failure from others of its step, for a step that may come again. */
+  readonly signature?: string;
+  /** The author lets the run go on although no arrow is for failures. */
+  readonly handled?: true;
+  /** Arrows that lead on from the failure. Without any, and if not `handled`, nothing does. */
   readonly arrows: readonly number[];
 }
 

@@ -27,9 +27,11 @@ import {
   closeIfOver,
   draft,
   enter,
+  goBack,
   LOSSES_MAX,
   leave,
   openInstances,
+  openIteration,
   openScope,
   recordAt,
   reopenBehind,
@@ -135,8 +137,12 @@ function apply(plan: Plan, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "stopped", by: event.by });
     case "run.completed":
       return become(run, { status: "completed" });
-    case "run.failed":
-      return become(run, { status: "failed", message: event.message });
+    case "run.returned":
+      return goBack(run, event);
+    case "run.failed": {
+      const { type: _, ...words } = event;
+      return become(run, { status: "failed", ...words });
+    }
     default:
       return applyToVisit(run, event, time);
   }
@@ -154,7 +160,9 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   switch (event.type) {
     case "step.started":
       delete draft(visit).cut;
-      return start(run, visit, event.items, time);
+      return start(run, visit, event, time);
+    case "step.iterated":
+      return openIteration(run, visit);
     case "step.session":
     case "step.adopted":
       return;
@@ -275,15 +283,20 @@ function open(run: Run, time: number): void {
   }
 }
 
-function start(run: Run, visit: Visit, items: readonly Json[] | undefined, time: number): void {
+type StepStarted = Extract<RunEvent, { type: "step.started" }>;
+
+function start(run: Run, visit: Visit, { items, input }: StepStarted, time: number): void {
   uncountInside(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
   const composite = isComposite(stepOf(visit));
   if (composite) {
     const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
-    const none = { total, opened: 0, ended: 0, failed: 0 };
-    draft(visit).instances = items === undefined ? none : { items, ...none };
+    draft(visit).instances = {
+      ...(items === undefined ? {} : { items }),
+      ...(input === undefined ? {} : { input }),
+      ...{ total, opened: 0, ended: 0, failed: 0 },
+    };
   }
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
@@ -315,14 +328,18 @@ function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.arrows.length > 0;
+  const handled = event.handled === true || event.arrows.length > 0;
   // Only failures that made this one are worth another try of their own.
   const superseded = handled || event.retry !== undefined || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit } = event;
-  const state = { status: "failed", at: time, reason, message, handled } as const;
-  enter(run, visit, exit === undefined ? state : { ...state, exit });
+  const { reason, message, exit, signature } = event;
+  enter(run, visit, {
+    status: "failed",
+    ...{ at: time, reason, message, handled },
+    ...(exit === undefined ? {} : { exit }),
+    ...(signature === undefined ? {} : { signature }),
+  });
   if (handled) leave(run, visit.record, event.arrows);
   closeIfOver(run, visit.record.scope);
 }
@@ -343,7 +360,7 @@ function grant(run: Run, visit: Visit, attempts: number): void {
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
   enter(run, visit, { status: "ready" });
-  if (closed) reopenScope(run, visit.record.scope);
+  if (closed) reopenScope(run, visit.record.scope, "failed");
 }
 
 /** Opens a step and all that lies behind it again; what was there stays as history. */

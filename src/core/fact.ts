@@ -32,6 +32,8 @@ export type Fact =
       readonly env: Environment;
       /** For a step that talks to an agent. */
       readonly offer?: ConversationOffer;
+      /** For a fan-out whose items are not in the run. */
+      readonly items?: ItemsFound;
     }
   /** An agent has said which conversation it is in. */
   | { readonly type: "session-known"; readonly at: AttemptRef; readonly session: string }
@@ -59,9 +61,16 @@ export interface ConversationOffer {
   readonly found: boolean;
 }
 
+/** The items of a fan-out, or why there are none to be had. */
+export type ItemsFound =
+  | { readonly ok: true; readonly items: readonly Json[] }
+  | { readonly ok: false; readonly message: string };
+
 /** What the core may ask of the outside when it starts a visit. */
 export interface Surroundings {
   readonly env: Environment;
+  /** Looks up the items of a fan-out that are outside the run; undefined for every other step. */
+  readonly items?: (place: Place) => ItemsFound | undefined;
   readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
 }
 
@@ -79,6 +88,8 @@ export type Ending = { readonly spent?: Spent } & (
         readonly reason: "output" | "context" | "check" | "agent";
         readonly message: string;
       };
+      /** The last of what it printed before it failed, for a step that may come again. */
+      readonly said?: string;
       /** There is no exit status; its agent's stream holds its last word. */
       readonly fromStream?: true;
     }

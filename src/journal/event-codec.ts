@@ -135,7 +135,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "run.stopping": { mode: stopMode, by: text },
   "run.stopped": { by: text },
   "run.completed": {},
-  "run.failed": { message: text },
+  "run.failed": { message: text, from: optional(text) },
   "run.funded": {
     added: record({
       usd: optional(number),
@@ -145,7 +145,14 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     }),
   },
   "run.rewound": { step: text, reopened: listOf(text), assumed: listOf(text) },
-  "step.started": { ...attempt, items: optional(listOf(json)), conversation },
+  "run.returned": { scope: text, step: text, goal: text },
+  "step.started": {
+    ...attempt,
+    items: optional(listOf(json)),
+    input: optional(mapOf(json)),
+    conversation,
+  },
+  "step.iterated": { ...attempt, iteration: integer },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
   "step.continued": {
@@ -172,6 +179,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     check: evidence,
     spent,
     retry,
+    signature: optional(text),
+    handled: optional(boolean),
     arrows,
   },
   "step.lost": { ...attempt, message: text, retry, tool: lastTool, spent },

@@ -264,6 +264,7 @@ function inside(schema: z.core.$ZodType, key: string | number): z.core.$ZodType[
 function alternatives(schema: z.core.$ZodType): z.core.$ZodType[] {
   const { def } = schema._zod as { def: z.core.$ZodTypes["_zod"]["def"] };
   if (def.type === "optional") return alternatives(def.innerType);
+  if (def.type === "lazy") return alternatives(def.getter());
   return def.type === "union" ? def.options.flatMap(alternatives) : [schema];
 }
 

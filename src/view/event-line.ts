@@ -46,7 +46,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
-      const handled = event.arrows.length > 0 ? "; the pipeline handles it" : "";
+      const handled = event.handled === true || event.arrows.length > 0 ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }
     case "step.lost": {
@@ -67,6 +67,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND[event.found]}`;
     case "step.continued":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on: ${messageText(event.ask.why)}`;
+    case "step.iterated":
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
     case "step.relayed":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":
@@ -95,6 +97,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} the budget was raised`;
     case "run.rewound":
       return `${RUN_GLYPH} going on from ${event.step}`;
+    case "run.returned":
+      return `${RUN_GLYPH} going back to ${stepPath(event)}: ${event.goal} is not completed`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":
