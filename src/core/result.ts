@@ -11,8 +11,8 @@ import { LazyMap } from "../util/expression-value.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { Output } from "./event.ts";
 import { childScopeId } from "./place.ts";
-import { currentVisit, placeOf, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
 import type { Visit } from "./run.ts";
+import { currentVisit, placeOf, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
 
 /** What `results.<step>` is. */
 export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
@@ -79,12 +79,26 @@ function inside(run: Run, visit: Visit, key: string): Json | LazyMap | undefined
 
 function itemResults(run: Run, visit: Visit): readonly Json[] {
   const items = visit.instances?.items ?? [];
-  return items.map((item, index) => itemResult(item, index, instanceOf(run, visit, index), visit));
+  return items.map((item, index) => {
+    const instance = instanceOf(run, visit, index);
+    const told = { index, item, status: instance === undefined ? "pending" : statusOf(instance) };
+    if (instance === undefined) return { ...told, outputs: {}, steps: {} };
+    // Written without a list of steps, it is one step, or one sub-pipeline, for each item.
+    const own =
+      instance.graph.steps.length === 1
+        ? currentVisit(recordOf(instance, stepOf(visit).id))
+        : undefined;
+    const scope = own?.instances === undefined ? instance : (lastScope(run, own) ?? instance);
+    const inside = insideInstance(scope);
+    if (own === undefined || own.instances !== undefined) return { ...told, ...inside };
+    const answer = own.state.status === "completed" ? own.state.answer : undefined;
+    const answered = answer === undefined ? {} : { answer };
+    return { ...told, ...inside, outputs: leafOutputs(own) ?? {}, ...answered };
+  });
 }
 
-function itemResult(item: Json, index: number, scope: Scope | undefined, visit: Visit): Json {
-  const base = { index, item };
-  if (scope === undefined) return { ...base, status: "pending", outputs: {}, steps: {} };
+/** The results and the outputs of the steps in an instance, by step. */
+function insideInstance(scope: Scope): { readonly steps: Json; readonly outputs: Json } {
   const records = scope.steps.filter((record) => record !== undefined);
   const steps = Object.fromEntries(
     records.flatMap((record) => {
@@ -92,18 +106,10 @@ function itemResult(item: Json, index: number, scope: Scope | undefined, visit: 
       return result === undefined ? [] : [[stepOf(record).id, result] as const];
     }),
   );
-  const told = { ...base, status: statusOf(scope), steps };
-  // A fan-out of one step, written without a list of steps, is that step for each item.
-  const own = currentVisit(recordOf(scope, stepOf(visit).id));
-  if (scope.graph.steps.length === 1 && own !== undefined) {
-    const answer = own.state.status === "completed" ? own.state.answer : undefined;
-    const answered = answer === undefined ? {} : { answer };
-    return { ...told, outputs: leafOutputs(own) ?? {}, ...answered };
-  }
   const outputs = Object.fromEntries(
     records.map((record) => [stepOf(record).id, leafOutputs(currentVisit(record)) ?? {}]),
   );
-  return { ...told, outputs };
+  return { steps, outputs };
 }
 
 function statusOf(scope: Scope): string {

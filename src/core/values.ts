@@ -57,7 +57,7 @@ export function renderInput(
       return renderValue(value, (source) => evaluateSource(source, values));
     }
     if (Array.isArray(value)) return value.map(render);
-    return isObject(value) ? renderAll(value as JsonObject) : value;
+    return isObject(value) ? renderAll(value) : value;
   };
   const renderAll = (object: JsonObject): JsonObject =>
     Object.fromEntries(Object.entries(object).map(([key, value]) => [key, render(value)]));

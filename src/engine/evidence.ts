@@ -46,7 +46,8 @@ export async function collectEvidence(
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
   const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: {} } as const;
-  if (ending.exit !== 0) return { ...nothing, ...lastWords(visit, dir, ATTEMPT_FILE.output, redact) };
+  if (ending.exit !== 0)
+    return { ...nothing, ...lastWords(visit, dir, ATTEMPT_FILE.output, redact) };
   const check = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
   if (check?.problem !== undefined) {

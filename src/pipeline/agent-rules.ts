@@ -14,7 +14,7 @@ import {
   PROTOCOL_ADAPTER,
   type StepShape,
 } from "./schema.ts";
-import type { ReadShape } from "./shape.ts";
+import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
 import type { Path } from "./yaml-source.ts";
 
 export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
@@ -25,25 +25,28 @@ export function agentOf(shape: PipelineShape, step: StepShape): string | undefin
   return step.agent ?? (asks && step.run === undefined ? shape.defaults?.agent : undefined);
 }
 
-/** The prompts that stand in files: position of the step -> text. */
+/** The prompts that stand in files of their own. */
 export function readPrompts(
-  { shape, cut }: ReadShape,
+  root: StepList,
   readNamed: (name: string) => string | undefined,
   report: Report,
-): ReadonlyMap<number, string> {
-  const prompts = new Map<number, string>();
-  shape.steps.forEach(({ prompt_file: name }, index) => {
-    if (name === undefined || cut.has(`steps.${index}`)) return;
-    const text = readNamed(name);
-    if (text !== undefined && text.trim() !== "") {
-      prompts.set(index, text);
-      return;
+): ReadonlyMap<StepShape, string> {
+  const prompts = new Map<StepShape, string>();
+  for (const list of allLists(root)) {
+    for (const [index, step] of list.steps.entries()) {
+      const { prompt_file: name } = step;
+      if (name === undefined || isCut(list, index)) continue;
+      const text = readNamed(name);
+      if (text !== undefined && text.trim() !== "") {
+        prompts.set(step, text);
+        continue;
+      }
+      const message =
+        text === undefined ? `there is no file \`${name}\`` : `the file \`${name}\` is empty`;
+      const help = "the path is relative to the pipeline's file";
+      report.add({ rule: "prompt-file", message, help, path: pathIn(list, index, "prompt_file") });
     }
-    const message =
-      text === undefined ? `there is no file \`${name}\`` : `the file \`${name}\` is empty`;
-    const help = "the path is relative to the pipeline's file";
-    report.add({ rule: "prompt-file", message, help, path: ["steps", index, "prompt_file"] });
-  });
+  }
   return prompts;
 }
 
@@ -93,17 +96,23 @@ function checkName(agent: string, path: Path, shape: PipelineShape, report: Repo
 }
 
 /** A step runs a command or asks an agent: one of them, and all that belongs to it. */
-export function checkWork({ shape, cut }: ReadShape, index: number, report: Report): void {
-  const at = (key: string): Path => ["steps", index, key];
-  const keys = ["run", "agent", "prompt", "prompt_file"];
-  if (keys.some((key) => cut.has(`steps.${index}.${key}`)) || cut.has("defaults.agent")) return;
-  const step = shape.steps[index] as StepShape;
+export function checkWork(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const at = (key: string): Path => pathIn(list, index, key);
+  const { cut } = list;
+  const keys = ["run", "agent", "prompt", "prompt_file", "steps", "pipeline", "for_each"];
+  if (isCut(list, index, ...keys) || cut.has("defaults.agent")) return;
+  const step = list.steps[index] as StepShape;
   const problem = workProblem(step, agentOf(shape, step));
   if (problem !== undefined) {
     const { key, on, ...words } = problem;
     report.add({ rule: "step-work", ...words, path: at(key), on });
   }
-  checkAgentSettings(shape, index, report);
+  checkAgentSettings(shape, list, index, report);
   if (step.agent !== undefined && !cut.has("agents")) {
     checkName(step.agent, at("agent"), shape, report);
   }
@@ -151,15 +160,20 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
 }
 
 /** Settings of an agent's call need an agent that understands them. */
-function checkAgentSettings(shape: PipelineShape, index: number, report: Report): void {
-  const step = shape.steps[index] as StepShape;
+function checkAgentSettings(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const step = list.steps[index] as StepShape;
   const agent = agentOf(shape, step);
   if (agent !== undefined && talks(shape, agent)) return;
   for (const key of ["session", ...AGENT_SETTINGS] as const) {
     if (step[key] === undefined) continue;
     const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
     const message = `\`${key}\` means nothing to ${whose}`;
-    const path = ["steps", index, key];
+    const path = pathIn(list, index, key);
     report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
   }
 }
@@ -173,19 +187,20 @@ function talks(shape: PipelineShape, agent: string): boolean {
 
 /** Steps in one conversation have one agent and run one after the other, in the file's order. */
 export function checkSessions(
-  { shape, cut }: ReadShape,
+  shape: PipelineShape,
+  list: StepList,
   comesBefore: ((first: number, second: number) => boolean) | undefined,
   report: Report,
 ): void {
   const last = new Map<string, number>();
-  shape.steps.forEach((step, index) => {
+  list.steps.forEach((step, index) => {
     const { session } = step;
-    if (session === undefined || cut.has(`steps.${index}`)) return;
+    if (session === undefined || isCut(list, index)) return;
     const before = last.get(session);
     last.set(session, index);
     if (before === undefined) return;
-    const other = shape.steps[before] as StepShape;
-    const path = ["steps", index, "session"];
+    const other = list.steps[before] as StepShape;
+    const path = pathIn(list, index, "session");
     const rule = "shared-session";
     if (agentOf(shape, other) !== agentOf(shape, step)) {
       const message = `steps \`${other.id}\` and \`${step.id}\` share a session but not an agent`;

@@ -16,8 +16,8 @@ import { arrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOf } from "./graph-index.ts";
-import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 import type { Work } from "./plan.ts";
+import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
 const RETRY_DEFAULT: RetryPolicy = {
@@ -158,7 +158,11 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };
     case "group": {
       const graph = buildBody(step, work.body, around);
-      return { kind: "pipeline", graph, ...(work.input === undefined ? {} : { input: work.input }) };
+      return {
+        kind: "pipeline",
+        graph,
+        ...(work.input === undefined ? {} : { input: work.input }),
+      };
     }
     case "loop": {
       const { until, iterationsMax, onExhausted } = work;

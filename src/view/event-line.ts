@@ -46,7 +46,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
-      const handled = event.handled === true || event.arrows.length > 0 ? "; the pipeline handles it" : "";
+      const handled =
+        event.handled === true || event.arrows.length > 0 ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }
     case "step.lost": {

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
+import { missedGoal } from "../../src/core/goal.ts";
 import { isIdle } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, type Run } from "../../src/core/run.ts";
@@ -89,8 +90,11 @@ export class Checkers {
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
-    if (run.failed.size > 0 !== (status === "failed"))
-      fail(`${run.failed.size} failures: ${status}`);
+    const root = run.scopes.get("");
+    const missed = root && run.failed.size === 0 ? missedGoal(root) : undefined;
+    const mustFail = run.failed.size > 0 || missed !== undefined;
+    if (mustFail !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
+    if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
     if (status === "completed") this.#nothingPending(run);
   }
 

@@ -5,7 +5,7 @@
 import type { Turn } from "../../src/core/advance.ts";
 import type { AttemptRef, Owner, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
+import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
@@ -122,6 +122,12 @@ class Simulation {
     });
   }
 
+  /** Files come and go: each look may find others, or none. */
+  #items(): ItemsFound {
+    if (this.#random.chance(0.1)) return { ok: false, message: "there is no such file" };
+    return { ok: true, items: ["x", "y", "z"].slice(0, this.#random.below(4)) };
+  }
+
   /** One owner, from taking the lease to the end or a crash. */
   #own(number: number): string {
     const owner: Owner = { pid: number, started: "0", boot: "b", host: "h", user: "u" };
@@ -139,7 +145,7 @@ class Simulation {
       owner,
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
-      around: { env: {}, offer: () => this.#offer() },
+      around: { env: {}, offer: () => this.#offer(), items: () => this.#items() },
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
     });
     this.#reported.clear();
