@@ -39,7 +39,8 @@ export class Checkers {
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#started.add(attemptText(event));
-      if (event.type === "step.failed" && event.reason === "expression") {
+      // Where no arrow could be chosen again and again, that is what has stalled.
+      if (event.type === "step.failed" && ["expression", "stall"].includes(event.reason)) {
         this.#misrouted.add(attemptText(event));
       }
       if (event.type !== "step.completed") continue;
