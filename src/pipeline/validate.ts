@@ -127,7 +127,7 @@ function checkStep(
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
-  if (!hasBody(step)) checkWork(shape, list, index, report);
+  if (!hasBody(step) && !repeatsNothing(step)) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   const prompt = files.prompts.get(step);
@@ -171,6 +171,12 @@ function checkInside(
   });
   const rules = new ExpressionRules(file.report, known);
   if (until !== undefined) rules.expression(String(until), { path, sees: "all" });
+}
+
+/** True for a step that only says how often; that it does not say what is told already. */
+function repeatsNothing(step: StepShape): boolean {
+  const repeats = step.for_each ?? step.loop ?? step.iterations;
+  return repeats !== undefined && (step.run ?? step.prompt ?? step.prompt_file) === undefined;
 }
 
 /** The variables that exist in what a step repeats. */
