@@ -15,7 +15,7 @@ import type {
 import { arrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
-import { closureOf } from "./graph-index.ts";
+import { closureOfAll } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 
@@ -71,7 +71,7 @@ function withVisits(list: readonly PipelineStep[], graph: Graph): readonly Step[
   for (const { goal } of graph.steps) {
     if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
   }
-  const again = new Set([...starts].flatMap((start) => closureOf(graph, start)));
+  const again = closureOfAll(graph, starts);
   return graph.steps.map((step, index) => {
     const said = list[index]?.maxVisits;
     return { ...step, visitsMax: said ?? (again.has(index) ? LOOP_VISITS_MAX : step.visitsMax) };
