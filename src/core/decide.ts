@@ -115,12 +115,12 @@ function dispatch(run: Run, visit: Visit, fact: Dispatched): readonly RunEvent[]
   }
   const started = { type: "step.started", ...at } as const;
   if (step.work.kind === "each") {
-    const found = itemsOf(run, visit, step.work, fact);
+    const found = itemsOf(run, visit, step.work, fact.items);
     if (!found.ok) return failAtStart(run, visit, at, "expression", found.message);
     return [{ ...started, items: found.items }];
   }
   if (step.work.kind === "pipeline" && step.work.input !== undefined) {
-    const input = renderInput(run, visit, step.work.input, env);
+    const input = renderInput(run, visit, step.work.input);
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
@@ -128,13 +128,21 @@ function dispatch(run: Run, visit: Visit, fact: Dispatched): readonly RunEvent[]
   return [conversation === undefined ? started : { ...started, conversation }];
 }
 
-/** The items of a fan-out: an expression's value, or what was found outside the run. */
-function itemsOf(run: Run, visit: Visit, work: EachWork, { env, items }: Dispatched): ItemsFound {
+/**
+ * The items of a fan-out: an expression's value, or what was found outside the run. They are kept in
+ * the journal, so the environment, which may hold secrets, is not for them.
+ */
+function itemsOf(
+  run: Run,
+  visit: Visit,
+  work: EachWork,
+  items: ItemsFound | undefined,
+): ItemsFound {
   if (typeof work.items !== "string") {
     if ("list" in work.items) return { ok: true, items: work.items.list };
     return items ?? { ok: false, message: "nobody has looked for its items" };
   }
-  const held = evaluateIn(run, visit, work.items, env);
+  const held = evaluateIn(run, visit, work.items, {});
   if (!held.ok) return held;
   if (Array.isArray(held.value)) return { ok: true, items: held.value as readonly Json[] };
   const message = `\`${work.items}\` must be a list, but it is ${typeText(held.value)}`;

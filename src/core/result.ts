@@ -19,6 +19,11 @@ export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyM
   const plain = plainResult(record);
   const visit = currentVisit(record);
   if (plain === undefined || visit?.instances === undefined) return plain;
+  return withInside(run, visit, plain);
+}
+
+/** A composite visit's own state, with what it tells beyond that. */
+export function withInside(run: Run, visit: Visit, plain: JsonObject): LazyMap {
   return new LazyMap((key) => plain[key] ?? inside(run, visit, key));
 }
 

@@ -11,7 +11,7 @@ import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderValue, TemplateError } from "../util/template.ts";
 import type { Output } from "./event.ts";
 import type { Environment } from "./fact.ts";
-import { lastScope, outputsOf, pathsOf, resultOf } from "./result.ts";
+import { lastScope, outputsOf, pathsOf, resultOf, withInside } from "./result.ts";
 import { findRecord, type Run, type Scope, type StepRecord, stepOf, type Visit } from "./run.ts";
 
 /** How a visit is about to end; its own arrows may already ask for it. */
@@ -44,14 +44,16 @@ export function evaluateAfterIteration(run: Run, visit: Visit, source: string): 
   return told(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
 }
 
-/** The input of a sub-pipeline: texts are templates, and one that is an expression is its value. */
+/**
+ * The input of a sub-pipeline: texts are templates, and one that is an expression is its value. It is
+ * kept in the journal, so the environment, which may hold secrets, is not for it.
+ */
 export function renderInput(
   run: Run,
   visit: Visit,
   input: JsonObject,
-  env: Environment,
 ): { readonly ok: true; readonly value: JsonObject } | Extract<Evaluated, { ok: false }> {
-  const values = valuesAt(run, visit, env);
+  const values = valuesAt(run, visit, {});
   const render = (value: Json): Json => {
     if (typeof value === "string") {
       return renderValue(value, (source) => evaluateSource(source, values));
@@ -84,7 +86,8 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const own = stepOf(visit).id;
   const { status, exit, answer, context } = outcome;
   const known = { status, exit, attempts: visit.attempts };
-  const result = answer === undefined ? known : { ...known, answer };
+  const plain = answer === undefined ? known : { ...known, answer };
+  const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
     context: new LazyMap((key) => context[key] ?? run.context.get(key)),

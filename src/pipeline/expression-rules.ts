@@ -48,6 +48,8 @@ export interface Site {
   readonly step?: number;
   /** Asked when a step is over: it sees that step's own result, or those of all steps. */
   readonly sees?: "own" | "all";
+  /** Its value is kept in the journal, where no secret of the environment may come. */
+  readonly kept?: true;
 }
 
 /** Checks the texts of one file. */
@@ -154,11 +156,15 @@ export class ExpressionRules {
     const [first] = keys;
     if (variable === "outputs" || variable === "results") this.#step(reference, base, site);
     else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, site);
-    else if (variable === "env" && site.sees !== undefined) {
-      const message = "what is asked at the end of a step cannot use `env`";
-      const help = "hand the value on in `context`, or ask for it in the `when` of a step";
+    else if (variable === "env" && (site.sees !== undefined || site.kept === true)) {
+      const message = site.kept
+        ? "what is kept in the journal cannot use `env`"
+        : "what is asked at the end of a step cannot use `env`";
+      const help = site.kept
+        ? "use `env` in the steps themselves"
+        : "hand the value on in `context`, or ask for it in the `when` of a step";
       const place = { path: site.path, offset: base + reference.offset, length: 3 };
-      this.#report.add({ rule: "late-env", message, help, ...place });
+      this.#report.add({ rule: "no-env-here", message, help, ...place });
     } else if (variable === "env" && first === undefined && computed) {
       const message = "the name after `env` must be written out";
       const help = "write env.NAME, so that a resume on another machine knows what it needs";

@@ -5,7 +5,7 @@
  * Does not: lower the steps in them (load.ts does, and is handed in).
  */
 import { assert } from "../util/assert.ts";
-import type { Json, JsonObject } from "../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { bareCondition } from "./expression-rules.ts";
 import type { PipelineBody, PipelineItems, PipelineStep, PipelineWork } from "./pipeline.ts";
 import type { StepShape } from "./schema.ts";
@@ -14,7 +14,7 @@ import { fanOutOf } from "./step-list.ts";
 /** The work of a step that holds steps, or that is done for each item of a list. */
 export function lowerComposite(step: StepShape, body: PipelineBody): PipelineWork {
   const { loop, iterations } = step;
-  const input = inputOf(step);
+  const input = inputOf(step, body);
   const given = input === undefined ? {} : { input };
   if (step.for_each !== undefined) return lowerFanOut(step, body, given);
   if (loop !== undefined) {
@@ -29,8 +29,24 @@ export function lowerComposite(step: StepShape, body: PipelineBody): PipelineWor
 }
 
 /** Another file sees only what it is given; steps written here see what is around them. */
-function inputOf({ input, pipeline }: StepShape): JsonObject | undefined {
-  return (input as JsonObject | undefined) ?? (pipeline === undefined ? undefined : {});
+function inputOf({ input }: StepShape, body: PipelineBody): JsonObject | undefined {
+  const given = input as JsonObject | undefined;
+  return "steps" in body ? { ...defaultsOf(body.inputSchema), ...given } : given;
+}
+
+/** What the input of a pipeline is where nothing is given, as texts that stand for themselves. */
+export function defaultsOf(schema: Json | undefined): JsonObject {
+  const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
+  const found = Object.entries(properties).flatMap(([key, property]) =>
+    isObject(property) && property.default !== undefined
+      ? [[key, literal(property.default as Json)] as const]
+      : [],
+  );
+  return Object.fromEntries(found);
+}
+
+function literal(value: Json): Json {
+  return JSON.parse(JSON.stringify(value).replaceAll("${{", () => "$${{")) as Json;
 }
 
 function lowerFanOut(

@@ -6,8 +6,9 @@
  * Does not: read a file's text as a pipeline (load.ts does, and is handed in).
  */
 import { posix } from "node:path";
-import { isObject } from "../util/json.ts";
+import { isObject, type Json } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
+import { defaultsOf } from "./lower-work.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
@@ -117,10 +118,11 @@ function checkInput(
 ): void {
   if (!isObject(inputSchema)) return;
   const given = Object.keys(step.input ?? {});
+  const assumed = defaultsOf(inputSchema as Json);
   const required = Array.isArray(inputSchema.required) ? inputSchema.required.map(String) : [];
   const rule = "pipeline-input";
   for (const key of required) {
-    if (given.includes(key)) continue;
+    if (given.includes(key) || Object.hasOwn(assumed, key)) continue;
     const message = `\`${step.pipeline}\` needs \`${key}\` in its input`;
     const help = `add \`input: {${key}: ...}\``;
     report.add({ rule, message, help, path: pathIn(list, index, "pipeline") });

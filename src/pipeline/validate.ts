@@ -262,7 +262,7 @@ function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules):
   const { for_each: each } = step;
   const items = fanOutOf(step)?.in ?? each;
   const key = items === each ? ["for_each"] : ["for_each", "in"];
-  if (typeof items === "string") rules.expression(items, at(...key));
+  if (typeof items === "string") rules.expression(items, { ...at(...key), kept: true });
   else if (isObject(items)) {
     const [name = "", text] = Object.entries(items)[0] ?? [];
     if (typeof text === "string") rules.text(text, at(...key, name));
@@ -286,7 +286,7 @@ function checkStepTexts(
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
-  checkInputTexts(step.input, at("input"), rules);
+  checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
   const { check } = step;
   if (typeof check === "string") rules.shell(check, at("check"));
   else if (check !== undefined && "run" in check) rules.shell(check.run, at("check", "run"));

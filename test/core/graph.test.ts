@@ -331,6 +331,25 @@ describe("what later steps see of composite steps", () => {
     expect(play.status).toBe("completed");
   });
 
+  it("is there for the arrows that leave them", () => {
+    const e: StepChanges = {
+      work: {
+        ...{ kind: "each", items: { list: ["a", "b"] }, graph: graphOf("e"), maxParallel: 1 },
+        onItemFailure: "continue",
+      },
+    };
+    const plan = planOf("e>x?results.e.items.exists(i,i.status=='failed') e>y", { e });
+    const play = new Play({
+      ...plan,
+      graph: {
+        ...plan.graph,
+        steps: plan.graph.steps.map((one) => (one.id === "e" ? { ...one, split: "one" } : one)),
+      },
+    }).open();
+    play.finish((path) => (path === "e@1.1[0]/e" ? bad : ok()));
+    expect(play.launched.at(-1)).toBe("x@1.1");
+  });
+
   it("is the state of each step of a group, and of the last iteration of a loop", () => {
     const g: StepChanges = { work: { kind: "pipeline", graph: graphOf("x>y") } };
     const l = loop({ until: "index == 1" });

@@ -252,6 +252,21 @@ steps:
     expect(JSON.parse(freeze(frozen).text)).toEqual(frozen);
   });
 
+  it("have the defaults of their input, and no more", () => {
+    const files = {
+      "s.yaml": `
+input: {required: [a], properties: {a: {default: "x \${{ y"}, b: {default: 2}, c: {}}}
+steps: [{id: x, run: ls}]
+`,
+    };
+    const { graph } = plan("steps: [{id: s, pipeline: s.yaml, input: {b: 3}}]", files);
+    expect(work(step(graph, "s"), "pipeline").input).toEqual({ a: "x $${{ y", b: 3 });
+    const secret = "steps: [{id: s, pipeline: s.yaml, input: {b: '${{ env.T }}'}}]";
+    expect(brief(secret, files)).toEqual([
+      "1:51 no-env-here what is kept in the journal cannot use `env`",
+    ]);
+  });
+
   it("tell their mistakes where they are named", () => {
     const text = "steps:\n  - {id: a, pipeline: bad.yaml}\n  - {id: b, pipeline: none.yaml}";
     expect(brief(text, { "bad.yaml": "steps:\n  - {id: x, rum: ls}" })).toEqual([
@@ -316,12 +331,13 @@ describe("mistakes in graphs", () => {
     ["stall_after: 1", "2:35 out-of-range `stall_after` must be at least 2"],
     [
       'edges: [{to: b, when: env.X == ""}]',
-      "2:44 late-env what is asked at the end of a step cannot use `env`",
+      "2:44 no-env-here what is asked at the end of a step cannot use `env`",
     ],
     [
       "edges: [{to: b}, {to: a}]",
       "2:22 dead-edge of several edges without `when`, only the heaviest is ever taken",
     ],
+    ["for_each: '[env.X]'", "2:34 no-env-here what is kept in the journal cannot use `env`"],
     ["loop: {until: 'true', max_iterations: 2}", "2:22 step-loop `loop` has no `steps` to repeat"],
     ["iterations: 2", "2:22 step-loop `iterations` has no `steps` to repeat"],
     ["input: {a: 1}", "2:22 step-body `input` is for a `pipeline` or for `steps`"],
