@@ -13,17 +13,17 @@
 import type { EachWork, LoopWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { chooseArrows, wayAfterFailure } from "./arrow-choice.ts";
+import { chooseArrows } from "./arrow-choice.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
-import type { AttemptRef, FailureReason, RunEvent, StepFailed, StopMode } from "./event.ts";
+import type { AttemptRef, FailureReason, RunEvent, StopMode } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
+import { type FailureEvidence, finalFailure } from "./failure.ts";
 import { missedGoal, missedInside } from "./goal.ts";
 import { attemptOf, isIdle } from "./next-actions.ts";
 import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
 import { planRewind, resumeGrants, retryEvents } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
-import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
 import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
@@ -168,36 +168,6 @@ function failAtStart(
 ): readonly RunEvent[] {
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
 }
-
-/** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
-function finalFailure(
-  run: Run,
-  visit: Visit,
-  at: AttemptRef,
-  reason: FailureReason,
-  message: string,
-  evidence: FailureEvidence = {},
-): StepFailed {
-  const { said, ...told } = evidence;
-  const base = { type: "step.failed", ...at, reason, message, ...told } as const;
-  // Where a bound on loops was reached, an arrow could only lead into the same loop again.
-  if (reason === "visits") return { ...base, arrows: [] };
-  const way = wayAfterFailure(run, visit, told.exit ?? 1);
-  if (!mayRepeat(visit)) return { ...base, ...way };
-  const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
-  const times = timesInARow(run, visit, signature);
-  const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
-  if (!stalled || !(way.handled === true || way.arrows.length > 0)) {
-    return { ...base, signature, ...way };
-  }
-  const evidenceText = `the same failure came ${times} times in a row: ${message}`;
-  return { ...base, reason: "stall", message: evidenceText, signature, arrows: [] };
-}
-
-type FailureEvidence = Pick<StepFailed, "exit" | "check" | "spent"> & {
-  /** The last of what it printed. */
-  readonly said?: string;
-};
 
 function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);

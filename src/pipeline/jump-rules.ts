@@ -32,7 +32,8 @@ export function checkJumps(jumps: Jumps): StepArrows | undefined {
     checkNeeded(step, index, jumps);
   });
   const whole = !list.steps.some((_, index) => isCut(list, index, ...LINK_KEYS));
-  if (!whole || report.diagnostics.length > before) return undefined;
+  const wrong = report.diagnostics.slice(before).some(({ severity }) => severity === "error");
+  if (!whole || wrong) return undefined;
   const arrows = arrowsOf(links);
   checkReached(arrows, jumps);
   checkGoals(arrows, jumps);

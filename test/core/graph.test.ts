@@ -210,7 +210,8 @@ describe("a loop that gets nowhere", () => {
     expect(play.events.at(-2)).toMatchObject({
       type: "step.failed",
       reason: "stall",
-      message: "the same failure came 3 times in a row: it exited with 1",
+      message:
+        "the same failure came 3 times in a row: it exited with 1: error in /tmp/x3/a.c line 3",
       arrows: [],
     });
   });
