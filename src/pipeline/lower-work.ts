@@ -39,7 +39,7 @@ export function defaultsOf(schema: Json | undefined): JsonObject {
   const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
   const found = Object.entries(properties).flatMap(([key, property]) =>
     isObject(property) && property.default !== undefined
-      ? [[key, literal(property.default as Json)] as const]
+      ? [[key, literal(property.default)] as const]
       : [],
   );
   return Object.fromEntries(found);

@@ -6,7 +6,7 @@
  * Does not: read a file's text as a pipeline (load.ts does, and is handed in).
  */
 import { posix } from "node:path";
-import { isObject, type Json } from "../util/json.ts";
+import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { defaultsOf } from "./lower-work.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
@@ -118,7 +118,7 @@ function checkInput(
 ): void {
   if (!isObject(inputSchema)) return;
   const given = Object.keys(step.input ?? {});
-  const assumed = defaultsOf(inputSchema as Json);
+  const assumed = defaultsOf(inputSchema);
   const required = Array.isArray(inputSchema.required) ? inputSchema.required.map(String) : [];
   const rule = "pipeline-input";
   for (const key of required) {
