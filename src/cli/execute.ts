@@ -15,6 +15,7 @@ import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
 import { Driver } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
+import { findItems } from "../engine/item-source.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
@@ -221,6 +222,7 @@ async function drive(
       env,
       offer: (place, session) => agents?.offer(place, session),
       base: () => keeper?.base(),
+      items: (place) => findItems({ plan, run: engine.run, dir, env }, place),
     },
     watch: (events, run) => {
       files().record(events, run);

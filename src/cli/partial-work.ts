@@ -5,7 +5,7 @@
  * Does not: decide what becomes of it (core/decide.ts) or change anything.
  */
 import { join } from "node:path";
-import { startsOver } from "../core/decide.ts";
+import { startsOver } from "../core/attempt-files.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { recoverFor, stepOf, type Visit, workedAlone } from "../core/run.ts";

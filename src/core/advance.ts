@@ -103,6 +103,7 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
       const visit = findVisit(run, place);
       const offer = visit && around.offer(place, sessionWanted(run, visit));
       const base = around.base?.();
+      const items = around.items?.(place);
       return [
         {
           type: "dispatched",
@@ -110,6 +111,7 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
           env: around.env,
           ...(offer === undefined ? {} : { offer }),
           ...(base === undefined ? {} : { base }),
+          ...(items === undefined ? {} : { items }),
         },
       ];
     }

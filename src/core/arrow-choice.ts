@@ -1,6 +1,12 @@
-/** Which arrows a visit is left by: all that apply, or the best one. */
+/**
+ * By which arrows a visit is left: all that apply, or the best one.
+ *
+ * Owns: the evaluation of conditions on arrows, and the order among those that apply.
+ * Does not: settle arrows (flow.ts).
+ */
 import { indexOf } from "../plan/graph-index.ts";
 import type { Arrow } from "../plan/plan.ts";
+import type { StepFailed } from "./event.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
 
@@ -8,10 +14,14 @@ type Chosen =
   | { readonly ok: true; readonly arrows: readonly number[] }
   | { readonly ok: false; readonly message: string };
 
-/** The arrows that a visit is left by: all that apply, or the best one. */
-export function chooseArrows(run: Run, visit: Visit, outcome: Outcome): Chosen {
+/** The arrows that a visit is left by; `on` is the kind of end whose arrows are asked. */
+export function chooseArrows(
+  run: Run,
+  visit: Visit,
+  outcome: Outcome,
+  on: Arrow["on"] = outcome.status === "failed" ? "failed" : "completed",
+): Chosen {
   const { scope, position } = visit.record;
-  const on = outcome.status === "failed" ? "failed" : "completed";
   const candidates: { index: number; arrow: Arrow }[] = [];
   for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
     const arrow = scope.graph.arrows[index];
@@ -44,8 +54,21 @@ function heaviest<T extends { readonly arrow: Arrow }>(candidates: readonly T[])
   );
 }
 
-/** Arrows that lead on from a failure; a condition that cannot be evaluated leads nowhere. */
-export function arrowsAfterFailure(run: Run, visit: Visit): readonly number[] {
-  const chosen = chooseArrows(run, visit, { status: "failed", exit: 1, context: {}, outputs: {} });
-  return chosen.ok ? chosen.arrows : [];
+/**
+ * How it goes on after a failure for good: by the arrows for failures; without any, and if the author
+ * wants that, as after success. A condition that cannot be evaluated leads nowhere.
+ */
+export function wayAfterFailure(
+  run: Run,
+  visit: Visit,
+  exit: number,
+): Pick<StepFailed, "arrows" | "handled"> {
+  const outcome: Outcome = { status: "failed", exit, context: {}, outputs: {} };
+  const chosen = chooseArrows(run, visit, outcome);
+  if (!chosen.ok) return { arrows: [] };
+  if (chosen.arrows.length > 0 || stepOf(visit).onFailure !== "continue") {
+    return { arrows: chosen.arrows };
+  }
+  const behind = chooseArrows(run, visit, outcome, "completed");
+  return behind.ok ? { handled: true, arrows: behind.arrows } : { arrows: [] };
 }

@@ -9,10 +9,11 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { Plan, Recover } from "../plan/plan.ts";
+import type { EachWork, LoopWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { arrowsAfterFailure, chooseArrows } from "./arrow-choice.ts";
+import { chooseArrows } from "./arrow-choice.ts";
+import { filesFor } from "./attempt-files.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
 import {
   afterProbe,
@@ -22,33 +23,18 @@ import {
   type Ends,
   unsettled,
 } from "./doubt.ts";
-import type {
-  AttemptRef,
-  Conversation,
-  FailureReason,
-  RunEvent,
-  Saved,
-  Spent,
-  StepFailed,
-  StopMode,
-} from "./event.ts";
-import type { Ending, Fact } from "./fact.ts";
-import { attemptOf, isIdle } from "./next-actions.ts";
-import { placeText, stepPath } from "./place.ts";
+import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type { Ending, Fact, ItemsFound } from "./fact.ts";
+import { type FailureEvidence, finalFailure } from "./failure.ts";
+import { missedInside } from "./goal.ts";
+import { attemptOf } from "./next-actions.ts";
+import { placeText } from "./place.ts";
 import { retryAfterFailure, retryAfterPause } from "./retry.ts";
 import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
-import {
-  findVisit,
-  isComposite,
-  placeOf,
-  type Run,
-  recoverFor,
-  stepOf,
-  type Visit,
-  workedAlone,
-} from "./run.ts";
+import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { ending, stop } from "./run-end.ts";
 import { updateEvents } from "./update.ts";
-import { evaluateIn } from "./values.ts";
+import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -147,12 +133,8 @@ function allowances(run: Run): readonly RunEvent[] {
 
 type Dispatched = Extract<Fact, { type: "dispatched" }>;
 
-function dispatch(
-  plan: Plan,
-  run: Run,
-  visit: Visit,
-  { env, offer, base }: Dispatched,
-): readonly RunEvent[] {
+function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonly RunEvent[] {
+  const { env, offer, base } = fact;
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
@@ -170,53 +152,41 @@ function dispatch(
       if (!held.value) return skip(run, visit);
     }
   }
-  if (step.work.kind !== "each") {
-    const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-    const files = filesFor(plan, run, visit, conversation, base);
-    const started = { type: "step.started", ...at, ...files } as const;
-    return [conversation === undefined ? started : { ...started, conversation }];
+  const started = { type: "step.started", ...at } as const;
+  if (step.work.kind === "each") {
+    const found = itemsOf(run, visit, step.work, fact.items);
+    if (!found.ok) return failAtStart(run, visit, at, "expression", found.message);
+    return [{ ...started, items: found.items }];
   }
-  const items = evaluateIn(run, visit, step.work.items, env);
-  if (!items.ok) return failAtStart(run, visit, at, "expression", items.message);
-  if (!Array.isArray(items.value)) {
-    const message = `\`${step.work.items}\` must be a list, but it is ${typeText(items.value)}`;
-    return failAtStart(run, visit, at, "expression", message);
+  if (step.work.kind === "pipeline" && step.work.input !== undefined) {
+    const input = renderInput(run, visit, step.work.input);
+    if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
+    return [{ ...started, input: input.value }];
   }
-  return [{ type: "step.started", ...at, items: items.value as readonly Json[] }];
+  const conversation = offer === undefined ? undefined : converse(run, visit, offer);
+  const files = filesFor(plan, run, visit, conversation, base);
+  return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
 }
 
 /**
- * The files that an attempt starts from. The first one takes them as they are. A new try starts from
- * where the first one did, in a workspace of the run's own, or where a person or the author says so;
- * what continues a conversation goes on with what is there, and so does who was not alone.
+ * The items of a fan-out: an expression's value, or what was found outside the run. They are kept in
+ * the journal, so the environment, which may hold secrets, is not for them.
  */
-function filesFor(
-  plan: Plan,
+function itemsOf(
   run: Run,
   visit: Visit,
-  conversation: Conversation | undefined,
-  base: string | undefined,
-): { readonly base?: string; readonly restore?: true } {
-  if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
-  // What is only to be merged stays as it is.
-  if (visit.held !== undefined) return {};
-  if (visit.base === undefined) return base === undefined ? {} : { base };
-  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
-  const talks = conversation?.kind === "continue";
-  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
-  return { base: visit.base, restore: true };
-}
-
-/** True when the next attempt of a visit begins with the files that the visit began with. */
-export function startsOver(
-  plan: Plan,
-  run: Run,
-  visit: Visit,
-  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
-): boolean {
-  if (visit.base === undefined || visit.files === "keep" || talks) return false;
-  const usual = plan.workspace?.kind === "here" ? "continue" : "restart";
-  return (wanted ?? usual) === "restart" && workedAlone(run, visit);
+  work: EachWork,
+  items: ItemsFound | undefined,
+): ItemsFound {
+  if (typeof work.items !== "string") {
+    if ("list" in work.items) return { ok: true, items: work.items.list };
+    return items ?? { ok: false, message: "nobody has looked for its items" };
+  }
+  const held = evaluateIn(run, visit, work.items, {});
+  if (!held.ok) return held;
+  if (Array.isArray(held.value)) return { ok: true, items: held.value as readonly Json[] };
+  const message = `\`${work.items}\` must be a list, but it is ${typeText(held.value)}`;
+  return { ok: false, message };
 }
 
 function typeText(value: Json): string {
@@ -239,25 +209,39 @@ function failAtStart(
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
 }
 
-function finalFailure(
-  run: Run,
-  visit: Visit,
-  at: AttemptRef,
-  reason: FailureReason,
-  message: string,
-): StepFailed {
-  return { type: "step.failed", ...at, reason, message, arrows: arrowsAfterFailure(run, visit) };
-}
-
 function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
   const failed = visit.instances?.failed ?? 0;
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
-  if (failed === 0 || tolerant) return [complete(run, visit, 0, { outputs: {}, context: {} })];
+  if (failed === 0 || tolerant) {
+    const missed = missedInside(run, visit);
+    if (missed?.back !== undefined) return [missed.back];
+    if (missed !== undefined) return [fail(run, visit, "goal", missed.message, now)];
+    if (work.kind === "loop") return [endIteration(run, visit, work, now)];
+    return [complete(run, visit, 0, { outputs: {}, context: {} })];
+  }
   const total = visit.instances?.total ?? failed;
   const message =
     work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
   return [fail(run, visit, "items", message, now)];
+}
+
+/** After a good iteration: the loop is done, goes on, or has used up its iterations. */
+function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunEvent {
+  const done = (): RunEvent => complete(run, visit, 0, { outputs: {}, context: {} });
+  const iteration = visit.instances?.opened ?? 0;
+  const { until, iterationsMax } = work;
+  if (until !== undefined) {
+    const held = evaluateAfterIteration(run, visit, until);
+    if (!held.ok) return finalFailure(run, visit, attemptOf(visit), "expression", held.message);
+    if (held.value === true) return done();
+  }
+  if (iteration < iterationsMax) {
+    return { type: "step.iterated", ...attemptOf(visit), iteration };
+  }
+  if (work.onExhausted === "continue") return done();
+  const message = `\`${until}\` is still not true after ${iterationsMax} iterations`;
+  return fail(run, visit, "iterations", message, now);
 }
 
 function endOrDoubt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
@@ -348,8 +332,13 @@ function paidBy(end: {
 type Exited = Extract<Ending, { how: "exited" }>;
 
 function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check } = ending;
-  const evidence = { exit, ...(check === undefined ? {} : { check }), ...paidBy(ending) };
+  const { exit, problem, check, said } = ending;
+  const evidence = {
+    exit,
+    ...(said === undefined ? {} : { said }),
+    ...(check === undefined ? {} : { check }),
+    ...paidBy(ending),
+  };
   if (problem !== undefined) {
     return fail(run, visit, problem.reason, problem.message, now, evidence);
   }
@@ -388,16 +377,17 @@ function fail(
   reason: FailureReason,
   message: string,
   now: number,
-  evidence: Pick<StepFailed, "exit" | "check" | "spent" | "snapshot"> = {},
+  evidence: FailureEvidence = {},
 ): RunEvent {
   const failures = visit.failures + 1;
-  const base = { type: "step.failed", ...attemptOf(visit), reason, message, ...evidence } as const;
+  const at = attemptOf(visit);
   if (failures < visit.failuresMax) {
+    const { said: _, ...told } = evidence;
     const salt = `${run.id}/${placeText(placeOf(visit))}`;
     const retry = retryAfterFailure(stepOf(visit).retry.backoff, failures, now, salt);
-    return { ...base, retry, arrows: [] };
+    return { type: "step.failed", ...at, reason, message, ...told, retry, arrows: [] };
   }
-  return { ...base, arrows: arrowsAfterFailure(run, visit) };
+  return finalFailure(run, visit, at, reason, message, evidence);
 }
 
 function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: number): RunEvent {
@@ -421,29 +411,4 @@ function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: nu
   return pauses >= PAUSES_MAX
     ? paused
     : { ...paused, retry: retryAfterPause(pauses, now, askedMs) };
-}
-
-/** How soon a stop is to happen. */
-const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };
-
-function stop(run: Run, fact: Extract<Fact, { type: "stop-requested" }>): readonly RunEvent[] {
-  const { mode, by } = fact;
-  const { state } = run;
-  const news =
-    state.status === "running" ||
-    (state.status === "stopping" && URGENCY[mode] > URGENCY[state.mode]);
-  return news ? [{ type: "run.stopping", mode, by }] : [];
-}
-
-/** How a run ends in which nothing moves any more. */
-function ending(run: Run): RunEvent {
-  if (run.state.status === "stopping" && !isIdle(run)) {
-    return { type: "run.stopped", by: run.state.by };
-  }
-  const failures = [...run.failed];
-  // The innermost failure says more than the composite around it.
-  const visit = failures.find((failed) => failed.instances === undefined) ?? failures[0];
-  if (visit === undefined) return { type: "run.completed" };
-  const message = visit.state.status === "failed" ? visit.state.message : "";
-  return { type: "run.failed", message: `step ${stepPath(placeOf(visit))}: ${message}` };
 }

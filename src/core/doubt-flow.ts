@@ -62,5 +62,5 @@ function takeUp(run: Run, visit: Visit): void {
   const closed = visit.record.scope.active === 0;
   const { message } = visit.doubt ?? state;
   enter(run, visit, { status: "unsettled", message });
-  if (closed) reopenScope(run, visit.record.scope);
+  if (closed) reopenScope(run, visit.record.scope, "failed");
 }

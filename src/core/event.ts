@@ -9,169 +9,33 @@
  *   random number is consulted again.
  * - V2 A released event type never changes its meaning; a new meaning is a new version.
  */
-import type { Budget, Recover, WorkspaceKind } from "../plan/plan.ts";
+import type { Budget, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
+import type {
+  Ask,
+  AttemptRef,
+  CheckEvidence,
+  Conversation,
+  Doubt,
+  FailureReason,
+  Found,
+  Held,
+  LastTool,
+  Output,
+  Owner,
+  PauseReason,
+  Place,
+  Placed,
+  ProbeAnswer,
+  Saved,
+  Spent,
+  Verdict,
+} from "./event-parts.ts";
+
+export type * from "./event-parts.ts";
 
 /** The version of the vocabulary, stored with each event. */
 export const EVENT_VERSION = 1;
-
-/** Where a run works. */
-export interface Placed {
-  readonly kind: WorkspaceKind;
-  readonly path: string;
-  /** Of a worktree: its branch, and the commit that it was made from. */
-  readonly branch?: string;
-  readonly base?: string;
-}
-
-/** The content of a workspace at a moment: a commit, and what is not in it. */
-export interface Saved {
-  readonly commit: string;
-  readonly skipped?: readonly SkippedFile[];
-}
-
-export interface SkippedFile {
-  readonly path: string;
-  readonly bytes: number;
-  readonly why: string;
-}
-
-/** What an attempt had to show when it ended well, while its work is not merged yet. */
-export interface Held {
-  readonly exit: number;
-  readonly outputs: Readonly<Record<string, Output>>;
-  readonly context: JsonObject;
-  readonly answer?: Json;
-  readonly check?: CheckEvidence;
-}
-
-/** Who owns a run: enough to prove that the process is alive, or dead. */
-export interface Owner {
-  readonly pid: number;
-  /** When the process started, in the system's own units; tells a reused pid apart. */
-  readonly started: string;
-  /** Which boot of the machine it belongs to. */
-  readonly boot: string;
-  readonly host: string;
-  readonly user: string;
-}
-
-/** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
-export interface Place {
-  readonly scope: string;
-  readonly step: string;
-  readonly visit: number;
-}
-
-/** One try of a visit. */
-export interface AttemptRef extends Place {
-  readonly attempt: number;
-}
-
-/** A named file that a step handed on. */
-export interface Output {
-  readonly path: string;
-  readonly sha256: string;
-  readonly bytes: number;
-  readonly executable?: true;
-}
-
-/** What the check of a step found. */
-export interface CheckEvidence {
-  readonly kind: "command" | "schema";
-  /** The command as written, or the file that was held against the schema. */
-  readonly subject: string;
-  readonly exit: number;
-  readonly outputPath?: string;
-  readonly outputSha256?: string;
-}
-
-/** Why an attempt failed. */
-export type FailureReason =
-  | "exit"
-  | "check"
-  | "output"
-  | "context"
-  | "timeout"
-  | "idle"
-  | "output-limit"
-  | "spawn"
-  | "expression"
-  | "agent"
-  | "answer"
-  | "stall"
-  | "turns"
-  | "relay"
-  | "paused"
-  | "items"
-  | "lost"
-  | "once"
-  | "aborted"
-  | "visits";
-
-/**
- * Why nobody knows whether a step that must not happen twice has happened: its attempt was lost, it
- * was stopped with the run, or it was ended at one of its limits.
- */
-export interface Doubt {
-  readonly cause: "lost" | "stopped" | "timeout" | "idle" | "output-limit" | "stall" | "turns";
-  readonly message: string;
-  /** Who is to say whether it happened. */
-  readonly asks: "probe" | "person";
-  readonly tool?: LastTool;
-  /** The files right after the attempt. */
-  readonly snapshot?: Saved;
-}
-
-/** What a probe says of an effect. */
-export type ProbeAnswer = "done" | "not-done" | "unknown";
-
-/** What a person says of an effect: it happened, do it again, or give it up. */
-export type Verdict = "done" | "redo" | "abort";
-
-/** The conversation with an agent that an attempt is part of, and why it is that one. */
-export interface Conversation {
-  /** Absent when the agent chooses the id itself; `step.session` then tells it. */
-  readonly session?: string;
-  readonly kind: "start" | "continue";
-  readonly says: Says;
-  readonly why: string;
-}
-
-/**
- * What an attempt says to its agent: the task; the task and what a former conversation handed over;
- * that it was interrupted; that it is to hand over; that its answer does not fit.
- */
-export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct";
-
-/** Why a conversation goes on with a request of ours although nothing cut it off. */
-export type Ask =
-  /** It has grown past its limit and is to write down what the next one needs. */
-  | { readonly kind: "relay"; readonly why: string }
-  /** Its answer does not fit what was asked for. */
-  | { readonly kind: "correct"; readonly why: string };
-
-/** The last call of a tool in an attempt that was cut off; `ok` when it had ended. */
-export interface LastTool {
-  readonly name: string;
-  readonly input: string;
-  readonly ok?: boolean;
-}
-
-/** What a new owner found of an attempt: its process, its exit status, or its agent's last word. */
-export type Found = "alive" | "ended" | "result";
-
-/** What an attempt used of a model. Money is absent where nobody measured it. */
-export interface Spent {
-  readonly inputTokens: number;
-  readonly cachedTokens: number;
-  readonly outputTokens: number;
-  readonly turns: number;
-  readonly costUsd?: number;
-}
-
-/** What kept an agent from going on that is not the step's fault. */
-export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";
 
 export type RunEvent =
   | RunCreated
@@ -197,16 +61,24 @@ export type RunEvent =
   | { readonly type: "run.stopping"; readonly mode: StopMode; readonly by: string }
   | { readonly type: "run.stopped"; readonly by: string }
   | { readonly type: "run.completed" }
-  | { readonly type: "run.failed"; readonly message: string }
+  | {
+      readonly type: "run.failed";
+      readonly message: string;
+      /** No step failed, but going on from this one could help. */
+      readonly from?: string;
+    }
   | RunRewound
   | RunForked
   | RunMoved
   | RunUpdated
+  | RunReturned
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];
+        /** The input of a sub-pipeline, when it is not that of the scope around it. */
+        readonly input?: JsonObject;
         readonly conversation?: Conversation;
         /** The snapshot that it works on; absent when `step.based` is to tell it. */
         readonly base?: string;
@@ -231,6 +103,8 @@ export type RunEvent =
       })
   /** The workspace was saved while the attempt was running. */
   | ({ readonly type: "step.saved" } & AttemptRef & { readonly snapshot: Saved })
+  /** One iteration of a loop is over and its condition does not hold: the next one begins. */
+  | ({ readonly type: "step.iterated" } & AttemptRef & { readonly iteration: number })
   /** The agent has said which conversation it is in. */
   | ({ readonly type: "step.session" } & AttemptRef & { readonly session: string })
   /** A new owner took over what an earlier one had started. */
@@ -388,6 +262,16 @@ export interface Rerun {
   readonly names: readonly string[];
 }
 
+/** A scope would have ended without one of its goals: the run goes back to a step in it. */
+export interface RunReturned {
+  readonly type: "run.returned";
+  readonly scope: string;
+  /** Where it goes on. */
+  readonly step: string;
+  /** The step that is not completed. */
+  readonly goal: string;
+}
+
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";
   readonly exit: number;
@@ -418,7 +302,11 @@ export interface StepFailed extends AttemptRef {
   readonly spent?: Spent;
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;
-  /** Arrows that lead on from the failure; empty when nothing handles it. */
+  /** What tells this failure from others of its step, for a step that may come again. */
+  readonly signature?: string;
+  /** The author lets the run go on although no arrow is for failures. */
+  readonly handled?: true;
+  /** Arrows that lead on from the failure. Without any, and if not `handled`, nothing does. */
   readonly arrows: readonly number[];
 }
 

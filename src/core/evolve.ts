@@ -28,9 +28,11 @@ import {
   closeIfOver,
   draft,
   enter,
+  goBack,
   LOSSES_MAX,
   leave,
   openInstances,
+  openIteration,
   openScope,
   reopenScope,
   uncountInside,
@@ -161,8 +163,12 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "stopped", by: event.by });
     case "run.completed":
       return become(run, { status: "completed" });
-    case "run.failed":
-      return become(run, { status: "failed", message: event.message });
+    case "run.returned":
+      return goBack(run, event);
+    case "run.failed": {
+      const { type: _, ...words } = event;
+      return become(run, { status: "failed", ...words });
+    }
     default:
       return applyToVisit(run, event, time);
   }
@@ -184,7 +190,9 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.base !== undefined) draft(visit).base = event.base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
-      return start(run, visit, event.items, time);
+      return start(run, visit, event, time);
+    case "step.iterated":
+      return openIteration(run, visit);
     case "step.session":
     case "step.adopted":
     case "step.saved":
@@ -327,15 +335,20 @@ function open(run: Run, time: number): void {
   }
 }
 
-function start(run: Run, visit: Visit, items: readonly Json[] | undefined, time: number): void {
+type StepStarted = Extract<RunEvent, { type: "step.started" }>;
+
+function start(run: Run, visit: Visit, { items, input }: StepStarted, time: number): void {
   uncountInside(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
   const composite = isComposite(stepOf(visit));
   if (composite) {
     const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
-    const none = { total, opened: 0, ended: 0, failed: 0 };
-    draft(visit).instances = items === undefined ? none : { items, ...none };
+    draft(visit).instances = {
+      ...(items === undefined ? {} : { items }),
+      ...(input === undefined ? {} : { input }),
+      ...{ total, opened: 0, ended: 0, failed: 0 },
+    };
   }
   if (!composite) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
@@ -379,14 +392,18 @@ function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.arrows.length > 0;
+  const handled = event.handled === true || event.arrows.length > 0;
   // Only failures that made this one are worth another try of their own.
   const superseded = handled || event.retry !== undefined || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit } = event;
-  const state = { status: "failed", at: time, reason, message, handled } as const;
-  enter(run, visit, exit === undefined ? state : { ...state, exit });
+  const { reason, message, exit, signature } = event;
+  enter(run, visit, {
+    status: "failed",
+    ...{ at: time, reason, message, handled },
+    ...(exit === undefined ? {} : { exit }),
+    ...(signature === undefined ? {} : { signature }),
+  });
   if (handled) leave(run, visit.record, event.arrows);
   closeIfOver(run, visit.record.scope);
 }
@@ -407,5 +424,5 @@ function grant(run: Run, visit: Visit, attempts: number): void {
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
   enter(run, visit, { status: "ready" });
-  if (closed) reopenScope(run, visit.record.scope);
+  if (closed) reopenScope(run, visit.record.scope, "failed");
 }

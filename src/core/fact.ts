@@ -40,6 +40,8 @@ export type Fact =
       readonly offer?: ConversationOffer;
       /** The snapshot that the workspace equals now, when that is known. */
       readonly base?: string;
+      /** For a fan-out whose items are not in the run. */
+      readonly items?: ItemsFound;
     }
   | { readonly type: "placed"; readonly workspace: Placed }
   /** The files were put back. */
@@ -129,9 +131,16 @@ export interface ConversationOffer {
   readonly found: boolean;
 }
 
+/** The items of a fan-out, or why there are none to be had. */
+export type ItemsFound =
+  | { readonly ok: true; readonly items: readonly Json[] }
+  | { readonly ok: false; readonly message: string };
+
 /** What the core may ask of the outside when it starts a visit. */
 export interface Surroundings {
   readonly env: Environment;
+  /** Looks up the items of a fan-out that are outside the run; undefined for every other step. */
+  readonly items?: (place: Place) => ItemsFound | undefined;
   readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
   /** The snapshot that the workspace equals now, when that is known. */
   readonly base?: () => string | undefined;
@@ -158,6 +167,8 @@ export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
         readonly reason: "output" | "context" | "check" | "agent";
         readonly message: string;
       };
+      /** The last of what it printed before it failed, for a step that may come again. */
+      readonly said?: string;
       /** There is no exit status; its agent's stream holds its last word. */
       readonly fromStream?: true;
     }

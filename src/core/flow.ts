@@ -57,7 +57,7 @@ export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "index">;
+type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "input" | "index">;
 
 /** A scope in which nothing has happened yet. */
 export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
@@ -257,17 +257,19 @@ export function restart(run: Run, scope: Scope, position: number): void {
 /** Opens as many instances of a composite visit as there is room for. */
 export function openInstances(run: Run, visit: Visit): void {
   const { work } = stepOf(visit);
-  assert(work.kind === "pipeline" || work.kind === "each", "only composite steps have instances");
+  assert(work.kind !== "shell" && work.kind !== "agent", "only composite steps have instances");
   const roomMax = work.kind === "each" ? work.maxParallel : 1;
   for (let now = instancesOf(visit); mayOpen(visit, now, roomMax); now = instancesOf(visit)) {
     draft(visit).instances = { ...now, opened: now.opened + 1 };
     const item = now.items?.[now.opened];
+    const { input } = now;
     const id = childScopeId({ ...placeOf(visit), attempt: visit.attempts }, now.opened);
     const scope = openScope(run, work.graph, {
       id,
       parent: visit,
       index: now.opened,
       ...(item === undefined ? {} : { item }),
+      ...(input === undefined ? {} : { input }),
     });
     if (scope.active === 0) endInstance(visit, scope);
   }
@@ -294,18 +296,39 @@ export function closeIfOver(run: Run, scope: Scope): void {
   openInstances(run, scope.parent);
 }
 
-/** Opens a closed scope again, because a failure in it gets another try. */
-export function reopenScope(run: Run, scope: Scope): void {
+/** Begins one more iteration of a loop. */
+export function openIteration(run: Run, visit: Visit): void {
+  const now = instancesOf(visit);
+  draft(run).closing.delete(visit);
+  draft(visit).instances = { ...now, total: now.total + 1 };
+  openInstances(run, visit);
+}
+
+/** Goes back to a step because a goal was missed: a loop without an arrow (F2). */
+export function goBack(run: Run, to: { readonly scope: string; readonly step: string }): void {
+  const scope = run.scopes.get(to.scope);
+  const position = scope && indexOf(scope.graph).byId.get(to.step);
+  const legal = scope !== undefined && position !== undefined;
+  assert(legal, () => `illegal event: there is no step ${to.scope}${to.step}`);
+  const closed = scope.active === 0;
+  reopenBehind(run, scope, position);
+  activate(run, scope, position);
+  if (closed) reopenScope(run, scope, "ended-well");
+}
+
+/** Opens a closed scope again, because something in it gets another try. */
+export function reopenScope(run: Run, scope: Scope, end: "failed" | "ended-well"): void {
   const { parent } = scope;
   if (parent === undefined) return;
   const now = instancesOf(parent);
   draft(run).closing.delete(parent);
-  draft(parent).instances = { ...now, ended: now.ended - 1, failed: now.failed - 1 };
+  const failed = now.failed - (end === "failed" ? 1 : 0);
+  draft(parent).instances = { ...now, ended: now.ended - 1, failed };
   if (parent.state.status === "running") return;
   const closed = parent.record.scope.active === 0;
   const since = parent.startedAt ?? 0;
   enter(run, parent, { status: "running", since, uncounted: since });
-  if (closed) reopenScope(run, parent.record.scope);
+  if (closed) reopenScope(run, parent.record.scope, "failed");
 }
 
 /** The scopes that the current attempt of a composite visit has opened. */
@@ -332,7 +355,7 @@ export function absorbFailures(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     for (const inner of scope.failures === 0 ? [] : visitsOf(scope)) {
       if (inner.state.status !== "failed" || inner.state.handled) continue;
-      enter(run, inner, { ...inner.state, handled: true });
+      enter(run, inner, { ...inner.state, handled: true, absorbed: true });
       absorbFailures(run, inner);
     }
   }

@@ -65,6 +65,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.stopped":
     case "run.completed":
     case "run.failed":
+    case "run.returned":
       return { kind: "facts", facts: [{ type: "exhausted" }], action: "finish" };
     case "step.started":
     case "step.skipped":
@@ -96,6 +97,11 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
+    case "step.iterated": {
+      const { scope, step, visit: number } = event;
+      const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
+      return { kind: "facts", facts: [fact], action: "close" };
+    }
     case "step.granted":
       return said(...retriesOf(run, event));
     default:
@@ -174,7 +180,7 @@ function offersOf({ conversation }: EventOf<"step.started">): readonly Conversat
 function envNeeded(step: Step, attempts: number): string | undefined {
   const sources = [
     ...(attempts === 0 && step.when !== undefined ? [step.when] : []),
-    ...(step.work.kind === "each" ? [step.work.items] : []),
+    ...(step.work.kind === "each" && typeof step.work.items === "string" ? [step.work.items] : []),
   ];
   const names = new Set<string>();
   for (const source of sources) {
@@ -380,6 +386,8 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   turns: reined,
   once: vanished,
   aborted: none,
+  iterations: none,
+  goal: none,
   items: none,
   visits: none,
   paused: none,

@@ -54,6 +54,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.forked": [],
   "run.moved": [],
   "run.updated": [],
+  "run.returned": ["scope", "step"],
   "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],
@@ -71,6 +72,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "step.unsettled": ["asks"],
   "step.probed": [],
   "step.settled": [],
+  "step.iterated": ["iteration"],
   "step.session": [],
   "step.adopted": ["found"],
   "step.continued": [],
@@ -209,7 +211,7 @@ class Walk {
     const actions = nextActions(this.#plan, this.#run, time).filter((action) =>
       DECISIONS.has(action.type),
     );
-    const wanted = "scope" in event ? `${type} ${placeText(event)}` : type;
+    const wanted = "scope" in event && "visit" in event ? `${type} ${placeText(event)}` : type;
     if (actions.some((action) => actionText(action) === wanted)) return;
     const now = actions.map(actionText).slice(0, ACTIONS_TOLD_MAX);
     const difference = { seq, time, at: eventText(event), field: "next", recorded: wanted };
@@ -310,7 +312,7 @@ function choiceOf(event: RunEvent, field: string): Json | undefined {
 /** `step.failed test@1.2`. */
 function eventText(event: RunEvent): string {
   if ("attempt" in event) return `${event.type} ${attemptText(event)}`;
-  return "scope" in event ? `${event.type} ${placeText(event)}` : event.type;
+  return "scope" in event && "visit" in event ? `${event.type} ${placeText(event)}` : event.type;
 }
 
 /** `start test@1`. */

@@ -12,7 +12,7 @@
  */
 import { indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
-import type { Json } from "../util/json.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 import type {
   Doubt,
   FailureReason,
@@ -98,7 +98,7 @@ export type RunState =
   | { readonly status: "stopping"; readonly mode: StopMode; readonly by: string }
   | { readonly status: "stopped"; readonly by: string }
   | { readonly status: "completed" }
-  | { readonly status: "failed"; readonly message: string };
+  | { readonly status: "failed"; readonly message: string; readonly from?: string };
 
 /** One execution of a graph: the plan's own, a sub-pipeline's, or one item's. */
 export interface Scope {
@@ -106,6 +106,8 @@ export interface Scope {
   readonly graph: Graph;
   readonly parent?: Visit;
   readonly item?: Json;
+  /** What `input` is in it, when it is not that of the scope around it. */
+  readonly input?: JsonObject;
   readonly index: number;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
@@ -175,6 +177,8 @@ export interface Visit {
 /** The instances of a composite visit. */
 export interface Instances {
   readonly items?: readonly Json[];
+  readonly input?: JsonObject;
+  /** How many there are to be; of a loop, as far as that is known. */
   readonly total: number;
   readonly opened: number;
   readonly ended: number;
@@ -217,8 +221,12 @@ export type VisitState =
       readonly reason: FailureReason;
       readonly message: string;
       readonly exit?: number;
-      /** An arrow led on from the failure. */
+      /** What tells it from other failures of the step. */
+      readonly signature?: string;
+      /** An arrow led on from the failure, or the author lets the run go on. */
       readonly handled: boolean;
+      /** Nothing in its own scope handled it, but the composite step around it did. */
+      readonly absorbed?: true;
     }
   | { readonly status: "skipped"; readonly at: number }
   /** Left behind by a rewind before it was over. */
@@ -294,5 +302,5 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 
 /** True when the work of a step is done by steps of its own. */
 export function isComposite(step: Step): boolean {
-  return step.work.kind === "pipeline" || step.work.kind === "each";
+  return step.work.kind !== "shell" && step.work.kind !== "agent";
 }

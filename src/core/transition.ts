@@ -28,6 +28,7 @@ export const VISIT_TRANSITIONS: Readonly<
     "step.conflicted": ["interrupted"],
     "step.interrupted": ["interrupted", "ready"],
     "step.unsettled": ["unsettled", "failed"],
+    "step.iterated": ["running"],
   },
   unsettled: {
     "step.probed": ["unsettled", "failed"],
@@ -56,6 +57,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.stopping": ["stopping"],
     "run.rewound": ["running"],
     "run.updated": ["running"],
+    "run.returned": ["running"],
     "run.funded": ["running"],
     "run.placed": ["running"],
     "run.restoring": ["running"],
@@ -72,6 +74,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.forked": ["stopped"],
     "run.stopping": ["stopping"],
     "run.stopped": ["stopped"],
+    "run.returned": ["stopping"],
     "run.completed": ["completed"],
     "run.failed": ["failed"],
   },

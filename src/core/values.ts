@@ -7,18 +7,12 @@
  */
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
-import type { Json, JsonObject } from "../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { renderValue, TemplateError } from "../util/template.ts";
 import type { Output } from "./event.ts";
 import type { Environment } from "./fact.ts";
-import {
-  currentVisit,
-  findRecord,
-  type Run,
-  type Scope,
-  type StepRecord,
-  stepOf,
-  type Visit,
-} from "./run.ts";
+import { lastScope, outputsOf, pathsOf, resultOf, withInside } from "./result.ts";
+import { findRecord, type Run, type Scope, type StepRecord, stepOf, type Visit } from "./run.ts";
 
 /** How a visit is about to end; its own arrows may already ask for it. */
 export interface Outcome {
@@ -42,10 +36,45 @@ export function evaluateIn(
   env: Environment,
   outcome?: Outcome,
 ): Evaluated {
+  return told(() => evaluateSource(source, valuesAt(run, visit, env, outcome)));
+}
+
+/** The value of an expression over what the last iteration of a loop has brought about. */
+export function evaluateAfterIteration(run: Run, visit: Visit, source: string): Evaluated {
+  const scope = lastScope(run, visit) ?? visit.record.scope;
+  return told(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
+}
+
+/**
+ * The input of a sub-pipeline: texts are templates, and one that is an expression is its value. It is
+ * kept in the journal, so the environment, which may hold secrets, is not for it.
+ */
+export function renderInput(
+  run: Run,
+  visit: Visit,
+  input: JsonObject,
+): { readonly ok: true; readonly value: JsonObject } | Extract<Evaluated, { ok: false }> {
+  const values = valuesAt(run, visit, {});
+  const render = (value: Json): Json => {
+    if (typeof value === "string") {
+      return renderValue(value, (source) => evaluateSource(source, values));
+    }
+    if (Array.isArray(value)) return value.map(render);
+    return isObject(value) ? renderAll(value) : value;
+  };
+  const renderAll = (object: JsonObject): JsonObject =>
+    Object.fromEntries(Object.entries(object).map(([key, value]) => [key, render(value)]));
+  const rendered = told(() => renderAll(input));
+  return rendered.ok ? { ok: true, value: rendered.value as JsonObject } : rendered;
+}
+
+function told(evaluate: () => Json): Evaluated {
   try {
-    return { ok: true, value: evaluateSource(source, valuesAt(run, visit, env, outcome)) };
+    return { ok: true, value: evaluate() };
   } catch (error) {
-    if (error instanceof ExpressionError) return { ok: false, message: error.message };
+    if (error instanceof ExpressionError || error instanceof TemplateError) {
+      return { ok: false, message: error.message };
+    }
     throw error;
   }
 }
@@ -53,67 +82,73 @@ export function evaluateIn(
 /** Everything that an expression at a visit may name. */
 export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Outcome): Values {
   const { scope } = visit.record;
+  const values = valuesIn(run, scope, visit.number, env);
+  if (outcome === undefined) return values;
   const own = stepOf(visit).id;
-  const results = (id: string): Json | undefined => {
-    if (outcome !== undefined && id === own) {
-      const { status, exit, answer, identity } = outcome;
-      const named = identity === undefined ? {} : { identity };
-      const known = { status, exit, attempts: visit.attempts, ...named };
-      return answer === undefined ? known : { ...known, answer };
-    }
-    const record = lookUp(scope, id);
-    return record === undefined ? undefined : resultOf(record);
-  };
-  const outputs = (id: string): Json | undefined => {
-    if (outcome !== undefined && id === own) return pathsOf(outcome.outputs);
-    const record = lookUp(scope, id);
-    const state = currentVisit(record)?.state;
-    return state?.status === "completed" ? pathsOf(state.outputs) : undefined;
-  };
+  const { status, exit, answer, identity, context } = outcome;
+  const named = identity === undefined ? {} : { identity };
+  const known = { status, exit, attempts: visit.attempts, ...named };
+  const plain = answer === undefined ? known : { ...known, answer };
+  const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
-    input: run.created?.input ?? null,
-    context: new LazyMap((key) => outcome?.context[key] ?? run.context.get(key)),
-    outputs: new LazyMap(outputs),
-    results: new LazyMap(results),
+    ...values,
+    context: new LazyMap((key) => context[key] ?? run.context.get(key)),
+    outputs: new LazyMap((id) =>
+      id === own && visit.instances === undefined
+        ? pathsOf(outcome.outputs)
+        : outputsOf(run, lookUp(scope, id)),
+    ),
+    results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
+  };
+}
+
+/** Everything that an expression in a scope may name. */
+function valuesIn(run: Run, scope: Scope, visit: number, env: Environment): Values {
+  return {
+    input: inputOf(run, scope),
+    context: new LazyMap((key) => run.context.get(key)),
+    outputs: new LazyMap((id) => outputsOf(run, lookUp(scope, id))),
+    results: new LazyMap((id) => resultOf(run, lookUp(scope, id))),
     env: new LazyMap((name) => env[name]),
-    run: { id: run.id, pipeline: run.created?.pipeline ?? "", visit: visit.number },
-    ...itemOf(scope),
+    run: { id: run.id, pipeline: run.created?.pipeline ?? "", visit },
+    ...repetitionOf(scope),
   };
 }
 
 /** The nearest step of this name, from the scope outwards. */
 function lookUp(scope: Scope, id: string): StepRecord | undefined {
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) {
+  for (const at of outwards(scope)) {
     const record = findRecord(at, id);
     if (record !== undefined) return record;
   }
   return undefined;
 }
 
-function itemOf(scope: Scope): { item?: Json; index?: number } {
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) {
-    if (at.item !== undefined) return { item: at.item, index: at.index };
-  }
-  return {};
+function inputOf(run: Run, scope: Scope): Json {
+  for (const { input } of outwards(scope)) if (input !== undefined) return input;
+  return run.created?.input ?? null;
 }
 
-/** What `results.<step>` is: the state of its current visit, in plain words. */
-function resultOf(record: StepRecord): Json | undefined {
-  const visit = currentVisit(record);
-  if (visit === undefined)
-    return record.unreachable ? { status: "skipped", attempts: 0 } : undefined;
-  const { state, attempts } = visit;
-  const base = { status: state.status, attempts };
-  if (state.status === "completed") {
-    const { exit, answer, identity } = state;
-    const told = answer === undefined ? { ...base, exit } : { ...base, exit, answer };
-    return identity === undefined ? told : { ...told, identity };
+/** The item of the nearest fan-out, and the number of the nearest repetition and of the loop. */
+export function repetitionOf(
+  scope: Scope,
+): Pick<Values, "item" | "index" | "loop_index" | "locals"> {
+  const found: { item?: Json; index?: number; loop_index?: number } = {};
+  const locals: Record<string, Json> = {};
+  for (const { parent, item, index } of outwards(scope)) {
+    const work = parent && stepOf(parent).work;
+    if (work?.kind === "each" && item !== undefined) {
+      found.index ??= index;
+      if (found.item === undefined) found.item = item;
+      if (work.as !== undefined) locals[work.as] ??= item;
+    } else if (work?.kind === "loop") {
+      found.index ??= index;
+      found.loop_index ??= index;
+    }
   }
-  if (state.status !== "failed") return base;
-  const failed = { ...base, reason: state.reason, message: state.message };
-  return state.exit === undefined ? failed : { ...failed, exit: state.exit };
+  return Object.keys(locals).length === 0 ? found : { ...found, locals };
 }
 
-function pathsOf(outputs: Readonly<Record<string, Output>>): Json {
-  return Object.fromEntries(Object.entries(outputs).map(([name, { path }]) => [name, path]));
+function* outwards(scope: Scope): Generator<Scope> {
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
 }

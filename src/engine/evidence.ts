@@ -13,7 +13,10 @@ import { join, relative, resolve } from "node:path";
 import type { CheckEvidence, Output } from "../core/event.ts";
 import type { Ending, Result } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
+import { mayRepeat } from "../core/stall.ts";
 import type { Check } from "../plan/plan.ts";
+import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
+import { lastText } from "../runner/output.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { schemaFault } from "../util/json-schema.ts";
@@ -27,7 +30,8 @@ const CONTEXT_BYTES_MAX = 256 * 1024;
 /** How large a file may be that is held against a schema. */
 const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
 const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
-const CHECK_LOG = "check.log";
+/** How much of what a step printed last tells one failure from another. */
+const SAID_BYTES_MAX = 4 * 1024;
 
 type Exited = Extract<Ending, { how: "exited" }>;
 type Problem = NonNullable<Exited["problem"]>;
@@ -43,11 +47,13 @@ export async function collectEvidence(
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
   const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: {} } as const;
-  if (ending.exit !== 0) return nothing;
+  if (ending.exit !== 0)
+    return { ...nothing, ...lastWords(visit, dir, ATTEMPT_FILE.output, redact) };
   const check = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
   if (check?.problem !== undefined) {
-    return { ...checked, problem: { reason: "check", message: redact(check.problem) } };
+    const problem = { reason: "check", message: redact(check.problem) } as const;
+    return { ...checked, problem, ...lastWords(visit, dir, ATTEMPT_FILE.checkOutput, redact) };
   }
   return { ...checked, ...(await collectResult(site, visit, dir, redact)) };
 }
@@ -64,6 +70,11 @@ export async function collectResult(
   const context = readContext(join(dir, CONTEXT_FILE));
   if (!context.ok) return { problem: { reason: "context", message: redact(context.message) } };
   return { outputs, context: redactJson(redact, context.values) };
+}
+
+/** What a step that may come again printed last: an exit status alone does not tell failures apart. */
+function lastWords(visit: Visit, dir: string, file: string, redact: Redact): { said?: string } {
+  return mayRepeat(visit) ? { said: redact(lastText(join(dir, file), SAID_BYTES_MAX)) } : {};
 }
 
 /** Most steps have no files to describe, so what describes them is loaded by the first. */
@@ -108,7 +119,7 @@ async function checkEvidence(
   const { check } = stepOf(visit);
   if (check === undefined) return undefined;
   if (check.kind === "schema") return checkSchema(site, visit, check);
-  const log = await describeFile(join(dir, CHECK_LOG));
+  const log = await describeFile(join(dir, ATTEMPT_FILE.checkOutput));
   const evidence: CheckEvidence = {
     kind: "command",
     subject: check.run,

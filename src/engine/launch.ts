@@ -10,7 +10,7 @@ import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
-import { valuesAt } from "../core/values.ts";
+import { repetitionOf, valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/isolation.ts";
@@ -18,7 +18,7 @@ import type { Launch, Limits } from "../runner/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
-import { type Evaluate, renderText } from "../util/template.ts";
+import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
@@ -186,6 +186,7 @@ export function environmentOf(
     ...mapValues(written, (value) => renderText(value, evaluate)),
     ...gitFence(site, visit),
     ...outputsBefore(visit),
+    ...repetitionVariables(visit),
     ...prefixed("PERDURE_OUTPUT_", outputPaths(site, visit)),
     PERDURE: "1",
     PERDURE_STEP: stepPath(at),
@@ -199,21 +200,38 @@ export function environmentOf(
   };
 }
 
-/** The outputs of the steps before this one: PERDURE_OUTPUT_<STEP>_<NAME>. */
+/** What a step in a fan-out or a loop is for. */
+function repetitionVariables(visit: Visit): Record<string, string> {
+  const { item, index } = repetitionOf(visit.record.scope);
+  return {
+    ...(item === undefined ? {} : { PERDURE_ITEM: valueText(item) }),
+    ...(index === undefined ? {} : { PERDURE_INDEX: String(index) }),
+  };
+}
+
+/** The outputs of the steps before this one and before what it is in: PERDURE_OUTPUT_<STEP>_<NAME>. */
 function outputsBefore(visit: Visit): Record<string, string> {
-  const { scope, position } = visit.record;
   const found: Record<string, string> = {};
-  if (!indexOf(scope.graph).hasOutputs) return found;
   let left = ENV_OUTPUTS_MAX;
-  for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
-    const state = currentVisit(scope.steps[ancestor])?.state;
-    if (state?.status !== "completed") continue;
-    for (const [name, { path }] of Object.entries(state.outputs)) {
-      if (left-- <= 0) return found;
-      found[variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name)] = path;
-    }
+  for (const [name, path] of earlierOutputs(visit)) {
+    if (left-- <= 0) break;
+    found[name] ??= path;
   }
   return found;
+}
+
+function* earlierOutputs(visit: Visit): Generator<readonly [string, string]> {
+  const { scope, position } = visit.record;
+  if (indexOf(scope.graph).hasOutputs) {
+    for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
+      const state = currentVisit(scope.steps[ancestor])?.state;
+      if (state?.status !== "completed") continue;
+      for (const [name, { path }] of Object.entries(state.outputs)) {
+        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), path];
+      }
+    }
+  }
+  if (scope.parent !== undefined) yield* earlierOutputs(scope.parent);
 }
 
 function prefixed(

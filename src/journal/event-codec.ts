@@ -169,7 +169,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "run.stopping": { mode: stopMode, by: text },
   "run.stopped": { by: text },
   "run.completed": {},
-  "run.failed": { message: text },
+  "run.failed": { message: text, from: optional(text) },
   "run.funded": {
     added: record({
       usd: optional(number),
@@ -210,12 +210,15 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "step.started": {
     ...attempt,
     items: optional(listOf(json)),
+    input: optional(mapOf(json)),
     conversation,
     base: optional(text),
     restore: optional(boolean),
   },
   "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
+  "run.returned": { scope: text, step: text, goal: text },
+  "step.iterated": { ...attempt, iteration: integer },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
   "step.conflicted": {
@@ -262,6 +265,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     snapshot: saved,
     spent,
     retry,
+    signature: optional(text),
+    handled: optional(boolean),
     arrows,
   },
   "step.lost": { ...attempt, message: text, retry, tool: lastTool, snapshot: saved, spent },

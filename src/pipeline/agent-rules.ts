@@ -14,7 +14,7 @@ import {
   PROTOCOL_ADAPTER,
   type StepShape,
 } from "./schema.ts";
-import type { ReadShape } from "./shape.ts";
+import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
 import type { Path } from "./yaml-source.ts";
 
 export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
@@ -25,26 +25,29 @@ export function agentOf(shape: PipelineShape, step: StepShape): string | undefin
   return step.agent ?? (asks && step.run === undefined ? shape.defaults?.agent : undefined);
 }
 
-/** The prompts that stand in files: position of the step -> text. */
+/** The prompts that stand in files of their own. */
 export function readPrompts(
-  { shape, cut }: ReadShape,
+  root: StepList,
   readNamed: (name: string) => string | undefined,
   report: Report,
-): ReadonlyMap<number, string> {
-  const prompts = new Map<number, string>();
-  shape.steps.forEach(({ prompt_file: name }, index) => {
-    if (name === undefined || cut.has(`steps.${index}`)) return;
-    const text = readNamed(name);
-    if (text !== undefined && text.trim() !== "") {
-      prompts.set(index, text);
-      return;
+): ReadonlyMap<StepShape, string> {
+  const prompts = new Map<StepShape, string>();
+  for (const list of allLists(root)) {
+    for (const [index, step] of list.steps.entries()) {
+      const { prompt_file: name } = step;
+      if (name === undefined || isCut(list, index)) continue;
+      const text = readNamed(name);
+      if (text !== undefined && text.trim() !== "") {
+        prompts.set(step, text);
+        continue;
+      }
+      const [message, help] =
+        text === undefined
+          ? [`there is no file \`${name}\``, "the path is relative to the pipeline's file"]
+          : [`the file \`${name}\` is empty`, "write into it what the agent is asked to do"];
+      report.add({ rule: "prompt-file", message, help, path: pathIn(list, index, "prompt_file") });
     }
-    const [message, help] =
-      text === undefined
-        ? [`there is no file \`${name}\``, "the path is relative to the pipeline's file"]
-        : [`the file \`${name}\` is empty`, "write into it what the agent is asked to do"];
-    report.add({ rule: "prompt-file", message, help, path: ["steps", index, "prompt_file"] });
-  });
+  }
   return prompts;
 }
 
@@ -81,7 +84,11 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
 }
 
 /** The agent of all steps must be there. */
-export function checkDefaultAgent({ shape, cut }: ReadShape, report: Report): void {
+export function checkDefaultAgent(
+  shape: PipelineShape,
+  cut: ReadonlySet<string>,
+  report: Report,
+): void {
   const agent = shape.defaults?.agent;
   if (agent === undefined || cut.has("agents")) return;
   checkName(agent, ["defaults", "agent"], shape, report);
@@ -95,18 +102,23 @@ function checkName(agent: string, path: Path, shape: PipelineShape, report: Repo
 }
 
 /** A step runs a command or asks an agent: one of them, and all that belongs to it. */
-export function checkWork(read: ReadShape, index: number, report: Report): void {
-  const { shape, cut } = read;
-  const at = (key: string): Path => ["steps", index, key];
-  const keys = ["run", "agent", "prompt", "prompt_file"];
-  if (keys.some((key) => cut.has(`steps.${index}.${key}`)) || cut.has("defaults.agent")) return;
-  const step = shape.steps[index] as StepShape;
+export function checkWork(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const at = (key: string): Path => pathIn(list, index, key);
+  const { cut } = list;
+  const keys = ["run", "agent", "prompt", "prompt_file", "steps", "pipeline", "for_each"];
+  if (isCut(list, index, ...keys) || cut.has("defaults.agent")) return;
+  const step = list.steps[index] as StepShape;
   const problem = workProblem(step, agentOf(shape, step));
   if (problem !== undefined) {
     const { key, on, ...words } = problem;
     report.add({ rule: "step-work", ...words, path: at(key), on });
   }
-  checkAgentSettings(read, index, report);
+  checkAgentSettings(shape, list, index, report);
   if (step.agent !== undefined && !cut.has("agents")) {
     checkName(step.agent, at("agent"), shape, report);
   }
@@ -154,21 +166,26 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
 }
 
 /** Settings of an agent's call need an agent that understands them. */
-function checkAgentSettings(read: ReadShape, index: number, report: Report): void {
-  const step = read.shape.steps[index] as StepShape;
-  const agent = agentOf(read.shape, step);
-  if (talks(read, agent)) return;
+function checkAgentSettings(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const step = list.steps[index] as StepShape;
+  const agent = agentOf(shape, step);
+  if (talks(shape, list.cut, agent)) return;
   for (const key of ["session", ...AGENT_SETTINGS] as const) {
     if (step[key] === undefined) continue;
     const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
     const message = `\`${key}\` means nothing to ${whose}`;
-    const path = ["steps", index, key];
+    const path = pathIn(list, index, key);
     report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
   }
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */
-function talks({ shape, cut }: ReadShape, agent: string | undefined): boolean {
+function talks(shape: PipelineShape, cut: ReadonlySet<string>, agent: string | undefined): boolean {
   if (agent === undefined) return false;
   const declared = shape.agents?.[agent];
   if (declared === undefined || cut.has(`agents.${agent}`)) return true;
@@ -177,40 +194,52 @@ function talks({ shape, cut }: ReadShape, agent: string | undefined): boolean {
 
 /** Steps in one conversation have one agent and run one after the other, in the file's order. */
 export function checkSessions(
-  read: ReadShape,
+  shape: PipelineShape,
+  list: StepList,
   comesBefore: ((first: number, second: number) => boolean) | undefined,
   report: Report,
 ): void {
-  const { shape, cut } = read;
   const last = new Map<string, number>();
-  shape.steps.forEach((step, index) => {
+  list.steps.forEach((step, index) => {
     const { session } = step;
-    if (session === undefined || cut.has(`steps.${index}`)) return;
+    if (session === undefined || isCut(list, index)) return;
     // It was told already that a session means nothing to such a step.
-    if (!talks(read, agentOf(shape, step))) return;
+    if (!talks(shape, list.cut, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);
-    const problem = before === undefined ? undefined : sharing(shape, before, index, comesBefore);
+    const other = before === undefined ? undefined : list.steps[before];
+    if (before === undefined || other === undefined) return;
+    const order = orderOf(comesBefore, before, index);
+    const problem = sharing(shape, other, step, order);
     if (problem === undefined) return;
-    report.add({ rule: "shared-session", ...problem, path: ["steps", index, "session"] });
+    report.add({ rule: "shared-session", ...problem, path: pathIn(list, index, "session") });
   });
+}
+
+type Order = "in-order" | "reversed" | "at-once";
+
+function orderOf(
+  comesBefore: ((first: number, second: number) => boolean) | undefined,
+  before: number,
+  index: number,
+): Order {
+  if (comesBefore === undefined || comesBefore(before, index)) return "in-order";
+  return comesBefore(index, before) ? "reversed" : "at-once";
 }
 
 /** What is wrong with two steps in one conversation. */
 function sharing(
   shape: PipelineShape,
-  before: number,
-  index: number,
-  comesBefore: ((first: number, second: number) => boolean) | undefined,
+  other: StepShape,
+  step: StepShape,
+  order: Order,
 ): { readonly message: string; readonly help: string } | undefined {
-  const other = shape.steps[before] as StepShape;
-  const step = shape.steps[index] as StepShape;
   const both = `steps \`${other.id}\` and \`${step.id}\` share a session`;
   if (agentOf(shape, other) !== agentOf(shape, step)) {
     return { message: `${both} but not an agent`, help: "give each agent a session of its own" };
   }
-  if (comesBefore === undefined || comesBefore(before, index)) return undefined;
-  return comesBefore(index, before)
+  if (order === "in-order") return undefined;
+  return order === "reversed"
     ? { message: `${both} but run in another order`, help: `put \`${step.id}\` above it` }
     : {
         message: `${both} but may run at once`,

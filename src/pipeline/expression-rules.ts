@@ -15,7 +15,9 @@ import { parseTemplate } from "../util/template.ts";
 import type { MistakeReport } from "./report.ts";
 import type { Path } from "./yaml-source.ts";
 
-const VARIABLES = EXPRESSION_VARIABLES.filter((name) => name !== "item" && name !== "index");
+/** Variables that exist only in something that is repeated. */
+const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);
+const VARIABLES = EXPRESSION_VARIABLES.filter((name) => !REPEATED.has(name));
 const EXPRESSION_HELP = 'expressions are CEL, such as: input.n > 3 && context.risk != "high"';
 const UNWRAP_HELP = "write the expression without ${{ and }}";
 const SHELL_HELP = 'pass the value through `env` and use "$NAME" in the script';
@@ -32,12 +34,22 @@ export interface Referable {
   readonly comesBefore?: ((first: number, second: number) => boolean) | undefined;
   /** The only keys that the input can have; absent when it may have others. */
   readonly inputKeys?: readonly string[] | undefined;
+  /** True for a step that is done for each item of a list. */
+  readonly fansOut: (step: number) => boolean;
+  /** Variables that exist only here: `item`, `index`, and those that the author named. */
+  readonly variables: ReadonlySet<string>;
+  /** The list around this one, and the step of it that this one stands in. */
+  readonly parent?: { readonly known: Referable; readonly step: number } | undefined;
 }
 
 /** Where an expression stands: in a step, or in what counts for every step. */
 export interface Site {
   readonly path: Path;
   readonly step?: number;
+  /** Asked when a step is over: it sees that step's own result, or those of all steps. */
+  readonly sees?: "own" | "all";
+  /** Its value is kept in the journal, where no secret of the environment may come. */
+  readonly kept?: true;
 }
 
 /** Checks the texts of one file. */
@@ -80,11 +92,16 @@ export class ExpressionRules {
     }
   }
 
-  /** A condition: a bare expression. */
-  condition(text: string, site: Site): void {
+  /** A bare expression. */
+  expression(text: string, site: Site): void {
     const { source, offset } = bareCondition(text);
     this.#expression(source, offset, site);
-    if (source !== "false") return;
+  }
+
+  /** The condition of a step. */
+  condition(text: string, site: Site): void {
+    this.expression(text, site);
+    if (bareCondition(text).source !== "false") return;
     const message = "this step is always skipped, because its condition is false";
     const help = "leave the step out, or give it a condition that can be true";
     const { path } = site;
@@ -109,7 +126,7 @@ export class ExpressionRules {
   #dashedStep(source: string, base: number, site: Site): boolean {
     for (const match of source.matchAll(/\b(outputs|results)\.([A-Za-z_]\w*(?:-\w+)+)/g)) {
       const [text, variable, id = ""] = match;
-      if (!this.#known.steps.has(id)) continue;
+      if (this.#find(id, site) === undefined) continue;
       this.#report.add({
         rule: "dashed-step",
         message: `\`${text}\` reads as a subtraction`,
@@ -125,8 +142,10 @@ export class ExpressionRules {
 
   #unknownVariables({ unknown }: Expression, base: number, { path }: Site): void {
     for (const { name, offset } of unknown) {
+      if (this.#known.variables.has(name)) continue;
       const message = `unknown variable \`${name}\``;
-      const help = this.#report.suggest(name, VARIABLES, "variables");
+      const candidates = [...VARIABLES, ...this.#known.variables];
+      const help = this.#report.suggest(name, candidates, "variables");
       const place = { path, offset: base + offset, length: name.length };
       this.#report.add({ rule: "unknown-variable", message, help, ...place });
     }
@@ -136,11 +155,16 @@ export class ExpressionRules {
     const { variable, keys, computed } = reference;
     const [first] = keys;
     if (variable === "outputs" || variable === "results") this.#step(reference, base, site);
-    else if (variable === "item" || variable === "index") {
-      const message = `\`${variable}\` exists only inside a fan-out`;
-      const place = { path: site.path, offset: base + reference.offset, length: variable.length };
-      const help = `variables: ${VARIABLES.join(", ")}`;
-      this.#report.add({ rule: "unknown-variable", message, help, ...place });
+    else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, site);
+    else if (variable === "env" && (site.sees !== undefined || site.kept === true)) {
+      const message = site.kept
+        ? "what is kept in the journal cannot use `env`"
+        : "what is asked at the end of a step cannot use `env`";
+      const help = site.kept
+        ? "use `env` in the steps themselves"
+        : "hand the value on in `context`, or ask for it in the `when` of a step";
+      const place = { path: site.path, offset: base + reference.offset, length: 3 };
+      this.#report.add({ rule: "no-env-here", message, help, ...place });
     } else if (variable === "env" && first === undefined && computed) {
       const message = "the name after `env` must be written out";
       const help = "write env.NAME, so that a resume on another machine knows what it needs";
@@ -155,27 +179,59 @@ export class ExpressionRules {
     }
   }
 
-  #step({ variable, keys }: Reference, base: number, site: Site): void {
+  #repeated(variable: string, offset: number, { path }: Site): void {
+    if (this.#known.variables.has(variable)) return;
+    const shown = variable === "loop_index" ? "loop.index" : variable;
+    const where = { item: "a fan-out", index: "a fan-out or a loop" }[variable] ?? "a loop";
+    const message = `\`${shown}\` exists only inside ${where}`;
+    const help = `variables: ${VARIABLES.join(", ")}`;
+    const place = { path, offset, length: shown.length };
+    this.#report.add({ rule: "unknown-variable", message, help, ...place });
+  }
+
+  /** The step of this name in the list, or in one around it, as seen from there. */
+  #find(name: string, site: Site): { known: Referable; at: number; site: Site } | undefined {
+    let known = this.#known;
+    let seenFrom = site;
+    for (;;) {
+      const at = known.steps.get(name);
+      if (at !== undefined) return { known, at, site: seenFrom };
+      if (known.parent === undefined) return undefined;
+      seenFrom = { path: site.path, step: known.parent.step };
+      known = known.parent.known;
+    }
+  }
+
+  #step({ variable, keys }: Reference, base: number, here: Site): void {
     const [first, second] = keys;
     if (first === undefined) return;
-    const at = this.#known.steps.get(first.name);
-    if (at === undefined) {
+    const found = this.#find(first.name, here);
+    if (found === undefined) {
       const help = this.#report.suggest(first.name, this.#known.steps.keys(), "steps");
       const message = `there is no step \`${first.name}\``;
-      this.#atKey({ rule: "unknown-step", message, help }, first, base, site);
+      this.#atKey({ rule: "unknown-step", message, help }, first, base, here);
       return;
     }
-    this.#order(first, at, base, site);
+    const { known, at, site } = found;
+    this.#order(first, found, base);
     if (variable !== "outputs" || second === undefined || at === site.step) return;
-    const names = this.#known.outputsOf(at);
-    if (names.includes(second.name) || !this.#known.outputsKnown(at)) return;
+    if (known.fansOut(at)) {
+      const message = `step \`${first.name}\` has outputs for each of its items`;
+      const help = `they are in results["${first.name}"].items`;
+      this.#atKey({ rule: "unknown-output", message, help }, second, base, site);
+      return;
+    }
+    const names = known.outputsOf(at);
+    if (names.includes(second.name) || !known.outputsKnown(at)) return;
     const message = `step \`${first.name}\` has no output \`${second.name}\``;
     const help = this.#report.suggest(second.name, names, "its outputs");
     this.#atKey({ rule: "unknown-output", message, help }, second, base, site);
   }
 
-  #order(key: Key, at: number, base: number, site: Site): void {
+  #order(key: Key, found: { known: Referable; at: number; site: Site }, base: number): void {
+    const { known, at, site } = found;
     const rule = "not-before";
+    if (site.sees === "all" || (site.sees === "own" && site.step === at)) return;
     if (site.step === undefined) {
       const message = "what counts for every step cannot use the result of one";
       const help = "move it to the `env` of the steps that come after it";
@@ -184,7 +240,7 @@ export class ExpressionRules {
       const message = "a step cannot use its own result";
       const help = "its own outputs are in $PERDURE_OUTPUT_<NAME>";
       this.#atKey({ rule, message, help }, key, base, site);
-    } else if (this.#known.comesBefore?.(at, site.step) === false) {
+    } else if (known.comesBefore?.(at, site.step) === false) {
       const message = `step \`${key.name}\` is not always over before this one starts`;
       const help = `add \`${key.name}\` to the \`needs\` of this step`;
       this.#atKey({ rule, message, help }, key, base, site);

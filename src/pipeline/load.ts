@@ -12,7 +12,7 @@ import type { Json } from "../util/json.ts";
 import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
-import { needsOf } from "./need-rules.ts";
+import { lowerComposite, splitFanOut } from "./lower-work.ts";
 import type {
   AgentSettings,
   Budget,
@@ -29,7 +29,10 @@ import type {
 import { Report } from "./report.ts";
 import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
-import { validate } from "./validate.ts";
+import { linksOf } from "./step-links.ts";
+import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
+import { type NamedFiles, validate } from "./validate.ts";
 import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
@@ -57,24 +60,31 @@ export function loadPipeline(
     const place = { file, line: 1, column: 1 };
     return { diagnostics: [{ severity: "error", rule: "file-too-large", message, ...place }] };
   }
+  return loadOn({ readNamed, open: [basename(file)], read: new Map() }, file, text);
+}
+
+/** Reads a file and those that its steps name. */
+function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   const { source, value, diagnostics } = parseYaml(file, text);
   const readable = !diagnostics.some(({ rule }) => rule.startsWith("yaml-"));
   const report = new Report(source, diagnostics);
   const read = readable ? readShape(value, report) : undefined;
-  const prompts =
-    read === undefined ? new Map<number, string>() : readPrompts(read, readNamed, report);
-  if (read !== undefined) validate(read, prompts, report);
+  if (read === undefined) return { diagnostics: report.sorted() };
+  const list = rootList(read);
+  const load = (name: string, inner: string): LoadedPipeline =>
+    loadOn({ ...shelf, open: [...shelf.open, name] }, name, inner);
+  const readHere: ReadNamed = (name) => shelf.readNamed(nameOn(shelf, name));
+  const files = {
+    prompts: readPrompts(list, readHere, report),
+    pipelines: readPipelines(list, shelf, load, report),
+  };
+  validate(read, files, report);
   const found = report.sorted();
-  const valid = !found.some(({ severity }) => severity === "error");
-  if (!valid || read === undefined) return { diagnostics: found };
-  return { pipeline: lower(read.shape, prompts, source), diagnostics: found };
+  if (found.some(({ severity }) => severity === "error")) return { diagnostics: found };
+  return { pipeline: lower(read.shape, files, source), diagnostics: found };
 }
 
-function lower(
-  shape: PipelineShape,
-  prompts: ReadonlyMap<number, string>,
-  source: YamlSource,
-): Pipeline {
+function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pipeline {
   const { file } = source;
   return {
     name: shape.name ?? basename(file, extname(file)),
@@ -93,15 +103,29 @@ function lower(
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
       agent: lowerAgentSettings(shape.defaults ?? {}),
     },
-    steps: shape.steps.map((step, index) => ({
-      ...lowerSettings(step, ["steps", index], source),
-      ...lowerStep(step, {
-        agent: agentOf(shape, step),
-        prompt: prompts.get(index) ?? step.prompt,
-      }),
-      needs: needsOf(shape.steps, index),
-    })),
+    steps: lowerList(rootList({ shape, cut: new Set() }), { shape, files, source }),
   };
+}
+
+interface File {
+  readonly shape: PipelineShape;
+  readonly files: NamedFiles;
+  readonly source: YamlSource;
+}
+
+function lowerList(list: StepList, file: File): readonly PipelineStep[] {
+  const links = linksOf(list.steps);
+  return list.steps.map((step, index) => {
+    const { id: _, ...ways } = links[index] ?? { id: "", needs: [] };
+    const lowered = {
+      ...lowerSettings(step, pathIn(list, index), file.source),
+      ...lowerStep(step, lowerWork(step, list, index, file)),
+      ...ways,
+    };
+    if (step.for_each === undefined || hasBody(step)) return lowered;
+    const { inner, outer } = splitFanOut(lowered);
+    return { ...outer, work: lowerComposite(step, [inner]) };
+  });
 }
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
@@ -165,30 +189,37 @@ function lowerRelay(at: number | string): NonNullable<AgentSettings["relay"]> {
   return typeof at === "number" ? { tokens: at } : { share: Number.parseInt(at, 10) / 100 };
 }
 
-interface Asked {
-  readonly agent: string | undefined;
-  readonly prompt: string | undefined;
-}
-
 function lowerStep(
   step: StepShape,
-  asked: Asked,
+  work: PipelineWork,
 ): Omit<PipelineStep, "needs" | keyof StepSettings> {
-  const { when, check } = step;
+  const { when, check, max_visits, stall_after, goal, retry_target } = step;
+  const target = retry_target === undefined ? {} : { retryTarget: retry_target };
   return {
     id: step.id,
-    work: lowerWork(step, asked),
+    work,
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
     ...(check === undefined ? {} : { check: lowerCheck(check) }),
     outputs: step.outputs ?? {},
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
+    ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
+    ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
+    ...(goal === true ? { goal: target } : {}),
   };
 }
 
-function lowerWork(step: StepShape, { agent, prompt }: Asked): PipelineWork {
+function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
+  if (hasBody(step)) {
+    const inner = listIn(list, index);
+    const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
+    assert(body !== undefined, "a valid step that holds steps has some");
+    return lowerComposite(step, body);
+  }
   const { run, session } = step;
+  const agent = agentOf(file.shape, step);
+  const prompt = file.files.prompts.get(step) ?? step.prompt;
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
   const sharing = session === undefined ? {} : { session };

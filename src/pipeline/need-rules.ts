@@ -5,60 +5,66 @@
  * Does not: walk graphs (step-graph.ts).
  */
 import type { Mistake, Report } from "./report.ts";
-import type { StepShape } from "./schema.ts";
-import type { ReadShape } from "./shape.ts";
+import type { LinkedStep } from "./step-arrows.ts";
 import { createStepGraph, type StepGraph } from "./step-graph.ts";
+import { isCut, pathIn, type StepList } from "./step-list.ts";
 
 /** How many steps of a circle a message shows. */
 const CYCLE_SHOWN_MAX = 10;
 
 /** The position of each step by its id; the first of two with the same id counts. */
-export function indexSteps({ shape, cut }: ReadShape, report: Report): Map<string, number> {
+export function indexSteps(list: StepList, report: Report): Map<string, number> {
   const ids = new Map<string, number>();
-  shape.steps.forEach(({ id }, index) => {
-    if (cut.has(`steps.${index}.id`)) return;
+  list.steps.forEach(({ id }, index) => {
+    if (isCut(list, index, "id")) return;
     const first = ids.get(id);
     if (first === undefined) {
       ids.set(id, index);
       return;
     }
     const message = `the id \`${id}\` is already taken by step ${first + 1}`;
-    const path = ["steps", index, "id"];
+    const path = pathIn(list, index, "id");
     report.add({ rule: "duplicate-id", message, help: "give each step an id of its own", path });
   });
   return ids;
 }
 
-/** The ids that a step waits for: the one above it when it says nothing. */
-export function needsOf(steps: readonly StepShape[], index: number): readonly string[] {
-  const needs = steps[index]?.needs;
-  if (needs !== undefined) return [...new Set([needs].flat())];
-  const above = steps[index - 1];
-  return above === undefined ? [] : [above.id];
-}
-
 /** The graph; undefined when a wrong `needs` makes it something else than what was meant. */
 export function resolveNeeds(
-  { shape, cut }: ReadShape,
+  list: StepList,
+  links: readonly LinkedStep[],
   ids: ReadonlyMap<string, number>,
   report: Report,
 ): StepGraph | undefined {
-  let sound = ![...cut].some((path) => /^steps(\.\d+(\.(id|needs))?)?$/.test(path));
-  const needs = shape.steps.map((step, index) => {
-    if (step.needs === undefined) return index === 0 ? [] : [index - 1];
+  let sound = !list.cut.has(list.path.join("."));
+  const needs = list.steps.map((step, index) => {
+    if (isCut(list, index, "id", "needs")) sound = false;
+    if (step.needs === undefined) return implicitNeeds(links, ids, index);
     const found = new Set<number>();
     [step.needs].flat().forEach((id, position) => {
       const need = ids.get(id);
       const mistake = needMistake({ id, need, index, found, ids, report });
       if (mistake !== undefined) {
-        const path = ["steps", index, "needs", ...(Array.isArray(step.needs) ? [position] : [])];
-        report.add({ ...mistake, path });
+        const at = Array.isArray(step.needs) ? [position] : [];
+        report.add({ ...mistake, path: [...pathIn(list, index, "needs"), ...at] });
         if (mistake.severity !== "warning") sound = false;
       } else if (need !== undefined) found.add(need);
     });
     return [...found];
   });
   return sound ? createStepGraph(needs) : undefined;
+}
+
+/** The step above, unless it goes elsewhere by its own word. */
+function implicitNeeds(
+  links: readonly LinkedStep[],
+  ids: ReadonlyMap<string, number>,
+  index: number,
+): readonly number[] {
+  return (links[index]?.needs ?? []).flatMap((id) => {
+    const need = ids.get(id);
+    return need === undefined || links[need]?.exits !== undefined ? [] : [need];
+  });
 }
 
 interface Need {
@@ -87,13 +93,11 @@ function needMistake(at: Need): Omit<Mistake, "path"> | undefined {
 }
 
 /** Circles, and the steps that never start because of them. */
-export function reportCycles(graph: StepGraph, steps: readonly StepShape[], report: Report): void {
+export function reportCycles(graph: StepGraph, list: StepList, report: Report): void {
+  const { steps } = list;
   const idOf = (step: number): string => steps[step]?.id ?? "";
-  const pathOf = (step: number) => [
-    "steps",
-    step,
-    steps[step]?.needs === undefined ? "id" : "needs",
-  ];
+  const pathOf = (step: number) =>
+    pathIn(list, step, steps[step]?.needs === undefined ? "id" : "needs");
   for (const cycle of graph.cycles) {
     const first = cycle[0] as number;
     const shown = cycle.slice(0, CYCLE_SHOWN_MAX).map(idOf);

@@ -2,7 +2,7 @@
  * A pipeline as its author wrote it, validated: every name resolves, every duration is a number.
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
-import type { Json } from "../util/json.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 
 export interface Pipeline {
   readonly name: string;
@@ -76,11 +76,9 @@ export interface RetrySettings {
   readonly onResume?: "fresh" | "keep";
 }
 
-export interface PipelineStep extends StepSettings {
+export interface PipelineStep extends StepSettings, Links {
   readonly id: string;
   readonly work: PipelineWork;
-  /** Steps that must be over before this one, in the author's order. */
-  readonly needs: readonly string[];
   readonly when?: string;
   readonly check?: PipelineCheck;
   readonly outputs: Readonly<Record<string, string>>;
@@ -89,6 +87,29 @@ export interface PipelineStep extends StepSettings {
   readonly probe?: string;
   /** It works in a directory of its own, which is merged back. */
   readonly own?: true;
+  readonly maxVisits?: number;
+  readonly stallAfter?: number;
+  readonly goal?: { readonly retryTarget?: string };
+}
+
+/** Where a step comes from and where it leads. */
+export interface Links {
+  /**
+   * Steps that must be over before this one, in the author's order. One that has exits of its own
+   * stands here only because it is the step above: it does not lead here.
+   */
+  readonly needs: readonly string[];
+  /** Where it leads instead of to the steps that need it. */
+  readonly exits?: readonly Exit[];
+  /** Where a failure for good leads; `continue`: wherever success would. Absent: it is the run's. */
+  readonly onFailure?: { readonly goto: string } | "continue";
+}
+
+export interface Exit {
+  readonly to: string;
+  readonly when?: string;
+  readonly label?: string;
+  readonly weight: number;
 }
 
 export type PipelineWork =
@@ -100,7 +121,42 @@ export type PipelineWork =
       /** The name of a conversation that it shares with other steps. */
       readonly session?: string;
       readonly settings: AgentSettings;
+    }
+  | {
+      readonly kind: "group";
+      readonly body: PipelineBody;
+      /** Absent: what is in it sees the input of what is around it. */
+      readonly input?: JsonObject;
+    }
+  | {
+      readonly kind: "loop";
+      readonly body: PipelineBody;
+      readonly input?: JsonObject;
+      /** Absent: all iterations are wanted. */
+      readonly until?: string;
+      readonly iterationsMax: number;
+      readonly onExhausted: "fail" | "continue";
+    }
+  | {
+      readonly kind: "each";
+      readonly body: PipelineBody;
+      readonly input?: JsonObject;
+      readonly items: PipelineItems;
+      readonly as?: string;
+      /** Absent: as many as the pipeline may run at once. */
+      readonly maxParallel?: number;
+      readonly onItemFailure: "fail" | "continue";
     };
+
+/** Steps in a step: as written there, or the pipeline of another file. */
+export type PipelineBody = readonly PipelineStep[] | Pipeline;
+
+/** An expression that gives a list, or where else the items are. */
+export type PipelineItems =
+  | string
+  | { readonly list: readonly Json[] }
+  | { readonly file: string }
+  | { readonly glob: string };
 
 export type PipelineCheck =
   | { readonly kind: "command"; readonly run: string }

@@ -15,6 +15,8 @@ const PARALLEL_MAX = 1_000;
 const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
 const FILE_MB_MAX = 100_000;
+const VISITS_MAX = 10_000;
+const WEIGHT_MAX = 1_000_000;
 /** Less would be used up by the agent's own instructions. */
 const RELAY_TOKENS_MIN = 1_000;
 const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
@@ -187,53 +189,181 @@ const agent = z.union([
   }),
 ]);
 
-const stepSchema = z
-  .strictObject({
-    id: id.describe("The name of the step: letters, digits, _ and -."),
-    run: command.optional().describe("A shell command (POSIX sh)."),
-    agent: z
-      .string()
-      .optional()
-      .describe("The agent: claude, codex, gemini, opencode, or a name under `agents`."),
-    prompt: command.optional().describe("What the agent is asked to do."),
-    prompt_file: path
-      .optional()
-      .describe("A file with the prompt, relative to the pipeline's; read when a run begins."),
-    session: id
-      .optional()
-      .describe("Steps that name the same session share one conversation, one after the other."),
-    ...agentSettings,
-    needs: z
-      .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
-      .optional()
-      .describe("Steps that must be over before. Default: the step above; [] starts at once."),
-    when: z
-      .union([z.string(), z.boolean()])
-      .optional()
-      .describe("An expression; when it is false, the step is skipped."),
-    check: check.optional().describe("Decides whether the work is good, after it exited with 0."),
-    outputs: bounded(z.record(name, path))
-      .optional()
-      .describe("Files that the step hands on: name -> path, relative to its directory."),
-    workspace: z
-      .enum(["own", "shared"])
-      .optional()
-      .describe("own: it works in a directory of its own, which is merged back when it is done."),
-    once: z
+const visits = z.int().min(1).max(VISITS_MAX);
+const expression = z.union([z.string(), z.boolean()]);
+
+/** How a fan-out goes about its items: beside `for_each`, or in it. */
+const fanOut = {
+  as: name.optional().describe("A name for the item in expressions, beside `item`."),
+  max_parallel: z
+    .int()
+    .min(1)
+    .max(PARALLEL_MAX)
+    .optional()
+    .describe("How many items may be worked on at once. Default: that of the pipeline."),
+  on_item_failure: z
+    .enum(["fail", "continue"])
+    .optional()
+    .describe("After a failed item: start no others and fail (the default), or do all the rest."),
+};
+
+/** The keys of a fan-out that may stand in it or beside it. */
+export const FAN_OUT_KEYS = Object.keys(fanOut) as (keyof typeof fanOut)[];
+
+const itemSource = z.union([
+  z.string(),
+  z.array(z.unknown()),
+  z.strictObject({ file: path.describe("A JSON file that holds a list, in the workspace.") }),
+  z.strictObject({ glob: path.describe("A pattern for files of the workspace: src/**/*.ts") }),
+]);
+
+const edge = z.strictObject({
+  to: z.string().describe("The step that it leads to."),
+  when: expression.optional().describe("An expression; the edge can be taken when it is true."),
+  label: z.string().optional().describe("A word for people."),
+  weight: z
+    .number()
+    .min(-WEIGHT_MAX)
+    .max(WEIGHT_MAX)
+    .optional()
+    .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
+});
+
+/** What leads on from a step, and how often. */
+const links = {
+  on_failure: z
+    .string()
+    .optional()
+    .describe("After a failure for good: a step to go to, `continue`, or `fail` (the default)."),
+  goto: z.string().optional().describe("The step that follows, instead of the one below."),
+  edges: z
+    .array(edge)
+    .min(1)
+    .max(NEEDS_MAX)
+    .optional()
+    .describe("Where it leads: the first by weight whose `when` holds, else one without `when`."),
+  max_visits: visits
+    .optional()
+    .describe("How often the run may come to this step. Default: 10 in a loop."),
+  stall_after: z
+    .int()
+    .min(2)
+    .max(VISITS_MAX)
+    .optional()
+    .describe("So many equal failures in a row stop the loop that it is in. Default: 3."),
+  goal: z.boolean().optional().describe("True: without it the pipeline has not succeeded."),
+  retry_target: z
+    .string()
+    .optional()
+    .describe("For a `goal`: the step to go back to while it is not reached."),
+};
+
+const plainStep = z.strictObject({
+  id: id.describe("The name of the step: letters, digits, _ and -."),
+  run: command.optional().describe("A shell command (POSIX sh)."),
+  pipeline: path
+    .optional()
+    .describe("Another pipeline's file, relative to this one; read when a run begins."),
+  input: z
+    .record(name, z.unknown())
+    .optional()
+    .describe("The input of `pipeline` or `steps`; texts may hold ${{ }}."),
+  loop: z
+    .strictObject({
+      until: expression.describe("An expression over the results of `steps`; true ends it."),
+      max_iterations: visits.describe("It never goes round more often than this."),
+      on_exhausted: z
+        .enum(["fail", "continue"])
+        .optional()
+        .describe("When `until` is still not true after the last one. Default: fail."),
+    })
+    .optional()
+    .describe("Repeats `steps` until a condition holds; `index` counts from 0."),
+  iterations: visits.optional().describe("Repeats `steps` so often; `index` counts from 0."),
+  ...fanOut,
+  ...links,
+  agent: z
+    .string()
+    .optional()
+    .describe("The agent: claude, codex, gemini, opencode, or a name under `agents`."),
+  prompt: command.optional().describe("What the agent is asked to do."),
+  prompt_file: path
+    .optional()
+    .describe("A file with the prompt, relative to the pipeline's; read when a run begins."),
+  session: id
+    .optional()
+    .describe("Steps that name the same session share one conversation, one after the other."),
+  ...agentSettings,
+  needs: z
+    .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
+    .optional()
+    .describe("Steps that must be over before. Default: the step above; [] starts at once."),
+  when: z
+    .union([z.string(), z.boolean()])
+    .optional()
+    .describe("An expression; when it is false, the step is skipped."),
+  check: check.optional().describe("Decides whether the work is good, after it exited with 0."),
+  outputs: bounded(z.record(name, path))
+    .optional()
+    .describe("Files that the step hands on: name -> path, relative to its directory."),
+  workspace: z
+    .enum(["own", "shared"])
+    .optional()
+    .describe("own: it works in a directory of its own, which is merged back when it is done."),
+  once: z
+    .union([
+      z.boolean(),
+      z.strictObject({
+        probe: command.describe(
+          "A command that says whether it happened: exit 0 is yes, 1 is no, all else unknown.",
+        ),
+      }),
+    ])
+    .optional()
+    .describe("True, or an object with a `probe`, for what must never happen twice."),
+  ...settings,
+});
+
+/** A step of a file; steps may stand in each other. */
+export interface StepShape extends z.infer<typeof plainStep> {
+  readonly steps?: readonly StepShape[] | undefined;
+  readonly for_each?: string | readonly unknown[] | ForEachShape | undefined;
+}
+
+export interface ForEachShape extends z.infer<typeof plainFanOut> {
+  readonly steps?: readonly StepShape[] | undefined;
+}
+
+const plainFanOut = z.strictObject({
+  in: itemSource.describe("An expression, a list, {file: x.json} or {glob: pattern}."),
+  ...fanOut,
+});
+
+const stepList: z.ZodType<readonly StepShape[]> = z
+  .array(z.lazy(() => stepSchema))
+  .min(1, "empty-list")
+  .max(STEPS_MAX);
+
+const stepSchema: z.ZodType<StepShape> = plainStep
+  .extend({
+    steps: stepList.optional().describe("Steps in this step, with a scope of their own."),
+    for_each: z
       .union([
-        z.boolean(),
-        z.strictObject({
-          probe: command.describe(
-            "A command that says whether it happened: exit 0 is yes, 1 is no, all else unknown.",
-          ),
-        }),
+        z.string(),
+        z.array(z.unknown()),
+        plainFanOut.extend({ steps: stepList.optional().describe("What is done for each item.") }),
       ])
       .optional()
-      .describe("True, or an object with a `probe`, for what must never happen twice."),
-    ...settings,
+      .describe("Does the step, or its `steps`, for each item of a list."),
   })
   .meta({
-    oneOf: [{ required: ["run"] }, { required: ["prompt"] }, { required: ["prompt_file"] }],
+    oneOf: [
+      ...["run", "prompt", "prompt_file", "steps", "pipeline"].map((key) => ({ required: [key] })),
+      {
+        required: ["for_each"],
+        properties: { for_each: { type: "object", required: ["steps"] } },
+      },
+    ],
   });
 
 export const pipelineSchema = z.strictObject({
@@ -283,7 +413,6 @@ export const pipelineSchema = z.strictObject({
 
 /** A pipeline file whose values have the right shape. */
 export type PipelineShape = z.infer<typeof pipelineSchema>;
-export type StepShape = z.infer<typeof stepSchema>;
 
 /** The JSON Schema for editors. */
 export function publishedSchema(): unknown {

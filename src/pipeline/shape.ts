@@ -80,6 +80,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is not a valid name for a pipeline",
     `one line without blanks at its ends, ${NAME_LENGTH_MAX} characters at most`,
   ],
+  "empty-list": ["has no steps", "add at least one step, such as `- {id: hi, run: ls}`"],
   "too-many-entries": [`has more than ${ENTRIES_MAX} entries`, "leave some out"],
 };
 
@@ -191,6 +192,9 @@ const UNIONS: Readonly<Record<string, string>> = {
   when: "an expression",
   once: "true, false or an object",
   workspace: "here, worktree, directory, copy or an object",
+  until: "an expression",
+  for_each: "an expression, a list or an object",
+  in: "an expression, a list, {file: x.json} or {glob: pattern}",
   at: "a number of tokens or a share such as 70%",
 };
 
@@ -269,6 +273,7 @@ function inside(schema: z.core.$ZodType, key: string | number): z.core.$ZodType[
 function alternatives(schema: z.core.$ZodType): z.core.$ZodType[] {
   const { def } = schema._zod as { def: z.core.$ZodTypes["_zod"]["def"] };
   if (def.type === "optional") return alternatives(def.innerType);
+  if (def.type === "lazy") return alternatives(def.getter());
   return def.type === "union" ? def.options.flatMap(alternatives) : [schema];
 }
 
@@ -285,9 +290,9 @@ function cutOut(value: unknown, { issue, path }: Found): string[] {
     for (const key of issue.keys) if (isObject(at)) delete at[key];
     return [];
   }
-  const [top, second, third] = path;
+  const [top, second] = path;
   const container = top === undefined ? undefined : value[top];
-  if (top === "steps") return cutOutOfSteps(value, second, third);
+  if (top === "steps") return cutOutOfSteps(value, [], path);
   if (top === "agents" && typeof second === "string" && isObject(container)) {
     container[second] = "true";
     return [`agents.${second}`];
@@ -300,23 +305,28 @@ function cutOut(value: unknown, { issue, path }: Found): string[] {
   return [String(top)];
 }
 
-function cutOutOfSteps(
-  value: Record<string, unknown>,
-  index: string | number | undefined,
-  key: string | number | undefined,
-): string[] {
-  const { steps } = value;
+/** `holder` has the list, `before` is its own path, `path` goes on from there with "steps". */
+function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path): string[] {
+  const [, index, key, inner] = path;
+  const { steps } = holder;
+  const at = [...before, "steps"];
   if (!Array.isArray(steps) || typeof index !== "number") {
-    value.steps = Array.isArray(steps) ? steps.slice(0, 1) : [];
-    return ["steps"];
+    if (before.length > 0) delete holder.steps;
+    else holder.steps = Array.isArray(steps) ? steps.slice(0, 1) : [];
+    return [at.join(".")];
   }
   const step: unknown = steps[index];
+  const name = [...at, index].join(".");
   if (key === undefined || !isObject(step)) {
     steps[index] = { id: `_${index}` };
-    return [`steps.${index}`, `steps.${index}.id`];
+    return [name, `${name}.id`];
+  }
+  if (key === "steps") return cutOutOfSteps(step, [...at, index], path.slice(2));
+  if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
+    return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }
   // A stand-in, so that the rest of the step can be judged; nobody is told about it.
   if (key === "id") step.id = `_${index}`;
   else delete step[key];
-  return [`steps.${index}.${key}`];
+  return [`${name}.${key}`];
 }

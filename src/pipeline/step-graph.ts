@@ -96,6 +96,29 @@ export function createPrecedence(graph: StepGraph): (first: number, second: numb
   };
 }
 
+/** Answers whether any way along arrows leads from one step to another. */
+export function createReach(
+  count: number,
+  arrows: readonly { readonly from: number; readonly to: number }[],
+): (first: number, second: number) => boolean {
+  const outgoing: number[][] = Array.from({ length: count }, () => []);
+  for (const { from, to } of arrows) outgoing[from]?.push(to);
+  let work = 0;
+  return (first, second) => {
+    const seen = new Set<number>();
+    const open = [first];
+    for (let step = open.pop(); step !== undefined; step = open.pop()) {
+      for (const next of outgoing[step] ?? []) {
+        if (next === second || ++work > SEARCH_STEPS_MAX) return true;
+        if (seen.has(next)) continue;
+        seen.add(next);
+        open.push(next);
+      }
+    }
+    return false;
+  };
+}
+
 /** A tree in the graph, depth first: who lies under a step has a number in the step's range. */
 function numberTree({ needs, followers, level }: StepGraph) {
   const enter = new Int32Array(needs.length);

@@ -3,7 +3,8 @@
  * and what the texts of the file refer to.
  *
  * Owns: the rules on steps and the pipeline, and the order in which rules are asked.
- * Does not: know types and patterns (schema.ts), the graph (need-rules.ts), agents (agent-rules.ts)
+ * Does not: know types and patterns (schema.ts), the graph (need-rules.ts,
+ * jump-rules.ts), agents (agent-rules.ts), steps that hold steps (body-rules.ts)
  * or expressions (expression-rules.ts).
  * Invariants:
  * - D1 Linear in the size of the file.
@@ -18,53 +19,176 @@ import {
   checkWork,
   inFile,
 } from "./agent-rules.ts";
+import { checkBody, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
+import { checkJumps } from "./jump-rules.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
+import type { Pipeline } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
-import { createPrecedence } from "./step-graph.ts";
+import type { StepArrows } from "./step-arrows.ts";
+import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
+import { failureTarget, linksOf } from "./step-links.ts";
+import { fanOutOf, hasBody, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import type { Path } from "./yaml-source.ts";
 
+/** How deep lists of steps may stand in each other. */
+const NESTING_MAX = 16;
 const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
+/** What a pipeline names that stands in other files. */
+export interface NamedFiles {
+  readonly prompts: ReadonlyMap<StepShape, string>;
+  readonly pipelines: ReadonlyMap<StepShape, Pipeline>;
+}
+
 /** Adds every mistake beyond the shape to the report. */
-export function validate(
-  read: ReadShape,
-  prompts: ReadonlyMap<number, string>,
-  report: Report,
-): void {
-  const { shape, cut } = read;
-  const ids = indexSteps(read, report);
-  const graph = resolveNeeds(read, ids, report);
-  if (graph !== undefined) reportCycles(graph, shape.steps, report);
-  const comesBefore = graph?.cycles.length === 0 ? createPrecedence(graph) : undefined;
+export function validate(read: ReadShape, files: NamedFiles, report: Report): void {
+  const { shape } = read;
+  const file: File = { shape, files, report };
+  const known = checkList(rootList(read), file, {
+    inputKeys: closedKeys(shape.input),
+    variables: new Set(),
+    depth: 0,
+    atOnce: false,
+  });
+  checkPipeline(read, new ExpressionRules(report, known), report);
+}
+
+interface File {
+  readonly shape: PipelineShape;
+  readonly files: NamedFiles;
+  readonly report: Report;
+}
+
+/** What is around a list of steps. */
+interface Around extends Pick<Referable, "inputKeys" | "variables" | "parent"> {
+  readonly depth: number;
+  /** Several instances of the list may run at the same time. */
+  readonly atOnce: boolean;
+}
+
+/** Adds the mistakes of a list and of all lists in it; gives what can be named in it. */
+function checkList(list: StepList, file: File, around: Around): Referable {
+  const { report, shape } = file;
+  const ids = indexSteps(list, report);
+  const links = linksOf(list.steps);
+  const graph = resolveNeeds(list, links, ids, report);
+  if (graph !== undefined) reportCycles(graph, list, report);
+  const arrows = checkJumps({ list, links, ids, report });
+  const { inputKeys, variables, parent } = around;
   const known: Referable = {
     steps: ids,
-    outputsOf: (step) => Object.keys(shape.steps[step]?.outputs ?? {}),
-    outputsKnown: (step) => !cut.has(`steps.${step}`) && !cut.has(`steps.${step}.outputs`),
-    comesBefore,
-    inputKeys: closedKeys(shape.input),
+    outputsOf: (step) => outputNames(list.steps[step]),
+    outputsKnown: (step) =>
+      !isCut(list, step, "outputs", "steps", "for_each") && !list.steps[step]?.pipeline,
+    fansOut: (step) => list.steps[step]?.for_each !== undefined,
+    comesBefore: graph?.cycles.length === 0 ? precedence(list, graph, arrows) : undefined,
+    ...{ inputKeys, variables, parent },
   };
-  const rules = new ExpressionRules(report, known);
-  checkPipeline(read, rules, report);
-  shape.steps.forEach((step, index) => {
-    if (cut.has(`steps.${index}`)) return;
-    checkWork(read, index, report);
-    checkStepTexts(step, index, rules, report);
-    const prompt = prompts.get(index);
-    if (prompt === undefined) return;
-    const inside = new ExpressionRules(inFile(report, step.prompt_file ?? "", prompt), known);
-    inside.text(prompt, { path: ["steps", index, "prompt_file"], step: index });
+  list.steps.forEach((_, index) => {
+    if (!isCut(list, index)) checkStep(list, index, file, { ...around, known });
   });
-  checkSessions(read, comesBefore, report);
-  reportOutputClashes(shape.steps, report);
+  checkSessions(shape, list, known.comesBefore, report);
+  if (around.atOnce) reportSharedSessions(list, report);
+  reportOutputClashes(list, report);
+  return known;
+}
+
+/** Where steps jump, what comes before may not always have come; that it can is enough. */
+function precedence(
+  { steps }: StepList,
+  graph: StepGraph,
+  arrows: StepArrows | undefined,
+): Referable["comesBefore"] {
+  const jumps = steps.some((step) => step.goto ?? step.edges ?? failureTarget(step));
+  if (!jumps) return createPrecedence(graph);
+  return arrows && createReach(steps.length, arrows.arrows);
+}
+
+/** What `outputs.<step>` may be followed by. */
+function outputNames(step: StepShape | undefined): readonly string[] {
+  return step?.steps?.map(({ id }) => id) ?? Object.keys(step?.outputs ?? {});
+}
+
+function checkStep(
+  list: StepList,
+  index: number,
+  file: File,
+  around: Around & { readonly known: Referable },
+): void {
+  const { report, shape, files } = file;
+  const { known } = around;
+  const step = list.steps[index] as StepShape;
+  checkBody(list, index, report);
+  const rules = new ExpressionRules(report, known);
+  const variables = new Set([...around.variables, ...namesIn(step)]);
+  const inside = { ...known, variables };
+  if (!hasBody(step) && !repeatsNothing(step)) checkWork(shape, list, index, report);
+  checkOuterTexts(list, index, rules);
+  checkStepTexts(list, index, new ExpressionRules(report, inside), report);
+  const prompt = files.prompts.get(step);
+  if (prompt !== undefined) {
+    const texts = new ExpressionRules(inFile(report, step.prompt_file ?? "", prompt), inside);
+    texts.text(prompt, { path: pathIn(list, index, "prompt_file"), step: index });
+  }
+  checkInside(list, index, file, { ...around, variables });
+}
+
+/** The list in a step, and what is said about all of it. */
+function checkInside(
+  list: StepList,
+  index: number,
+  file: File,
+  around: Around & { readonly known: Referable },
+): void {
+  const step = list.steps[index] as StepShape;
+  const body = listIn(list, index);
+  const path = pathIn(list, index, "loop", "until");
+  const { until } = step.loop ?? {};
+  if (body === undefined) {
+    const ids = new Map([[step.id, 0]]);
+    const whole = { ...around.known, steps: ids, variables: around.variables };
+    const rules = new ExpressionRules(file.report, whole);
+    if (until !== undefined) rules.expression(String(until), { path, sees: "all" });
+    return;
+  }
+  if (around.depth >= NESTING_MAX) {
+    const message = `steps stand more than ${NESTING_MAX} deep in each other`;
+    const help = "make a pipeline file of the inner ones";
+    file.report.add({ rule: "too-deep", message, help, path: body.path, on: "key" });
+    return;
+  }
+  const known = checkList(body, file, {
+    inputKeys: step.input === undefined ? around.inputKeys : Object.keys(step.input),
+    variables: around.variables,
+    parent: { known: around.known, step: index },
+    depth: around.depth + 1,
+    atOnce: around.atOnce || (step.for_each !== undefined && parallelOf(step) !== 1),
+  });
+  const rules = new ExpressionRules(file.report, known);
+  if (until !== undefined) rules.expression(String(until), { path, sees: "all" });
+}
+
+/** True for a step that only says how often; that it does not say what is told already. */
+function repeatsNothing(step: StepShape): boolean {
+  const repeats = step.for_each ?? step.loop ?? step.iterations;
+  return repeats !== undefined && (step.run ?? step.prompt ?? step.prompt_file) === undefined;
+}
+
+/** The variables that exist in what a step repeats. */
+function namesIn(step: StepShape): readonly string[] {
+  if (step.loop !== undefined || step.iterations !== undefined) return ["index", "loop_index"];
+  if (step.for_each === undefined) return [];
+  const name = fanOutOf(step)?.as ?? step.as;
+  return ["item", "index", ...(name === undefined ? [] : [name])];
 }
 
 function checkPipeline(read: ReadShape, rules: ExpressionRules, report: Report): void {
-  const { shape } = read;
+  const { shape, cut } = read;
   checkInput(shape.input, report);
   checkTexts(shape.env, { path: ["env"] }, rules);
   for (const [name, agent] of Object.entries(shape.agents ?? {})) {
@@ -82,7 +206,7 @@ function checkPipeline(read: ReadShape, rules: ExpressionRules, report: Report):
   if (output_schema !== undefined) {
     checkSchema(output_schema, ["defaults", "output_schema"], report);
   }
-  checkDefaultAgent(read, report);
+  checkDefaultAgent(shape, cut, report);
 }
 
 function checkAgentTexts(
@@ -125,23 +249,46 @@ function closedKeys(input: PipelineShape["input"]): readonly string[] | undefine
   return Object.keys(isObject(input.properties) ? input.properties : {});
 }
 
+/** Texts that are looked at before a step begins or after it is over, outside what it repeats. */
+function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules): void {
+  const step = list.steps[index] as StepShape;
+  const at = (...keys: (string | number)[]): Site => ({
+    path: [...pathIn(list, index), ...keys],
+    step: index,
+  });
+  if (step.when !== undefined) rules.condition(String(step.when), at("when"));
+  step.edges?.forEach(({ when }, position) => {
+    if (when === undefined) return;
+    rules.expression(String(when), { ...at("edges", position, "when"), sees: "own" });
+  });
+  const { for_each: each } = step;
+  const items = fanOutOf(step)?.in ?? each;
+  const key = items === each ? ["for_each"] : ["for_each", "in"];
+  if (typeof items === "string") rules.expression(items, { ...at(...key), kept: true });
+  else if (isObject(items)) {
+    const [name = "", text] = Object.entries(items)[0] ?? [];
+    if (typeof text === "string") rules.text(text, at(...key, name));
+  }
+}
+
 function checkStepTexts(
-  step: StepShape,
+  list: StepList,
   index: number,
   rules: ExpressionRules,
   report: Report,
 ): void {
-  const at = (...keys: string[]): Site => ({ path: ["steps", index, ...keys], step: index });
+  const step = list.steps[index] as StepShape;
+  const at = (...keys: string[]): Site => ({ path: pathIn(list, index, ...keys), step: index });
   if (step.run !== undefined) rules.shell(step.run, at("run"));
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
   if (step.system !== undefined) rules.text(step.system, at("system"));
   if (step.output_schema !== undefined) {
     checkSchema(step.output_schema, at("output_schema").path, report);
   }
-  if (step.when !== undefined) rules.condition(String(step.when), at("when"));
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
+  checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
   const { check, once } = step;
   if (typeof once === "object") rules.shell(once.probe, at("once", "probe"));
   if (typeof check === "string") rules.shell(check, at("check"));
@@ -149,6 +296,17 @@ function checkStepTexts(
   else if (check !== undefined) {
     rules.text(check.file, at("check", "file"));
     checkSchema(check.schema, at("check", "schema").path, report);
+  }
+}
+
+/** All texts in the input of a sub-pipeline, however deep. */
+function checkInputTexts(value: unknown, site: Site, rules: ExpressionRules): void {
+  if (typeof value === "string") rules.text(value, site);
+  else if (Array.isArray(value) || isObject(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      const name = Array.isArray(value) ? Number(key) : key;
+      checkInputTexts(inner, { ...site, path: [...site.path, name] }, rules);
+    }
   }
 }
 
@@ -169,10 +327,21 @@ function checkSchema(schema: unknown, path: Path, report: Report): void {
   }
 }
 
+/** One conversation cannot be in several items at once. */
+function reportSharedSessions(list: StepList, report: Report): void {
+  list.steps.forEach(({ session }, index) => {
+    if (session === undefined) return;
+    const message = "items that may be worked on at once cannot share a session";
+    const help = "add `max_parallel: 1` to the `for_each`, or leave `session` out";
+    const path = pathIn(list, index, "session");
+    report.add({ rule: "shared-session", message, help, path, on: "key" });
+  });
+}
+
 /** Outputs are handed on in variables whose names may fall together: `a-b` and `a_b`. */
-function reportOutputClashes(steps: readonly StepShape[], report: Report): void {
+function reportOutputClashes(list: StepList, report: Report): void {
   const owners = new Map<string, string>();
-  steps.forEach(({ id, outputs }, index) => {
+  list.steps.forEach(({ id, outputs }, index) => {
     for (const name of Object.keys(outputs ?? {})) {
       const variable = `PERDURE_OUTPUT_${id}_${name}`.toUpperCase().replaceAll("-", "_");
       const owner = owners.get(variable);
@@ -180,7 +349,7 @@ function reportOutputClashes(steps: readonly StepShape[], report: Report): void 
       if (owner === undefined) continue;
       const message = `$${variable} stands for both \`${owner}\` and \`${id}.${name}\``;
       const help = `rename one of them, or use \${{ outputs["${id}"].${name} }} instead`;
-      const path = ["steps", index, "outputs", name];
+      const path = pathIn(list, index, "outputs", name);
       report.add({ rule: "output-clash", severity: "warning", message, help, path, on: "key" });
     }
   });

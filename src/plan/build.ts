@@ -1,31 +1,24 @@
 /**
  * Lowers a validated pipeline to the plan that a run freezes.
  *
- * Owns: what `defaults` mean, the built-in defaults, and the arrows that `needs` stand for.
- * Does not: validate; a pipeline is valid.
+ * Owns: the agents of a plan, and the names of the environment that it relies on.
+ * Does not: draw the graph (build-graph.ts) or validate; a pipeline is valid.
  */
-import type { Env, Pipeline, PipelineStep, RetrySettings } from "../pipeline/pipeline.ts";
-import { assert } from "../util/assert.ts";
+import type { Env, Pipeline, PipelineStep } from "../pipeline/pipeline.ts";
+import { assert, unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
+import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
+import { buildGraph } from "./build-graph.ts";
 import {
+  type AgentDefinition,
   type AgentSettings,
-  type Arrow,
   type Graph,
-  markBackArrows,
   PLAN_FORMAT,
   type Plan,
-  type RetryPolicy,
-  type Step,
+  type Work,
   type WorkspacePlan,
 } from "./plan.ts";
-
-/** What a step gets when neither it nor `defaults` say anything on retries. */
-const RETRY_DEFAULT: RetryPolicy = {
-  attempts: 1,
-  backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
-  onResume: "fresh",
-};
 
 /** Where steps work when the author says nothing about it. */
 const WORKSPACE_DEFAULT: WorkspacePlan = {
@@ -37,31 +30,80 @@ const WORKSPACE_DEFAULT: WorkspacePlan = {
 
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
-  const { name, maxParallel, inputSchema, env, agents, steps } = pipeline;
+  const { name, maxParallel, inputSchema, env, steps } = pipeline;
+  const agents = new AgentNames();
+  agents.add(pipeline);
+  const around = {
+    pipeline,
+    maxParallel,
+    env: {},
+    agentIn: (file: Pipeline, agent: string) => agents.nameOf(file, agent),
+  };
+  const graph = buildGraph(steps, around);
   return {
     format: PLAN_FORMAT,
     name,
     maxParallel,
     ...(inputSchema === undefined ? {} : { inputSchema }),
     env,
-    agents: withDefaults({ ...knownAgents(pipeline), ...agents }, pipeline.defaults.agent),
+    agents: agents.definitions,
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
-    graph: {
-      steps: steps.map((step) => buildStep(step, pipeline)),
-      arrows: buildArrows(steps),
-    },
+    graph,
   };
+}
+
+/** The agents of all files of a plan; the same name may mean another one in another file. */
+class AgentNames {
+  readonly definitions: Record<string, AgentDefinition> = {};
+  readonly #names = new Map<Pipeline, ReadonlyMap<string, string>>();
+
+  /** Takes the agents of a file over: those that it declares, and those that its steps name. */
+  add(pipeline: Pipeline): void {
+    const own = { ...knownAgents(pipeline), ...pipeline.agents };
+    const complete = Object.entries(withDefaults(own, pipeline.defaults.agent));
+    this.#names.set(
+      pipeline,
+      new Map(complete.map(([name, agent]) => [name, this.#claim(name, agent)])),
+    );
+  }
+
+  nameOf(pipeline: Pipeline, agent: string): string {
+    if (!this.#names.has(pipeline)) this.add(pipeline);
+    const name = this.#names.get(pipeline)?.get(agent);
+    assert(name !== undefined, `the pipeline has no agent ${agent}`);
+    return name;
+  }
+
+  #claim(name: string, agent: AgentDefinition): string {
+    const text = canonicalJson(agent);
+    for (let number = 1; ; number++) {
+      const candidate = number === 1 ? name : `${name}#${number}`;
+      const taken = Object.hasOwn(this.definitions, candidate)
+        ? this.definitions[candidate]
+        : undefined;
+      if (taken !== undefined && canonicalJson(taken) !== text) continue;
+      this.definitions[candidate] = agent;
+      return candidate;
+    }
+  }
 }
 
 /** Agents that steps name without declaring them: their adapter's name is theirs. */
 function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
-  const named = steps.flatMap(({ work }) => (work.kind === "agent" ? [work.agent] : []));
   return Object.fromEntries(
-    named
+    agentsNamed(steps)
       .filter((name) => !Object.hasOwn(agents, name))
       .map((name) => [name, { adapter: name, args: [], env: {}, settings: {} }]),
   );
+}
+
+/** The agents that the steps of one file name, those in other steps included. */
+function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
+  return steps.flatMap(({ work }) => {
+    if (work.kind === "agent") return [work.agent];
+    return "body" in work && !("steps" in work.body) ? agentsNamed(work.body) : [];
+  });
 }
 
 /** What an agent says itself outweighs what is said for all; a plain command takes no settings. */
@@ -74,62 +116,6 @@ function withDefaults(agents: Plan["agents"], defaults: AgentSettings): Plan["ag
         : { ...agent, settings: { ...defaults, ...agent.settings } },
     ]),
   );
-}
-
-function buildStep(step: PipelineStep, { defaults }: Pipeline): Step {
-  const cwd = step.cwd ?? defaults.cwd;
-  const timeoutMs = step.timeoutMs ?? defaults.timeoutMs;
-  const idleTimeoutMs = step.idleTimeoutMs ?? defaults.idleTimeoutMs;
-  const isolate = step.isolate ?? defaults.isolate ?? false;
-  const recover = step.recover ?? defaults.recover;
-  return {
-    id: step.id,
-    join: "all",
-    split: "all",
-    work: step.work,
-    ...(step.when === undefined ? {} : { when: step.when }),
-    env: { ...defaults.env, ...step.env },
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
-    retry: buildRetry({ ...defaults.retry, ...step.retry }),
-    ...(step.check === undefined ? {} : { check: step.check }),
-    outputs: step.outputs,
-    once: step.once,
-    ...(step.probe === undefined ? {} : { probe: step.probe }),
-    ...(step.own === true ? { own: true } : {}),
-    ...(isolate ? { isolate } : {}),
-    ...(recover === undefined ? {} : { recover }),
-    visitsMax: 1,
-  };
-}
-
-function buildRetry(retry: RetrySettings): RetryPolicy {
-  const { attempts, backoff, onResume } = RETRY_DEFAULT;
-  const initialMs = retry.initialMs ?? backoff.initialMs;
-  return {
-    attempts: retry.attempts ?? attempts,
-    backoff: {
-      initialMs,
-      factor: retry.factor ?? backoff.factor,
-      // An author who asks for a first delay of 5m does not want it cut to the default of 1m.
-      maxMs: retry.maxMs ?? Math.max(initialMs, backoff.maxMs),
-      jitter: retry.jitter ?? backoff.jitter,
-    },
-    onResume: retry.onResume ?? onResume,
-  };
-}
-
-function buildArrows(steps: readonly PipelineStep[]): readonly Arrow[] {
-  const position = new Map(steps.map(({ id }, index) => [id, index]));
-  const arrows = steps.flatMap(({ needs }, to) =>
-    needs.map((need) => {
-      const from = position.get(need);
-      assert(from !== undefined, `the pipeline has no step ${need}`);
-      return { from, to, on: "completed", weight: 0 } as const;
-    }),
-  );
-  return markBackArrows(steps.length, arrows);
 }
 
 /** The names of the environment that the expressions of a plan rely on, sorted. */
@@ -167,13 +153,39 @@ function visitGraph(
     if (when !== undefined) addExpression(when);
     addTexts([cwd, probe, ...values(env), ...values(outputs)]);
     if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
-    if (work.kind === "shell") addTexts([work.run]);
-    else if (work.kind === "agent") addTexts([work.prompt, work.settings.system]);
-    else {
-      if (work.kind === "each") addExpression(work.items);
-      visitGraph(work.graph, addExpression, addTexts);
-    }
+    for (const source of expressionsOf(work)) addExpression(source);
+    addTexts(textsOf(work));
+    if ("graph" in work) visitGraph(work.graph, addExpression, addTexts);
   }
+}
+
+function expressionsOf(work: Work): readonly string[] {
+  if (work.kind === "each") return typeof work.items === "string" ? [work.items] : [];
+  return work.kind === "loop" && work.until !== undefined ? [work.until] : [];
+}
+
+function textsOf(work: Work): readonly (string | undefined)[] {
+  switch (work.kind) {
+    case "shell":
+      return [work.run];
+    case "agent":
+      return [work.prompt, work.settings.system];
+    case "pipeline":
+      return textsIn(work.input ?? null);
+    case "each":
+      return typeof work.items === "string" || "list" in work.items ? [] : values(work.items);
+    case "loop":
+      return [];
+    default:
+      return unreachable(work);
+  }
+}
+
+/** All texts in a value, however deep. */
+function textsIn(value: Json): readonly string[] {
+  if (typeof value === "string") return [value];
+  const inner = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [];
+  return (inner as readonly Json[]).flatMap(textsIn);
 }
 
 function values(texts: Env): readonly string[] {

@@ -107,7 +107,13 @@ function workOf(plan: Plan, { work }: Step): Definition {
       };
     }
     case "pipeline":
-      return { steps: graphOf(plan, work.graph) };
+      return { steps: graphOf(plan, work.graph), input: work.input };
+    case "loop":
+      return {
+        until: work.until,
+        iterations: work.until === undefined ? work.iterationsMax : undefined,
+        steps: graphOf(plan, work.graph),
+      };
     case "each":
       return {
         each: work.items,

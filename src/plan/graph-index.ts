@@ -53,15 +53,20 @@ export function arrowAt(graph: Graph, position: number): Arrow {
 
 /** A step and all that lies behind it, back arrows apart, in the order in which it is met. */
 export function closureOf(graph: Graph, start: number): readonly number[] {
+  return [...closureOfAll(graph, [start])];
+}
+
+/** Several steps and all that lies behind any of them. */
+export function closureOfAll(graph: Graph, starts: Iterable<number>): ReadonlySet<number> {
   const { outgoing } = indexOf(graph);
-  const seen = new Set([start]);
+  const seen = new Set(starts);
   for (const step of seen) {
     for (const position of outgoing[step] ?? []) {
       const arrow = arrowAt(graph, position);
       if (!arrow.back) seen.add(arrow.to);
     }
   }
-  return [...seen];
+  return seen;
 }
 
 /** All that lies before a step, nearest first, at most `limit` steps. */

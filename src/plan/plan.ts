@@ -10,7 +10,7 @@
  *   return to a step from which they were reached, so the others form no cycle.
  */
 import { sha256 } from "../util/hash.ts";
-import { canonicalJson, type Json } from "../util/json.ts";
+import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -131,6 +131,19 @@ export interface Step {
   readonly recover?: Recover;
   /** How often a run may come to this step. */
   readonly visitsMax: number;
+  /** A failure for good is no failure of the run: it goes on as if the step had completed. */
+  readonly onFailure?: "continue";
+  /** How often in a row it may fail in the same way before its loop is stopped. */
+  readonly stallAfter?: number;
+  readonly goal?: Goal;
+}
+
+/** What a step must have come to before its scope may end well. */
+export interface Goal {
+  /** `always`: it must be completed; `visited`: only if the run came to it. */
+  readonly holds: "always" | "visited";
+  /** Position of the step that the run goes back to when the goal was missed. */
+  readonly retryTarget?: number;
 }
 
 /** What to do with a conversation that was cut off: go on with it, or begin a new one. */
@@ -146,19 +159,44 @@ export type Work =
       readonly session?: string;
       readonly settings: AgentSettings;
     }
-  | { readonly kind: "pipeline"; readonly graph: Graph }
+  | {
+      readonly kind: "pipeline";
+      readonly graph: Graph;
+      /** The input of what is in it; texts are templates. Absent: that of the scope around it. */
+      readonly input?: JsonObject;
+    }
+  | LoopWork
   | EachWork;
+
+/** Repeats its graph: one instance after the other. */
+export interface LoopWork {
+  readonly kind: "loop";
+  readonly graph: Graph;
+  /** An expression over the last instance; the loop ends when it is true. */
+  readonly until?: string;
+  readonly iterationsMax: number;
+  /** What it means when `until` was still not true after the last iteration. */
+  readonly onExhausted: "fail" | "continue";
+}
 
 /** Fan-out: one instance of the graph for each item of a list. */
 export interface EachWork {
   readonly kind: "each";
-  /** An expression that gives a list. */
-  readonly items: string;
+  /** An expression that gives a list, or where else the items are. */
+  readonly items: string | ItemSource;
+  /** A name for the item beside `item`. */
+  readonly as?: string;
   readonly graph: Graph;
   /** How many instances may be open at once. */
   readonly maxParallel: number;
   readonly onItemFailure: "fail" | "continue";
 }
+
+/** Items as they are written, in a JSON file, or the names of files; texts are templates. */
+export type ItemSource =
+  | { readonly list: readonly Json[] }
+  | { readonly file: string }
+  | { readonly glob: string };
 
 export interface RetryPolicy {
   /** How many tries a visit gets, the first included. */
@@ -200,10 +238,14 @@ export function freeze(plan: Plan): { readonly text: string; readonly fingerprin
   return { text, fingerprint: sha256(text) };
 }
 
-/** Arrows with their `back` marks: depth first from the steps without arrows into them, in order. */
+/**
+ * Arrows with their `back` marks: depth first from `roots` and the steps without arrows into them,
+ * in order, and from each step to the nearest one below it first.
+ */
 export function markBackArrows(
   stepCount: number,
   arrows: readonly Omit<Arrow, "back">[],
+  roots: readonly number[] = [],
 ): readonly Arrow[] {
   const outgoing: number[][] = Array.from({ length: stepCount }, () => []);
   const incoming = new Uint32Array(stepCount);
@@ -211,6 +253,8 @@ export function markBackArrows(
     outgoing[arrow.from]?.push(index);
     if (arrow.from !== arrow.to) incoming[arrow.to] = (incoming[arrow.to] ?? 0) + 1;
   });
+  const targetOf = (index: number): number => (arrows[index] as Arrow).to;
+  for (const list of outgoing) list.sort((one, other) => targetOf(one) - targetOf(other));
   const back = new Set<number>();
   const OPEN = 1;
   const DONE = 2;
@@ -226,7 +270,7 @@ export function markBackArrows(
         stack.pop();
         continue;
       }
-      const target = (arrows[arrowIndex] as Arrow).to;
+      const target = targetOf(arrowIndex);
       if (color[target] === OPEN) back.add(arrowIndex);
       else if (color[target] !== DONE) {
         color[target] = OPEN;
@@ -235,6 +279,7 @@ export function markBackArrows(
     }
   };
   for (let step = 0; step < stepCount; step++) if (incoming[step] === 0) visit(step);
+  for (const step of roots) if (color[step] === 0) visit(step);
   for (let step = 0; step < stepCount; step++) if (color[step] === 0) visit(step);
   return arrows.map((arrow, index) => ({ ...arrow, back: back.has(index) }));
 }

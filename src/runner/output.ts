@@ -44,9 +44,14 @@ export function followLines(
 
 /** The last line of a file that is not blank, progress bars included; "" when there is none. */
 export function lastLine(file: string): string {
-  const tail = readTail(file, LAST_LINE_BYTES_MAX);
-  const lines = tail.toString("utf8", characterStart(tail)).split(/[\r\n]+/);
+  const lines = lastText(file, LAST_LINE_BYTES_MAX).split(/[\r\n]+/);
   return lines.findLast((line) => line.trim() !== "")?.trim() ?? "";
+}
+
+/** The end of a file, at most so many bytes of it; "" when there is none. */
+export function lastText(file: string, bytesMax: number): string {
+  const tail = readTail(file, bytesMax);
+  return tail.toString("utf8", characterStart(tail));
 }
 
 class Follower {

@@ -14,9 +14,9 @@ const EXPRESSION_READS_MAX = 5_000_000;
 
 /** A map that finds a value when it is asked for it, and cannot be listed. */
 export class LazyMap extends Map<string, unknown> {
-  readonly #lookup: (key: string) => Json | undefined;
+  readonly #lookup: (key: string) => Json | LazyMap | undefined;
 
-  constructor(lookup: (key: string) => Json | undefined) {
+  constructor(lookup: (key: string) => Json | LazyMap | undefined) {
     super();
     this.#lookup = lookup;
   }

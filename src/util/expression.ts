@@ -34,6 +34,7 @@ export const EXPRESSION_VARIABLES = [
   "run",
   "item",
   "index",
+  "loop_index",
 ] as const;
 export type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
 
@@ -47,6 +48,10 @@ export interface Scope {
   readonly run: Json;
   readonly item?: Json;
   readonly index?: number;
+  /** What `loop.index` stands for: `loop` itself is a reserved word of CEL. */
+  readonly loop_index?: number;
+  /** Values whose names the author chose. */
+  readonly locals?: Readonly<Record<string, Json>>;
 }
 
 /** One place where an expression names a variable, with the literal keys that follow it. */
@@ -62,7 +67,7 @@ export interface Reference {
 export interface Expression {
   readonly source: string;
   readonly references: readonly Reference[];
-  /** Names that are no variable; evaluating such an expression is an error. */
+  /** Names that are no variable; they must be among the author's own when it is evaluated. */
   readonly unknown: readonly { readonly name: string; readonly offset: number }[];
   readonly program: (variables: ReadonlyMap<string, unknown>) => unknown;
 }
@@ -96,7 +101,8 @@ export function parseExpression(source: string): ParsedExpression {
 /** The value of an expression; throws ExpressionError. */
 export function evaluate(expression: Expression, scope: Scope): Json {
   const variables = new Map<string, unknown>();
-  const [stranger] = expression.unknown;
+  const { locals = {} } = scope;
+  const stranger = expression.unknown.find(({ name }) => !Object.hasOwn(locals, name));
   if (stranger !== undefined) {
     throw new ExpressionError(`in \`${expression.source}\`: unknown variable: ${stranger.name}`);
   }
@@ -105,6 +111,7 @@ export function evaluate(expression: Expression, scope: Scope): Json {
       const value = scope[variable];
       if (value !== undefined) variables.set(variable, toCel(value));
     }
+    for (const { name } of expression.unknown) variables.set(name, toCel(locals[name] ?? null));
     resetListReads();
     return fromCel(expression.program(variables));
   } catch (error) {
@@ -128,17 +135,23 @@ function parse(source: string): ParsedExpression {
   environment ??= createEnvironment();
   let program: ParseResult;
   try {
-    program = environment.parse(source);
+    program = environment.parse(withoutReserved(source));
   } catch (error) {
     return { ok: false, ...explain(error) };
   }
   const walk = walkExpression(program.ast);
   if (walk.refusal !== undefined) return { ok: false, ...walk.refusal };
-  // cel-js would stop at the first unknown name; the caller can say more about it than cel-js can.
-  const check = walk.unknown.length > 0 ? undefined : program.check();
-  if (check?.valid === false) return { ok: false, ...explain(check.error) };
+  const check = program.check();
+  if (!check.valid) return { ok: false, ...explain(check.error) };
   const { references, unknown } = walk;
   return { ok: true, expression: { source, references, unknown, program } };
+}
+
+const LOOP_INDEX = /[rR]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\bloop\.index\b/g;
+
+/** Puts a name of the same length in the place of `loop.index`, so that all offsets stay right. */
+function withoutReserved(source: string): string {
+  return source.replace(LOOP_INDEX, (found) => (found === "loop.index" ? "loop_index" : found));
 }
 
 interface Walk {
@@ -242,6 +255,8 @@ function createEnvironment(): Environment {
   const cel = require("@marcbachmann/cel-js") as typeof import("@marcbachmann/cel-js");
   const made = new cel.Environment({
     homogeneousAggregateLiterals: false,
+    // Names that the author gave to items; all others are refused before anything is evaluated.
+    unlistedVariablesAreDyn: true,
     limits: { maxAstNodes: EXPRESSION_NODES_MAX, maxDepth: EXPRESSION_DEPTH_MAX },
   });
   for (const name of EXPRESSION_VARIABLES) made.registerVariable(name, "dyn");

@@ -77,6 +77,13 @@ export function renderText(text: string, evaluate: Evaluate): string {
     .join("");
 }
 
+/** As `renderText`, but a text that is nothing but one expression is its value. */
+export function renderValue(text: string, evaluate: Evaluate): Json {
+  const parts = templateParts(text);
+  const [only] = parts.length === 1 ? parts : [];
+  return only?.kind === "expression" ? evaluate(only.source) : renderText(text, evaluate);
+}
+
 /** A value as text: a string as it is, anything else as JSON. */
 export function valueText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);

@@ -11,7 +11,7 @@ import type { Json, JsonObject } from "../util/json.ts";
 import { pathsOf } from "./done-text.ts";
 import { HISTORY_MAX, type NodeHistory, type VisitEnd } from "./node-history.ts";
 import { originJson, outputsJson } from "./run-json.ts";
-import { stepTree } from "./step-tree.ts";
+import { rootSteps, stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
 
 /** The version of the file's shape. */
@@ -39,7 +39,7 @@ export function checkpointJson(run: Run, history: NodeHistory, now: number): Jso
     node_history: history.entries(),
     node_history_omitted: history.leftOut,
     artifacts,
-    goal_gate_status: {},
+    goal_gate_status: goalsOf(run),
     fidelity_state: {},
   };
 }
@@ -65,6 +65,15 @@ function outcomeJson(end: VisitEnd): Json {
     default:
       return { status: "failed", reason: "lost", message: end.message, exit: null };
   }
+}
+
+/** The goals of the pipeline itself: whether each is reached as things stand. */
+function goalsOf(run: Run): JsonObject {
+  const goals = Array.from(rootSteps(run)).filter(({ step }) => step.goal !== undefined);
+  const word = (done: boolean): string => (done ? "satisfied" : "unsatisfied");
+  return Object.fromEntries(
+    goals.map(({ path, visit }) => [path, word(visit?.state.status === "completed")]),
+  );
 }
 
 interface Nodes {

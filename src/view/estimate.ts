@@ -47,7 +47,7 @@ interface Cost {
 function rootVisitOf(
   event: RunEvent,
 ): { readonly step: string; readonly visit: string; readonly isItself: boolean } | undefined {
-  if (!("scope" in event)) return undefined;
+  if (!("scope" in event && "visit" in event)) return undefined;
   if (event.scope === "") {
     return { step: event.step, visit: `${event.step}@${event.visit}`, isItself: true };
   }

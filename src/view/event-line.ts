@@ -48,7 +48,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
-      const handled = event.arrows.length > 0 ? "; the pipeline handles it" : "";
+      const handled =
+        event.handled === true || event.arrows.length > 0 ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }
     case "step.lost": {
@@ -77,6 +78,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       const said = `${stepPath(event)} conflicts: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
+    case "step.iterated":
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
     case "step.relayed":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":
@@ -116,6 +119,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} moved here from ${event.from}`;
     case "run.updated":
       return `${RUN_GLYPH} the edited pipeline was adopted: ${updateText(event)}`;
+    case "run.returned":
+      return `${RUN_GLYPH} going back to ${stepPath(event)}: ${event.goal} is not completed`;
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":

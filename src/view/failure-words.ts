@@ -14,7 +14,7 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   expression: "an expression in the pipeline could not be evaluated",
   agent: "its agent did not succeed",
   answer: "its agent's answer does not fit",
-  stall: "its agent makes no progress",
+  stall: "it makes no progress",
   turns: "its agent used up its turns",
   relay: "its conversation could not be handed over",
   paused: "its agent could not go on, again and again",
@@ -23,6 +23,8 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   once: "it must not happen twice",
   aborted: "it will not be done",
   visits: "the run came to it too often",
+  iterations: "its iterations are used up",
+  goal: "a goal in it was missed",
 };
 
 /** Shells report death by signal n as 128 + n. */

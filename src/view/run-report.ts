@@ -7,7 +7,7 @@
  */
 import type { Recorded } from "../core/event.ts";
 import { placeText } from "../core/place.ts";
-import { placeOf, type Visit } from "../core/run.ts";
+import { placeOf, stepOf, type Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
@@ -122,8 +122,12 @@ export function resultText(visit: Visit, now: number): string {
   }
 }
 
-/** "2 of 5 items, 1 failed" for a fan-out; nothing for other steps. */
-function partsText({ instances }: Visit): string {
+/** "2 of 5 items, 1 failed" for a fan-out, "3 iterations" for a loop; nothing for other steps. */
+function partsText(visit: Visit): string {
+  const { instances } = visit;
+  if (instances !== undefined && stepOf(visit).work.kind === "loop") {
+    return instances.opened === 1 ? "1 iteration" : `${instances.opened} iterations`;
+  }
   if (instances?.items === undefined) return "";
   const failed = instances.failed === 0 ? "" : `, ${instances.failed} failed`;
   return `${instances.ended} of ${instances.total} items${failed}`;

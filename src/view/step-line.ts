@@ -95,12 +95,15 @@ function attemptCell({ visit, status }: StepNode): string {
 }
 
 /** What the step says: its last line while it runs, what went wrong when it did. */
-function said({ visit }: StepNode, { now, lastLines }: StepLineInput): string {
+function said({ visit, step }: StepNode, { now, lastLines }: StepLineInput): string {
   if (visit === undefined) return "";
   const { state, instances } = visit;
   switch (state.status) {
     case "running": {
       if (instances?.items !== undefined) return `${instances.ended}/${instances.total} items`;
+      if (step.work.kind === "loop") {
+        return `iteration ${instances?.opened ?? 1}/${step.work.iterationsMax}`;
+      }
       const line = lastLines.get(attemptText(attemptOf(visit))) ?? "";
       return plainText(line.slice(-LAST_LINE_MAX)).trim();
     }

@@ -21,7 +21,7 @@ import { type StepStatus, statusOf } from "./step-status.ts";
 export interface StepNode {
   /** `build`, or `each@1.1[3]/test` below. */
   readonly path: string;
-  /** What is shown: the id, and in a fan-out the item that it belongs to. */
+  /** What is shown: the id, and in a fan-out or loop the item or iteration that it belongs to. */
   readonly label: string;
   readonly depth: number;
   readonly step: Step;
@@ -38,7 +38,7 @@ export function* stepTree(run: Run): Generator<StepNode> {
 }
 
 function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> {
-  const mark = isItem(scope) ? `[${scope.index}] ` : "";
+  const mark = isRepeated(scope) ? `[${scope.index}] ` : "";
   for (const [position, step] of scope.graph.steps.entries()) {
     const record = scope.steps[position];
     const visit = currentVisit(record);
@@ -68,6 +68,7 @@ export function nodeOf(visit: Visit): StepNode {
   return { path, label: path, depth: 0, step, record, visit, status: statusOf(record) };
 }
 
-function isItem(scope: Scope): boolean {
-  return scope.parent !== undefined && stepOf(scope.parent).work.kind === "each";
+function isRepeated({ parent }: Scope): boolean {
+  const kind = parent && stepOf(parent).work.kind;
+  return kind === "each" || kind === "loop";
 }

@@ -33,7 +33,7 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
   for (const { event, time } of events) {
     if (event.type !== "step.started" && event.type !== "step.skipped" && !attemptEnd(event))
       continue;
-    if (!("scope" in event)) continue;
+    if (!("scope" in event && "visit" in event)) continue;
     const place = placeText(event);
     const known = entries.get(place) ?? {
       place,

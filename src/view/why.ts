@@ -12,7 +12,7 @@ import type { Owner, Verdict } from "../core/event.ts";
 import { FORK_STOP } from "../core/fork.ts";
 import { placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
-import { placeOf, type Run, type Visit } from "../core/run.ts";
+import { placeOf, type Run, type RunState, type Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
@@ -90,7 +90,7 @@ function situation(input: WhyInput): Situation {
         ],
       };
     case "failed":
-      return failed(input, run.state.message);
+      return failed(input, run.state);
     case "stopped":
       if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
       if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
@@ -234,14 +234,21 @@ function whileDoing(run: Run): string {
   return "between two steps";
 }
 
-function failed(input: WhyInput, message: string): Situation {
+function failed(
+  input: WhyInput,
+  { message, from }: Extract<RunState, { status: "failed" }>,
+): Situation {
   const { run, shortId } = input;
   const visit = principalFailure(run);
   const resume = perdure("resume", shortId);
+  const goOnFrom = (step: string): string => perdure("resume", shortId, "--from-step", step);
   if (visit?.state.status !== "failed") {
     return {
-      happened: `had failed (${messageText(message)}), and that was settled since`,
-      advice: [{ say: "Go on", command: resume }],
+      happened:
+        from === undefined
+          ? `had failed (${messageText(message)}), and that was settled since`
+          : `failed: ${messageText(message)}`,
+      advice: [{ say: "Go on", command: from === undefined ? resume : goOnFrom(from) }],
     };
   }
   const path = stepPath(placeOf(visit));

@@ -208,7 +208,7 @@ describe("limits", () => {
 
     expect(result.exit).toBe(3);
     expect(result.stdout).toMatch(
-      /its agent makes no progress: the same call failed \d+ times: Bash cat missing.txt/,
+      /it makes no progress: the same call failed \d+ times: Bash cat missing.txt/,
     );
     expect(project.model.requests("work").length).toBeLessThan(20);
   });

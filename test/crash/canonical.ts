@@ -5,7 +5,8 @@
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
-import type { Recorded, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Place, Recorded, RunEvent } from "../../src/core/event.ts";
+import { stepPath } from "../../src/core/place.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import type { Project } from "../rig/project.ts";
 import type { CrashPipeline } from "./pipelines.ts";
@@ -67,7 +68,7 @@ function attemptNumbers(events: readonly Recorded[]): AttemptNumbers {
   const counts = new Map<string, number>();
   for (const { event } of events) {
     if (event.type !== "step.started" || lost.has(attemptKey(event))) continue;
-    const place = `${event.step}@${event.visit}`;
+    const place = placeKey(event);
     const number = (counts.get(place) ?? 0) + 1;
     counts.set(place, number);
     numbers.set(attemptKey(event), number);
@@ -75,8 +76,13 @@ function attemptNumbers(events: readonly Recorded[]): AttemptNumbers {
   return numbers;
 }
 
-function attemptKey(at: { step: string; visit: number; attempt: number }): string {
-  return `${at.step}@${at.visit}.${at.attempt}`;
+/** As the folder of an attempt is called. */
+export function attemptKey(at: AttemptRef): string {
+  return `${placeKey(at)}.${at.attempt}`;
+}
+
+function placeKey({ scope, step, visit }: Place): string {
+  return `${scope.replaceAll("/", "~")}${step}@${visit}`;
 }
 
 function journalOf(
@@ -101,7 +107,8 @@ function journalOf(
     "retry" in event && event.retry !== undefined ? { ...event, retry: "later" } : event,
   );
   if (pipeline.parallel !== true) return delayless;
-  const stepOf = (event: object): string => ("step" in event ? String(event.step) : "");
+  const stepOf = (event: RunEvent | { readonly retry: string }): string =>
+    "step" in event && "scope" in event ? `${event.scope}${event.step}` : "";
   return delayless.toSorted((one, other) => compare(stepOf(one), stepOf(other)));
 }
 
@@ -164,8 +171,14 @@ function retriesWithoutLosses(
   events: readonly Recorded[],
 ): Record<string, number> {
   const counts = { ...(retries as Record<string, number>) };
+  const last = new Map<string, number>();
   for (const { event } of events) {
-    if (event.type === "step.lost") counts[event.step] = (counts[event.step] ?? 0) - 1;
+    if (event.type === "step.started") last.set(stepPath(event), event.visit);
+  }
+  for (const { event } of events) {
+    // Only the tries of the last visit are among the retries.
+    if (event.type !== "step.lost" || last.get(stepPath(event)) !== event.visit) continue;
+    counts[stepPath(event)] = (counts[stepPath(event)] ?? 0) - 1;
   }
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0));
 }

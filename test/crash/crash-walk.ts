@@ -13,7 +13,7 @@ import { expect } from "vitest";
 import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
-import { type Remains, remainsOf, type StoredRun, storedRuns } from "./canonical.ts";
+import { attemptKey, type Remains, remainsOf, type StoredRun, storedRuns } from "./canonical.ts";
 import type { CrashPipeline } from "./pipelines.ts";
 
 const FILE = "p.yaml";
@@ -290,7 +290,7 @@ function expectReceipts(project: Project, run: StoredRun, where: string): void {
   for (const { event } of run.events) {
     const status = RECEIPT_STATUS[event.type];
     if (status === undefined || !("attempt" in event)) continue;
-    const key = `${event.step}@${event.visit}.${event.attempt}`;
+    const key = attemptKey(event);
     expected[key] = status;
     const path = project.path(".perdure", "runs", run.runId, "attempts", key, "receipt.json");
     found[key] = fs.existsSync(path)

@@ -136,4 +136,47 @@ steps:
 `,
 };
 
-export const PIPELINES = [SEQUENTIAL, PARALLEL, RETRYING, FAILING, CHECKING, SKIPPING];
+/** Comes to `test` three times: after its own failure, and because the goal is not reached. */
+export const JUMPING: CrashPipeline = {
+  name: "jumping",
+  text: `
+steps:
+  - id: test
+    run: |
+      echo test-$PERDURE_VISIT >> effects
+      test "$PERDURE_VISIT" -ge 2
+    on_failure: test
+  - id: proof
+    when: run.visit == 2
+    run: echo proof >> effects
+    goal: true
+    retry_target: test
+`,
+};
+
+/** A loop in a group in a fan-out: two iterations for the first item; the second one fails. */
+export const NESTING: CrashPipeline = {
+  name: "nesting",
+  text: `
+steps:
+  - id: each
+    for_each: { in: ["a", "b"], max_parallel: 1, on_item_failure: continue }
+    steps:
+      - id: group
+        input: { word: "\${{ item }}" }
+        steps:
+          - id: again
+            loop: { until: context.round == "1", max_iterations: 3 }
+            steps:
+              - id: turn
+                run: |
+                  echo \${{ input.word }}-\${{ loop.index }} >> effects
+                  test "$PERDURE_ITEM" = a
+                  echo "round=$PERDURE_INDEX" >> "$PERDURE_CONTEXT"
+`,
+};
+
+export const PIPELINES = [
+  ...[SEQUENTIAL, PARALLEL, RETRYING, FAILING, CHECKING, SKIPPING],
+  ...[JUMPING, NESTING],
+];

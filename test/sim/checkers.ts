@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
+import { missedGoal } from "../../src/core/goal.ts";
 import { isIdle } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
@@ -80,7 +81,8 @@ export class Checkers {
     this.#talks.afterAppend(recorded);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
-      if (event.type === "step.failed" && event.reason === "expression") {
+      // Where no arrow could be chosen again and again, that is what has stalled.
+      if (event.type === "step.failed" && ["expression", "stall"].includes(event.reason)) {
         this.#misrouted.add(attemptText(event));
       }
       if (event.type !== "step.completed") continue;
@@ -151,8 +153,11 @@ export class Checkers {
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
-    if (run.failed.size > 0 !== (status === "failed"))
-      fail(`${run.failed.size} failures: ${status}`);
+    const root = run.scopes.get("");
+    const missed = root && run.failed.size === 0 ? missedGoal(root) : undefined;
+    const mustFail = run.failed.size > 0 || missed !== undefined;
+    if (mustFail !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
+    if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
     if (status === "completed") this.#nothingPending(run);
   }
 

@@ -4,6 +4,7 @@
  */
 import {
   type Arrow,
+  type Goal,
   type Graph,
   markBackArrows,
   PLAN_FORMAT,
@@ -70,8 +71,16 @@ function randomGraph(random: Random, depth: number): Graph {
     const on = random.chance(0.5) ? "completed" : "failed";
     arrows.push({ from, to: random.below(from + 1), on, condition: "run.visit < 3", weight: 1 });
   }
-  const steps = Array.from({ length: count }, (_, index) => randomStep(random, `s${index}`, depth));
+  const steps = Array.from({ length: count }, (_, index) => ({
+    ...randomStep(random, `s${index}`, depth),
+    ...(random.chance(0.08) ? { goal: randomGoal(random, index) } : {}),
+  }));
   return { steps, arrows: markBackArrows(count, arrows) };
+}
+
+function randomGoal(random: Random, step: number): Goal {
+  const holds = random.chance(0.5) ? "always" : "visited";
+  return random.chance(0.2) ? { holds } : { holds, retryTarget: random.below(step + 1) };
 }
 
 function randomArrow(random: Random, from: number, to: number): Omit<Arrow, "back"> {
@@ -102,6 +111,8 @@ function randomStep(random: Random, id: string, depth: number): Step {
     ...randomOnce(random),
     ...(random.chance(0.1) ? { recover: "restart" } : {}),
     visitsMax: 4,
+    ...(random.chance(0.1) ? { onFailure: "continue" } : {}),
+    ...(random.chance(0.3) ? { stallAfter: 2 + random.below(2) } : {}),
   };
 }
 
@@ -112,12 +123,28 @@ function randomOnce(random: Random): Pick<Step, "once" | "probe"> {
 
 function randomWork(random: Random, depth: number): Work {
   if (depth < DEPTH_MAX && random.chance(0.12)) {
-    return { kind: "pipeline", graph: randomGraph(random, depth + 1) };
+    const input = random.chance(0.3) ? { input: { n: "${{ input.n }}", items: [1, 2] } } : {};
+    return { kind: "pipeline", graph: randomGraph(random, depth + 1), ...input };
+  }
+  if (depth < DEPTH_MAX && random.chance(0.12)) {
+    return {
+      kind: "loop",
+      graph: randomGraph(random, depth + 1),
+      ...(random.chance(0.8)
+        ? { until: random.pick(["index >= 1", "false", 'context.dice == "1"']) }
+        : {}),
+      iterationsMax: 1 + random.below(3),
+      onExhausted: random.chance(0.5) ? "fail" : "continue",
+    };
   }
   if (depth < DEPTH_MAX && random.chance(0.12)) {
     return {
       kind: "each",
-      items: random.pick(["[]", "[1]", "[1, 2, 3]", "input.items", "input.n"]),
+      items: random.pick([
+        ...["[]", "[1]", "[1, 2, 3]", "input.items", "input.n"],
+        { list: ["a", "b"] },
+        { glob: "*" },
+      ]),
       graph: randomGraph(random, depth + 1),
       maxParallel: 1 + random.below(3),
       onItemFailure: random.chance(0.5) ? "fail" : "continue",

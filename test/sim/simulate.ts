@@ -6,7 +6,7 @@ import type { Turn } from "../../src/core/advance.ts";
 import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Place, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import type { ConversationOffer, Fact } from "../../src/core/fact.ts";
+import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
@@ -158,6 +158,12 @@ class Simulation {
     });
   }
 
+  /** Files come and go: each look may find others, or none. */
+  #items(): ItemsFound {
+    if (this.#random.chance(0.1)) return { ok: false, message: "there is no such file" };
+    return { ok: true, items: ["x", "y", "z"].slice(0, this.#random.below(4)) };
+  }
+
   /** One owner, from taking the lease to the end or a crash. */
   #own(number: number): string {
     const owner: Owner = { pid: number, started: "0", boot: "b", host: "h", user: "u" };
@@ -178,7 +184,11 @@ class Simulation {
       epoch: acquired.epoch,
       clock: { now: () => this.#world.clock },
       ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
-      around: { env: {}, offer: (place, session) => this.#offer(engine.run, place, session) },
+      around: {
+        env: {},
+        offer: (place, session) => this.#offer(engine.run, place, session),
+        items: () => this.#items(),
+      },
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
     });
     this.#reported.clear();

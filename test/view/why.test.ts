@@ -212,7 +212,7 @@ test("every reason has words", () => {
     expression: "an expression in the pipeline could not be evaluated: m",
     agent: "its agent did not succeed: m",
     answer: "its agent's answer does not fit: m",
-    stall: "its agent makes no progress: m",
+    stall: "it makes no progress: m",
     turns: "its agent used up its turns: m",
     relay: "its conversation could not be handed over: m",
     paused: "its agent could not go on, again and again: m",
@@ -221,6 +221,8 @@ test("every reason has words", () => {
     once: "it must not happen twice: m",
     aborted: "it will not be done: m",
     visits: "the run came to it too often: m",
+    iterations: "its iterations are used up: m",
+    goal: "a goal in it was missed: m",
   };
   for (const [reason, words] of Object.entries(reasons)) {
     const failure = { reason: reason as FailureReason, message: "m\nmore" };

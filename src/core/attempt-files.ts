@@ -1,0 +1,38 @@
+/** Which files an attempt starts from: those that are there, or those that the first attempt found. */
+import type { Plan, Recover } from "../plan/plan.ts";
+import type { Conversation } from "./event.ts";
+import { isComposite, type Run, recoverFor, stepOf, type Visit, workedAlone } from "./run.ts";
+
+/**
+ * The files that an attempt starts from. The first one takes them as they are. A new try starts from
+ * where the first one did, in a workspace of the run's own, or where a person or the author says so;
+ * what continues a conversation goes on with what is there, and so does who was not alone.
+ */
+export function filesFor(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  conversation: Conversation | undefined,
+  base: string | undefined,
+): { readonly base?: string; readonly restore?: true } {
+  if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
+  // What is only to be merged stays as it is.
+  if (visit.held !== undefined) return {};
+  if (visit.base === undefined) return base === undefined ? {} : { base };
+  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
+  const talks = conversation?.kind === "continue";
+  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
+  return { base: visit.base, restore: true };
+}
+
+/** True when the next attempt of a visit begins with the files that the visit began with. */
+export function startsOver(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
+): boolean {
+  if (visit.base === undefined || visit.files === "keep" || talks) return false;
+  const usual = plan.workspace?.kind === "here" ? "continue" : "restart";
+  return (wanted ?? usual) === "restart" && workedAlone(run, visit);
+}

@@ -1,0 +1,163 @@
+/** What events are made of: places, evidence, conversations, snapshots. Plain JSON, like them (V1). */
+import type { WorkspaceKind } from "../plan/plan.ts";
+import type { Json, JsonObject } from "../util/json.ts";
+
+/** Where a run works. */
+export interface Placed {
+  readonly kind: WorkspaceKind;
+  readonly path: string;
+  /** Of a worktree: its branch, and the commit that it was made from. */
+  readonly branch?: string;
+  readonly base?: string;
+}
+
+/** The content of a workspace at a moment: a commit, and what is not in it. */
+export interface Saved {
+  readonly commit: string;
+  readonly skipped?: readonly SkippedFile[];
+}
+
+export interface SkippedFile {
+  readonly path: string;
+  readonly bytes: number;
+  readonly why: string;
+}
+
+/** What an attempt had to show when it ended well, while its work is not merged yet. */
+export interface Held {
+  readonly exit: number;
+  readonly outputs: Readonly<Record<string, Output>>;
+  readonly context: JsonObject;
+  readonly answer?: Json;
+  readonly check?: CheckEvidence;
+}
+
+/** Who owns a run: enough to prove that the process is alive, or dead. */
+export interface Owner {
+  readonly pid: number;
+  /** When the process started, in the system's own units; tells a reused pid apart. */
+  readonly started: string;
+  /** Which boot of the machine it belongs to. */
+  readonly boot: string;
+  readonly host: string;
+  readonly user: string;
+}
+
+/** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
+export interface Place {
+  readonly scope: string;
+  readonly step: string;
+  readonly visit: number;
+}
+
+/** One try of a visit. */
+export interface AttemptRef extends Place {
+  readonly attempt: number;
+}
+
+/** A named file that a step handed on. */
+export interface Output {
+  readonly path: string;
+  readonly sha256: string;
+  readonly bytes: number;
+  readonly executable?: true;
+}
+
+/** What the check of a step found. */
+export interface CheckEvidence {
+  readonly kind: "command" | "schema";
+  /** The command as written, or the file that was held against the schema. */
+  readonly subject: string;
+  readonly exit: number;
+  readonly outputPath?: string;
+  readonly outputSha256?: string;
+}
+
+/** Why an attempt failed. */
+export type FailureReason =
+  | "exit"
+  | "check"
+  | "output"
+  | "context"
+  | "timeout"
+  | "idle"
+  | "output-limit"
+  | "spawn"
+  | "expression"
+  | "agent"
+  | "answer"
+  | "stall"
+  | "turns"
+  | "relay"
+  | "paused"
+  | "items"
+  | "lost"
+  | "once"
+  | "aborted"
+  | "visits"
+  | "iterations"
+  | "goal";
+
+/**
+ * Why nobody knows whether a step that must not happen twice has happened: its attempt was lost, it
+ * was stopped with the run, or it was ended at one of its limits.
+ */
+export interface Doubt {
+  readonly cause: "lost" | "stopped" | "timeout" | "idle" | "output-limit" | "stall" | "turns";
+  readonly message: string;
+  /** Who is to say whether it happened. */
+  readonly asks: "probe" | "person";
+  readonly tool?: LastTool;
+  /** The files right after the attempt. */
+  readonly snapshot?: Saved;
+}
+
+/** What a probe says of an effect. */
+export type ProbeAnswer = "done" | "not-done" | "unknown";
+
+/** What a person says of an effect: it happened, do it again, or give it up. */
+export type Verdict = "done" | "redo" | "abort";
+
+/** The conversation with an agent that an attempt is part of, and why it is that one. */
+export interface Conversation {
+  /** Absent when the agent chooses the id itself; `step.session` then tells it. */
+  readonly session?: string;
+  readonly kind: "start" | "continue";
+  readonly says: Says;
+  readonly why: string;
+}
+
+/**
+ * What an attempt says to its agent: the task; the task and what a former conversation handed over;
+ * that it was interrupted; that it is to hand over; that its answer does not fit.
+ */
+export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct";
+
+/** Why a conversation goes on with a request of ours although nothing cut it off. */
+export type Ask =
+  /** It has grown past its limit and is to write down what the next one needs. */
+  | { readonly kind: "relay"; readonly why: string }
+  /** Its answer does not fit what was asked for. */
+  | { readonly kind: "correct"; readonly why: string };
+
+/** The last call of a tool in an attempt that was cut off; `ok` when it had ended. */
+export interface LastTool {
+  readonly name: string;
+  readonly input: string;
+  readonly ok?: boolean;
+}
+
+/** What a new owner found of an attempt: its process, its exit status, or its agent's last word. */
+export type Found = "alive" | "ended" | "result";
+
+/** What an attempt used of a model. Money is absent where nobody measured it. */
+export interface Spent {
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly turns: number;
+  readonly costUsd?: number;
+}
+
+/** What kept an agent from going on that is not the step's fault. */
+export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";

@@ -1,0 +1,50 @@
+/**
+ * Failures for good: what follows from them.
+ *
+ * Owns: the event that ends a visit badly: handled, unhandled, or the end of a loop.
+ * Does not: decide whether there is another try (decide.ts).
+ */
+import { wayAfterFailure } from "./arrow-choice.ts";
+import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
+import { type Run, stepOf, type Visit } from "./run.ts";
+import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
+
+/** How much of the last line that a step printed is told. */
+const LAST_WORDS_MAX = 200;
+
+/** What is known of a failure beside its reason. */
+export type FailureEvidence = Pick<StepFailed, "exit" | "check" | "spent" | "snapshot"> & {
+  /** The last of what it printed. */
+  readonly said?: string;
+};
+
+/** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
+export function finalFailure(
+  run: Run,
+  visit: Visit,
+  at: AttemptRef,
+  reason: FailureReason,
+  message: string,
+  evidence: FailureEvidence = {},
+): StepFailed {
+  const { said, ...told } = evidence;
+  const base = { type: "step.failed", ...at, reason, message, ...told } as const;
+  // Where a bound on loops was reached, an arrow could only lead into the same loop again.
+  if (reason === "visits") return { ...base, arrows: [] };
+  const way = wayAfterFailure(run, visit, told.exit ?? 1);
+  if (!mayRepeat(visit)) return { ...base, ...way };
+  const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
+  const times = timesInARow(run, visit, signature);
+  const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
+  if (!stalled || !(way.handled === true || way.arrows.length > 0)) {
+    return { ...base, signature, ...way };
+  }
+  const text = `the same failure came ${times} times in a row: ${message}${lastWords(said)}`;
+  return { ...base, reason: "stall", message: text, signature, arrows: [] };
+}
+
+/** The last line that a step printed, for people. */
+function lastWords(said = ""): string {
+  const line = said.split(/[\r\n]+/).findLast((one) => one.trim() !== "");
+  return line === undefined ? "" : `: ${line.trim().slice(0, LAST_WORDS_MAX)}`;
+}

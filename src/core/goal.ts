@@ -1,0 +1,62 @@
+/**
+ * Goals: steps that must be completed before their scope may end well.
+ *
+ * Owns: which goal was missed, and whether the run may still go back for it.
+ * Does not: go back (flow.ts).
+ */
+import { stepAt } from "../plan/graph-index.ts";
+import type { Goal, Graph } from "../plan/plan.ts";
+import type { RunReturned } from "./event.ts";
+import { childScopes } from "./flow.ts";
+import { currentVisit, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+
+/** A goal that was missed: the way back, or why there is none. */
+export interface MissedGoal {
+  readonly message: string;
+  readonly back?: RunReturned;
+  /** In the plan's own graph: the step from which a person could go on. */
+  readonly from?: string;
+}
+
+/** The first goal of a scope that was missed. */
+export function missedGoal(scope: Scope): MissedGoal | undefined {
+  for (const [position, { goal, id }] of scope.graph.steps.entries()) {
+    if (goal === undefined) continue;
+    const state = currentVisit(scope.steps[position])?.state;
+    if (state?.status === "completed") continue;
+    if (state === undefined && goal.holds === "visited") continue;
+    return describe(scope, id, goal, state?.status ?? "not reached");
+  }
+  return undefined;
+}
+
+function describe(scope: Scope, id: string, goal: Goal, came: string): MissedGoal {
+  const said = `the goal ${scope.id}${id} was missed: it is ${came}`;
+  if (goal.retryTarget === undefined) {
+    return { message: `${said}, and has no step to go back to`, from: id };
+  }
+  const target = stepAt(scope.graph, goal.retryTarget);
+  const record = scope.steps[goal.retryTarget];
+  const visits = (record?.visits.length ?? 0) - (record?.past ?? 0);
+  if (visits >= target.visitsMax) {
+    const message = `${said}, and ${target.id} was visited ${visits} times already`;
+    return { message, from: target.id };
+  }
+  const back = { type: "run.returned", scope: scope.id, step: target.id, goal: id } as const;
+  return { message: said, back };
+}
+
+/** The first goal that was missed inside a composite visit all of whose instances have ended. */
+export function missedInside(run: Run, visit: Visit): MissedGoal | undefined {
+  const { work } = stepOf(visit);
+  if (!("graph" in work) || !hasGoals(work.graph)) return undefined;
+  for (const scope of childScopes(run, visit)) {
+    const missed = scope.failures > 0 ? undefined : missedGoal(scope);
+    if (missed !== undefined) return missed;
+  }
+  return undefined;
+}
+
+function hasGoals(graph: Graph): boolean {
+  return graph.steps.some(({ goal }) => goal !== undefined);
+}

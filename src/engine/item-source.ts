@@ -1,0 +1,70 @@
+/**
+ * The items of fan-outs that are not in the run: in a JSON file, or files that match a pattern.
+ *
+ * Owns: looking them up, once, when the fan-out starts; `step.started` keeps what was found.
+ * Does not: evaluate a list that an expression gives (room `core`).
+ */
+import { globSync, readFileSync, statSync } from "node:fs";
+import { join, resolve, sep } from "node:path";
+import type { Place } from "../core/event.ts";
+import type { ItemsFound } from "../core/fact.ts";
+import { findVisit, stepOf } from "../core/run.ts";
+import { ExpressionError } from "../util/expression.ts";
+import type { Json } from "../util/json.ts";
+import { renderText, TemplateError } from "../util/template.ts";
+import { evaluatorAt, type LaunchSite, workDirOf } from "./launch.ts";
+
+/** How many items one fan-out may have, and how large a file of them may be. */
+const ITEMS_MAX = 100_000;
+const ITEMS_BYTES_MAX = 64 * 1024 * 1024;
+/** Folders that no pattern looks into. */
+const HIDDEN: ReadonlySet<string> = new Set([".git", ".perdure"]);
+
+/** The items for a visit; undefined when they are none that have to be looked up. */
+export function findItems(site: LaunchSite, place: Place): ItemsFound | undefined {
+  const visit = findVisit(site.run, place);
+  const work = visit && stepOf(visit).work;
+  if (visit === undefined || work?.kind !== "each" || typeof work.items === "string") {
+    return undefined;
+  }
+  const { items } = work;
+  if ("list" in items) return undefined;
+  try {
+    const root = workDirOf(site, visit);
+    const name = renderText("file" in items ? items.file : items.glob, evaluatorAt(site, visit));
+    return "file" in items ? itemsInFile(root, name) : filesLike(root, name);
+  } catch (error) {
+    if (!(error instanceof ExpressionError || error instanceof TemplateError)) throw error;
+    return { ok: false, message: error.message };
+  }
+}
+
+function itemsInFile(root: string, name: string): ItemsFound {
+  const path = resolve(root, name);
+  const facts = statSync(path, { throwIfNoEntry: false });
+  if (facts?.isFile() !== true) return { ok: false, message: `there is no file ${name} of items` };
+  if (facts.size > ITEMS_BYTES_MAX) {
+    return { ok: false, message: `${name} is larger than ${ITEMS_BYTES_MAX} bytes` };
+  }
+  try {
+    const value = JSON.parse(readFileSync(path, "utf8")) as Json;
+    if (!Array.isArray(value)) return { ok: false, message: `${name} holds no list` };
+    return bounded(value as readonly Json[]);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { ok: false, message: `the items in ${name} cannot be read: ${why}` };
+  }
+}
+
+/** Relative to the workspace, in an order that does not depend on the disk. */
+function filesLike(root: string, pattern: string): ItemsFound {
+  const found = globSync(pattern, { cwd: root, exclude: (name) => HIDDEN.has(name) })
+    .filter((name) => statSync(join(root, name), { throwIfNoEntry: false })?.isFile() === true)
+    .map((name) => name.replaceAll(sep, "/"));
+  return bounded(found.sort());
+}
+
+function bounded(items: readonly Json[]): ItemsFound {
+  if (items.length <= ITEMS_MAX) return { ok: true, items };
+  return { ok: false, message: `there are ${items.length} items, more than ${ITEMS_MAX}` };
+}

@@ -1,0 +1,95 @@
+/**
+ * Lowers the written forms of what a step does to the one form of a pipeline.
+ *
+ * Owns: groups, loops and fan-outs in all their spellings.
+ * Does not: lower the steps in them (load.ts does, and is handed in).
+ */
+import { assert } from "../util/assert.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { bareCondition } from "./expression-rules.ts";
+import type { PipelineBody, PipelineItems, PipelineStep, PipelineWork } from "./pipeline.ts";
+import type { StepShape } from "./schema.ts";
+import { fanOutOf } from "./step-list.ts";
+
+/** The work of a step that holds steps, or that is done for each item of a list. */
+export function lowerComposite(step: StepShape, body: PipelineBody): PipelineWork {
+  const { loop, iterations } = step;
+  const input = inputOf(step, body);
+  const given = input === undefined ? {} : { input };
+  if (step.for_each !== undefined) return lowerFanOut(step, body, given);
+  if (loop !== undefined) {
+    const { until, max_iterations: iterationsMax, on_exhausted: onExhausted = "fail" } = loop;
+    const condition = bareCondition(String(until)).source;
+    return { kind: "loop", body, ...given, until: condition, iterationsMax, onExhausted };
+  }
+  if (iterations !== undefined) {
+    return { kind: "loop", body, ...given, iterationsMax: iterations, onExhausted: "continue" };
+  }
+  return { kind: "group", body, ...given };
+}
+
+/** Another file sees only what it is given; steps written here see what is around them. */
+function inputOf({ input }: StepShape, body: PipelineBody): JsonObject | undefined {
+  const given = input as JsonObject | undefined;
+  return "steps" in body ? { ...defaultsOf(body.inputSchema), ...given } : given;
+}
+
+/** What the input of a pipeline is where nothing is given, as texts that stand for themselves. */
+export function defaultsOf(schema: Json | undefined): JsonObject {
+  const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
+  const found = Object.entries(properties).flatMap(([key, property]) =>
+    isObject(property) && property.default !== undefined
+      ? [[key, literal(property.default)] as const]
+      : [],
+  );
+  return Object.fromEntries(found);
+}
+
+function literal(value: Json): Json {
+  return JSON.parse(JSON.stringify(value).replaceAll("${{", () => "$${{")) as Json;
+}
+
+function lowerFanOut(
+  step: StepShape,
+  body: PipelineBody,
+  given: { readonly input?: JsonObject },
+): PipelineWork {
+  const inside = fanOutOf(step);
+  const as = inside?.as ?? step.as;
+  const maxParallel = inside?.max_parallel ?? step.max_parallel;
+  return {
+    kind: "each",
+    body,
+    ...given,
+    items: lowerItems(inside?.in ?? step.for_each),
+    ...(as === undefined || as === "item" ? {} : { as }),
+    ...(maxParallel === undefined ? {} : { maxParallel }),
+    onItemFailure: inside?.on_item_failure ?? step.on_item_failure ?? "fail",
+  };
+}
+
+function lowerItems(items: unknown): PipelineItems {
+  if (typeof items === "string") return bareCondition(items).source;
+  if (Array.isArray(items)) return { list: items as readonly Json[] };
+  assert(typeof items === "object" && items !== null, "the schema let bad items pass");
+  return items as { readonly file: string } | { readonly glob: string };
+}
+
+/** A fan-out of one step: that step, and around it only what is said about all items. */
+export function splitFanOut(whole: PipelineStep): {
+  readonly inner: PipelineStep;
+  readonly outer: PipelineStep;
+} {
+  const { id, work, env, cwd, timeoutMs, idleTimeoutMs, retry, isolate, recover } = whole;
+  const { check, outputs, once, ...around } = whole;
+  const inner = {
+    ...{ id, work, needs: [], env, retry, outputs, once },
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
+    ...(isolate === undefined ? {} : { isolate }),
+    ...(recover === undefined ? {} : { recover }),
+    ...(check === undefined ? {} : { check }),
+  };
+  return { inner, outer: { ...around, env: {}, retry: {}, outputs: {}, once: false } };
+}

@@ -1,0 +1,66 @@
+/**
+ * A list of steps with its place in the file: the pipeline's own, or one in a step.
+ *
+ * Owns: where lists stand in each other, and which pieces of them were cut out as mistakes.
+ * Does not: judge steps.
+ */
+import type { ForEachShape, StepShape } from "./schema.ts";
+import type { ReadShape } from "./shape.ts";
+import type { Path } from "./yaml-source.ts";
+
+export interface StepList {
+  readonly steps: readonly StepShape[];
+  /** Where the list stands. */
+  readonly path: Path;
+  /** Paths whose values were cut out (see ReadShape). */
+  readonly cut: ReadonlySet<string>;
+}
+
+/** The pipeline's own list. */
+export function rootList({ shape, cut }: ReadShape): StepList {
+  return { steps: shape.steps, path: ["steps"], cut };
+}
+
+/** The list in a step, in its `for_each` or beside it. */
+export function listIn(list: StepList, index: number): StepList | undefined {
+  const step = list.steps[index];
+  const each = fanOutOf(step);
+  const path = pathIn(list, index);
+  if (each?.steps !== undefined) {
+    return { ...list, steps: each.steps, path: [...path, "for_each", "steps"] };
+  }
+  return step?.steps && { ...list, steps: step.steps, path: [...path, "steps"] };
+}
+
+/** All lists of a file, outer ones first. */
+export function* allLists(list: StepList): Generator<StepList> {
+  yield list;
+  for (const index of list.steps.keys()) {
+    const inner = listIn(list, index);
+    if (inner !== undefined) yield* allLists(inner);
+  }
+}
+
+/** The long form of a step's fan-out, if it has that. */
+export function fanOutOf(step: StepShape | undefined): ForEachShape | undefined {
+  const each = step?.for_each;
+  return typeof each === "object" && "in" in each ? each : undefined;
+}
+
+/** True when the work of a step is done by steps: its own, or those of another file. */
+export function hasBody(step: StepShape): boolean {
+  const own = step.steps !== undefined || step.pipeline !== undefined;
+  return own || fanOutOf(step)?.steps !== undefined;
+}
+
+/** The path of a step, or of one of its keys. */
+export function pathIn({ path }: StepList, index: number, ...keys: readonly string[]): Path {
+  return [...path, index, ...keys];
+}
+
+/** True when a step as a whole, or one of these keys of it, was cut out. */
+export function isCut(list: StepList, index: number, ...keys: readonly string[]): boolean {
+  if (list.cut.size === 0) return false;
+  const path = pathIn(list, index).join(".");
+  return list.cut.has(path) || keys.some((key) => list.cut.has(`${path}.${key}`));
+}
