@@ -1,9 +1,13 @@
 import { defineConfig } from "vitest/config";
 import { CountReporter } from "./test/rig/count-reporter.ts";
+import { SlowFirst } from "./test/rig/slow-first.ts";
 
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    // They mostly wait for processes and disks: two cores are not busy with fewer.
+    maxWorkers: 3,
+    sequence: { sequencer: SlowFirst },
     testTimeout: 120_000,
     hookTimeout: 60_000,
     reporters: ["default", new CountReporter()],

@@ -63,6 +63,8 @@ export async function settleOutputs(
   );
   // Who lives may be at work on them right now.
   if (living) return [];
+  // Nothing starts that could read them.
+  if (wishes.some((wish) => wish.type === "stop-requested" && wish.mode === "now")) return [];
   const reopened = wishes.flatMap((wish) =>
     wish.type === "retry-requested" || wish.type === "rewind-requested"
       ? reopenedBy(plan, run, wish.step)

@@ -9,7 +9,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
-import type { Visit } from "../core/run.ts";
+import { stepOf, type Visit } from "../core/run.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
@@ -116,6 +116,10 @@ export class AgentSteps {
         : { how: "relayed", checkpoint: taken };
     }
     if (judged.how !== "exited" || judged.problem !== undefined) return judged;
+    if (judged.fromStream === true && stepOf(visit).check?.kind === "command") {
+      // Its process died before the check ran; nothing unchecked counts as done (N1).
+      return { how: "lost", started: true, message: "it had answered, but its check had not run" };
+    }
     const answer = await answerOf(report, this.#served(visit).settings.outputSchema);
     return answer.ok
       ? { ...judged, answer: answer.value }

@@ -162,7 +162,13 @@ export class Driver {
   #restore(commit: string): void {
     const { keeper, engine } = this.#options;
     const { restoring } = engine.run;
-    if (this.#restoring === commit || keeper === undefined || restoring === undefined) return;
+    if (this.#restoring === commit || restoring === undefined) return;
+    if (keeper === undefined) {
+      // Nothing may start before the files are back, so waiting would be for ever.
+      const why = "its files are to be put back first, and that needs git: install it, then resume";
+      this.#mailbox.fail(new Error(why));
+      return;
+    }
     this.#restoring = commit;
     keeper.rewind(restoring).then(
       (aside) => {

@@ -33,7 +33,9 @@ async function carried(agent: AgentProject["agent"]): Promise<string> {
   here.write("p.yaml", `workspace: directory\n${here.read("p.yaml")}`);
   const runner = here.begin(["run", "p.yaml"]);
   await here.stalled(runner);
-  await eventually("the result is written down", () => here.transcripts().includes("counted"));
+  await eventually("the result is written down", () =>
+    /"tool_result"|function_call_output|functionResponse/.test(here.transcripts()),
+  );
   await runner.kill("SIGKILL");
   await here.killAgent();
   here.model.release();

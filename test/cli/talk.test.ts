@@ -426,6 +426,26 @@ describe("recovery", () => {
     expect((await project.events("step.completed"))[0]?.answer).toBe("Done.");
   });
 
+  it("goes on where an agent had answered and its check had not run", async () => {
+    project = await FakeClaude.open(stateless(stall("accept", text("Done."))));
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., check: echo check >> effects }]");
+    const runner = project.begin(["run", "p.yaml"]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.model.release();
+    const [id = ""] = await project.runIds();
+    const exit = project.path(".perdure", "runs", id, "attempts", "work@1.1", "exit");
+    await eventually("the agent ends", () => fs.existsSync(exit));
+    await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
+    // As if the machine had died right before the check.
+    fs.rmSync(exit);
+    fs.rmSync(project.path("effects"));
+    good(await project.finish(["resume"]));
+    expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
+    expect(await project.events("step.failed")).toEqual([]);
+    expect(project.effects()).toEqual({ check: 1 });
+  });
+
   it("refuses to ask without a terminal, and words that it does not know", async () => {
     await cutOff();
     const asked = await project.finish(["resume", "--recover", "ask"]);

@@ -1,4 +1,5 @@
 /** A plan as somebody may have edited it: steps changed, renamed, added, taken out, or put elsewhere. */
+import { closureOf } from "../../src/plan/graph-index.ts";
 import {
   type Arrow,
   type Graph,
@@ -15,9 +16,27 @@ export function editedPlan(plan: Plan, random: Random): Plan {
   let { graph } = plan;
   const edits = 1 + random.below(2);
   for (let count = 0; count < edits; count++) graph = random.pick(EDITS)(graph, random);
+  // A file in which steps could share a conversation at the same time is no valid one.
+  if (!sharesInOrder(graph)) return plan;
   return random.chance(0.2)
     ? { ...plan, graph, maxParallel: 1 + random.below(4), budget: { turns: 5 } }
     : { ...plan, graph };
+}
+
+function sharesInOrder(graph: Graph): boolean {
+  const sessionAt = (position: number): string | undefined => {
+    const work = graph.steps[position]?.work;
+    return work?.kind === "agent" ? work.session : undefined;
+  };
+  const positions = graph.steps.map((_, position) => position).filter((one) => sessionAt(one));
+  return positions.every((one) =>
+    positions.every(
+      (other) =>
+        sessionAt(one) !== sessionAt(other) ||
+        closureOf(graph, one).includes(other) ||
+        closureOf(graph, other).includes(one),
+    ),
+  );
 }
 
 const EDITS: readonly Edit[] = [

@@ -27,7 +27,7 @@ interface Pending {
 const COUNTS = ["inputTokens", "cachedTokens", "outputTokens", "turns", "costUsd"] as const;
 
 export class TalkCheckers {
-  readonly #plan: Plan;
+  #plan: Plan;
   readonly #world: World;
   /** Session -> the visit, or the name, that it belongs to. */
   readonly #owners = new Map<string, string>();
@@ -36,6 +36,11 @@ export class TalkCheckers {
   constructor(plan: Plan, world: World) {
     this.#plan = plan;
     this.#world = world;
+  }
+
+  /** The run goes by another plan. */
+  afterUpdate(plan: Plan): void {
+    this.#plan = plan;
   }
 
   /** One process per conversation; one visit per conversation, unless steps share it by name. */
@@ -95,7 +100,8 @@ export class TalkCheckers {
     if (status === "stopped") return;
     for (const { at, kind, said } of this.#pending.values()) {
       const state = findVisit(run, at)?.state.status;
-      const over = state === "failed" || state === "abandoned" || state === "completed";
+      // An edit may have taken its step away.
+      const over = state === undefined || ["failed", "abandoned", "completed"].includes(state);
       if (!said && !over) fail(`${placeText(at)} was never asked: ${kind}`);
     }
   }

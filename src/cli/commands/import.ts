@@ -29,6 +29,7 @@ import { canonicalJson } from "../../util/json.ts";
 import { type Archive, readArchive } from "../../workspace/archive.ts";
 import { looseFiles } from "../../workspace/loose-files.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { filesOption } from "../back-files.ts";
 import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../carried-run.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -68,7 +69,7 @@ export async function importCommand(file: string, options: ImportOptions): Promi
 
 async function importRun(file: string, options: ImportOptions): Promise<ExitCode> {
   if (!existsSync(file)) throw new CliError(EXIT.usage, `there is no file ${file}`);
-  const wanted = filesWish(options.files);
+  const wanted = filesOption(options.files);
   const archive = await readArchive(file, { texts: [EVENTS_PART, PLAN_PART] });
   const traveller = travellerIn(file, archive);
   refuseLiving(traveller);
@@ -102,11 +103,6 @@ function receive(project: Project, { about, planTexts }: Traveller, arrival: Arr
   project.journal.receive({ runId: about.run, planTexts, events, summary: fullSummary(run) });
   failpoint("import.received");
   RunFiles.open(dir, run, loadRun(project, about.run), events).close(run);
-}
-
-function filesWish(text: string | undefined): ForeignFiles | undefined {
-  if (text === undefined || text === "keep" || text === "restore") return text;
-  throw new CliError(EXIT.usage, `--files takes keep or restore, not "${text}"`);
 }
 
 /** The run in an archive: its events are whole and add up to a run (M1). */
