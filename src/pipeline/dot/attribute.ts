@@ -35,6 +35,8 @@ const GRAPH: Readonly<Record<string, AttributeKind>> = {
   "tool_hooks.pre": "text",
   "tool_hooks.post": "text",
   loop_restart_persist_keys: "text",
+  // Not of the specification, but what several engines have.
+  max_visits: "count",
 };
 
 const NODE: Readonly<Record<string, AttributeKind>> = {
@@ -68,6 +70,12 @@ const NODE: Readonly<Record<string, AttributeKind>> = {
   "stack.child_workdir": "text",
   "tool_hooks.pre": "text",
   "tool_hooks.post": "text",
+  // Not of the specification, but what several engines have.
+  max_visits: "count",
+  max_turns: "count",
+  retry_preset: "text",
+  prompt_file: "text",
+  system_prompt: "text",
 };
 
 const EDGE: Readonly<Record<string, AttributeKind>> = {
@@ -87,6 +95,7 @@ const ALIASES = {
     default_max_retry: "default_max_retries",
     context_fidelity_default: "default_fidelity",
     context_thread_default: "default_thread_id",
+    max_node_visits: "max_visits",
   },
   node: {
     node_type: "type",
@@ -97,6 +106,11 @@ const ALIASES = {
     script: "tool_command",
     default_choice: "human.default_choice",
     human_default_choice: "human.default_choice",
+    human_timeout_seconds: "timeout",
+    max_agent_turns: "max_turns",
+    retry_policy: "retry_preset",
+    "stack.child_workflow": "stack.child_dotfile",
+    dot_file: "stack.child_dotfile",
   },
   edge: { restart: "loop_restart" },
 } as const;
