@@ -22,6 +22,7 @@ import {
   type RunEvent,
   type Saved,
   type Spent,
+  type Told,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
@@ -144,6 +145,15 @@ const conversation = optional(
   } satisfies Fields<Conversation>),
 );
 
+const told = optional(
+  record({
+    outcome: optional(text),
+    label: optional(text),
+    next: optional(listOf(text)),
+    notes: optional(text),
+  } satisfies Fields<Told>),
+);
+
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
     pipeline: text,
@@ -232,6 +242,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       context: mapOf(json),
       answer: optional(json),
       check: evidence,
+      told,
     } satisfies Fields<Held>),
     snapshot: saved,
     spent,
@@ -251,6 +262,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     answer: optional(json),
     identity: optional(text),
     settledBy: optional(text),
+    told,
     check: evidence,
     snapshot: saved,
     spent,
@@ -261,6 +273,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     reason: text,
     message: text,
     exit: optional(integer),
+    told,
+    context: optional(mapOf(json)),
     check: evidence,
     snapshot: saved,
     spent,
