@@ -9,6 +9,7 @@ import { Command, CommanderError } from "commander";
 import { CliError, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
+import type { ReadingOptions } from "./reading.ts";
 import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
@@ -109,11 +110,17 @@ function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML file")
+    .argument("[file]", "the pipeline: a YAML or a DOT file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option("--simulate [what]", "call no model: agents answer at once; all: run no commands either")
+    .option("--validate", "only say what is wrong with the file")
+    .option("--logs <dir>", "write checkpoint, prompts and outcomes there, as DOT engines do")
+    .option("--agent <name>", "DOT: the agent for prompts that name no provider; default claude")
+    .option("--permissions <which>", "DOT: what agents may do without asking: default, edit or all")
+    .option("--handler <type=command>", "DOT: a command for a node type; may be repeated", collect)
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: its last unfinished run")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
@@ -183,7 +190,9 @@ function addSettling(program: Command, finish: Finish): void {
     );
 }
 
-interface RunArguments {
+interface RunArguments extends ReadingOptions {
+  readonly validate?: boolean;
+  readonly logs?: string;
   readonly input?: readonly string[];
   readonly detach?: boolean;
   readonly output?: string;

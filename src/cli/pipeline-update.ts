@@ -61,7 +61,7 @@ export async function agreeOnUpdate(
   const { run, shortId } = known;
   const command = `perdure resume ${shortId} --update`;
   const file = run.created?.file ?? "";
-  const { plan, text } = await requirePlan(file, command);
+  const { plan, text } = await requirePlan(file, command, known.plan.reading);
   const { fingerprint } = freeze(plan);
   if (fingerprint === run.created?.fingerprint) {
     const edited = sha256(text) !== run.created.fileSha256;

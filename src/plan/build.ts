@@ -21,7 +21,7 @@ import {
 } from "./plan.ts";
 
 /** Where steps work when the author says nothing about it. */
-const WORKSPACE_DEFAULT: WorkspacePlan = {
+export const WORKSPACE_DEFAULT: WorkspacePlan = {
   kind: "here",
   include: [],
   snapshots: true,

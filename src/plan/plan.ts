@@ -38,8 +38,24 @@ export interface Plan {
   readonly budget?: Budget;
   /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
   readonly workspace?: WorkspacePlan;
+  /** How the author's file was read, so that an edit of it is read in the same way. */
+  readonly reading?: PlanReading;
   readonly graph: Graph;
 }
+
+/** What a person said about how to read a pipeline file. */
+export interface PlanReading {
+  /** What is only pretended: the answers of agents, or all work. */
+  readonly simulate?: Simulation;
+  /** For DOT: the agent for prompts whose provider is not known. */
+  readonly agent?: string;
+  /** For DOT: what agents may do without asking. */
+  readonly permissions?: AgentSettings["permissions"];
+  /** For DOT: a command for each type of node that the language does not have. */
+  readonly handlers?: Readonly<Record<string, string>>;
+}
+
+export type Simulation = "agents" | "all";
 
 /**
  * Where steps work: in the project itself, in a git worktree and branch of the run, in a fresh

@@ -17,18 +17,28 @@ import { fitInput, parseInput } from "../input.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
+import { type ReadingOptions, readingOf } from "../reading.ts";
 import { createProject, livenessOf, loadRun, type Project, shortIdOf } from "../project.ts";
 
-export interface RunOptions extends OutputOptions {
+export interface RunOptions extends OutputOptions, ReadingOptions {
   readonly input: readonly string[];
   readonly detach?: boolean;
+  /** Only say what is wrong with the file. */
+  readonly validate?: boolean;
+  /** Where the files of the run are written in the form of the DOT language. */
+  readonly logs?: string;
 }
 
 /** Starts a new run and drives it to its end. */
 export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
   const path = resolve(file);
   const screen = screenKind(options);
-  const { plan, text } = await requirePlan(path);
+  const reading = readingOf(options, file);
+  if (options.validate === true) {
+    const { validateCommand } = await import("./validate.ts");
+    return validateCommand([file], options);
+  }
+  const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
   const input = await fitInput(parseInput(options.input), plan.inputSchema, file);
   checkEnvironment(envNamesOf(plan));
   const project = createProject(process.cwd());
