@@ -11,7 +11,7 @@
 import type { RetryPolicy } from "../plan/plan.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import type { Completion } from "./doubt.ts";
-import type { FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
 import { attemptOf } from "./next-actions.ts";
@@ -47,7 +47,13 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
 }
 
 /** The event that ends a visit well, unless no arrow leads on from it. */
-export function complete(run: Run, visit: Visit, exit: number, result: Completion): RunEvent {
+export function complete(
+  run: Run,
+  visit: Visit,
+  exit: number,
+  result: Completion,
+  at: AttemptRef = attemptOf(visit),
+): RunEvent {
   const { outputs, context, answer, check, identity, settledBy, told } = result;
   const outcome = { status: "completed", exit, context, outputs, answer, identity, told } as const;
   const chosen = chooseArrows(run, visit, outcome);
@@ -56,16 +62,9 @@ export function complete(run: Run, visit: Visit, exit: number, result: Completio
   if (!chosen.ok) {
     const handed = Object.keys(context).length === 0 ? {} : { context };
     const evidence = { exit, ...words, ...handed, ...paid };
-    const at = attemptOf(visit);
     return finalFailure(run, visit, at, chosen.reason, chosen.message, evidence);
   }
-  const completed = {
-    type: "step.completed",
-    ...attemptOf(visit),
-    exit,
-    outputs,
-    context,
-  } as const;
+  const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
   const evidence = {
     ...(answer === undefined ? {} : { answer }),
     ...(identity && { identity }),

@@ -156,9 +156,15 @@ function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonl
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
+  if (step.work.kind === "pass") return [started, pass(run, visit, at)];
   const conversation = offer === undefined ? undefined : converse(run, visit, offer);
   const files = filesFor(plan, run, visit, conversation, base);
   return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
+}
+
+/** A step that does nothing is over when it begins. */
+function pass(run: Run, visit: Visit, at: AttemptRef): RunEvent {
+  return complete(run, visit, 0, { outputs: {}, context: {} }, at);
 }
 
 /**

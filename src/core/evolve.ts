@@ -44,6 +44,7 @@ import { placeText, ROOT_SCOPE } from "./place.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
   findVisit,
+  hasProcess,
   isComposite,
   type Run,
   type RunState,
@@ -350,7 +351,7 @@ function start(run: Run, visit: Visit, { items, input }: StepStarted, time: numb
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }
-  if (!composite) crowd(run, visit);
+  if (hasProcess(stepOf(visit))) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
 }

@@ -257,7 +257,7 @@ export function restart(run: Run, scope: Scope, position: number): void {
 /** Opens as many instances of a composite visit as there is room for. */
 export function openInstances(run: Run, visit: Visit): void {
   const { work } = stepOf(visit);
-  assert(work.kind !== "shell" && work.kind !== "agent", "only composite steps have instances");
+  assert("graph" in work, "only composite steps have instances");
   const roomMax = work.kind === "each" ? work.maxParallel : 1;
   for (let now = instancesOf(visit); mayOpen(visit, now, roomMax); now = instancesOf(visit)) {
     draft(visit).instances = { ...now, opened: now.opened + 1 };

@@ -304,6 +304,11 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 }
 
 /** True when the work of a step is done by steps of its own. */
-export function isComposite(step: Step): boolean {
-  return step.work.kind !== "shell" && step.work.kind !== "agent";
+export function isComposite({ work }: Step): boolean {
+  return "graph" in work;
+}
+
+/** True when a step has a process of its own, for which there must be room. */
+export function hasProcess({ work }: Step): boolean {
+  return work.kind === "shell" || work.kind === "agent";
 }

@@ -100,8 +100,26 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
         : outputsOf(run, lookUp(scope, id)),
     ),
     results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
-    outcome: outcomeWord(outcome),
-    preferred_label: outcome.told?.label ?? "",
+    ...lastWords(run, visit, outcome),
+  };
+}
+
+/** What arrows ask of the step that they leave; a step that only passes on says what was said before. */
+function lastWords(
+  run: Run,
+  visit: Visit,
+  outcome: Outcome,
+): Required<Pick<Values, "outcome" | "preferred_label">> {
+  if (stepOf(visit).work.kind !== "pass") {
+    return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
+  }
+  const word = (key: string): string | undefined => {
+    const value = run.context.get(key);
+    return typeof value === "string" ? value : undefined;
+  };
+  return {
+    outcome: word("outcome") ?? outcomeWord(outcome),
+    preferred_label: word("preferred_label") ?? "",
   };
 }
 

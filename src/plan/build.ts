@@ -175,6 +175,7 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     case "each":
       return typeof work.items === "string" || "list" in work.items ? [] : values(work.items);
     case "loop":
+    case "pass":
       return [];
     default:
       return unreachable(work);

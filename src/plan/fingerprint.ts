@@ -120,6 +120,8 @@ function workOf(plan: Plan, { work }: Step): Definition {
         on_item_failure: work.onItemFailure,
         steps: graphOf(plan, work.graph),
       };
+    case "pass":
+      return { pass: true };
   }
 }
 

@@ -184,7 +184,9 @@ export type Work =
       readonly input?: JsonObject;
     }
   | LoopWork
-  | EachWork;
+  | EachWork
+  /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
+  | { readonly kind: "pass" };
 
 /** Repeats its graph: one instance after the other. */
 export interface LoopWork {
