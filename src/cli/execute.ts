@@ -40,7 +40,7 @@ import {
   whyInputOf,
 } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, keeperOf, settleOutputs } from "./run-parts.ts";
+import { agentsOf, keeperOf, settleOutputs, walkFilesOf } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
 
 export interface ExecuteOptions {
@@ -191,6 +191,7 @@ async function drive(
     opened ??= RunFiles.open(dir, known.run, known, known.events);
     return opened;
   };
+  const walk = await walkFilesOf(project, known);
   // Otherwise the first step does not wait for them: it takes long to read what a long run left.
   if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
@@ -226,6 +227,7 @@ async function drive(
     },
     watch: (events, run) => {
       files().record(events, run);
+      walk?.record(events, run);
       screen.update(events, run);
     },
   });

@@ -115,7 +115,10 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
-    .option("--simulate [what]", "call no model: agents answer at once; all: run no commands either")
+    .option(
+      "--simulate [what]",
+      "call no model: agents answer at once; all: run no commands either",
+    )
     .option("--validate", "only say what is wrong with the file")
     .option("--logs <dir>", "write checkpoint, prompts and outcomes there, as DOT engines do")
     .option("--agent <name>", "DOT: the agent for prompts that name no provider; default claude")
@@ -134,6 +137,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("go on with a run from exactly where it was")
     .argument("[run]", "id or a prefix of 8 or more; the last unfinished run if absent")
     .option("--pipeline-id <run>", "the run, spelled as an option")
+    .option("--logs <dir>", "the run that writes to this directory (run --logs)")
     .option(
       "--from-step <step>",
       "take what lies before this step as done, and run it and all behind it",

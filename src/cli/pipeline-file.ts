@@ -17,10 +17,7 @@ export interface ReadPipeline {
 }
 
 /** Reads and validates a file; a file that cannot be read is an error of the command. */
-export async function readPipeline(
-  path: string,
-  reading: PlanReading = {},
-): Promise<ReadPipeline> {
+export async function readPipeline(path: string, reading: PlanReading = {}): Promise<ReadPipeline> {
   const text = readText(path);
   const read = isDotFile(path)
     ? await readDot(path, text, reading)
@@ -101,6 +98,10 @@ function readText(path: string): string {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
-    throw new CliError(EXIT.usage, `${path}: ${why}`, "give the path of a pipeline file (YAML or DOT)");
+    throw new CliError(
+      EXIT.usage,
+      `${path}: ${why}`,
+      "give the path of a pipeline file (YAML or DOT)",
+    );
   }
 }

@@ -14,6 +14,7 @@ import { lookAt } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun, Project } from "./project.ts";
+import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function keeperOf(
@@ -85,6 +86,24 @@ export async function settleOutputs(
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];
+}
+
+/** What tells the run in a directory that the person named; throws when it cannot be written. */
+export async function walkFilesOf(
+  project: Project,
+  { plan, run, events, dir, shortId }: KnownRun,
+): Promise<WalkFiles | undefined> {
+  const logs = run.created?.logs;
+  if (logs === undefined) return undefined;
+  const { WalkFiles } = await import("./walk-files.ts");
+  try {
+    return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    const next = `make it writable, then: perdure resume ${shortId}`;
+    throw new CliError(EXIT.error, `the directory for --logs cannot be written: ${message}`, next);
+  }
 }
 
 /** What talks to agents; loaded only for plans that have some. */

@@ -9,7 +9,7 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { EachWork, LoopWork, Plan } from "../plan/plan.ts";
+import type { EachWork, LoopWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
@@ -156,15 +156,16 @@ function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonl
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
-  if (step.work.kind === "pass") return [started, pass(run, visit, at)];
+  if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
   const conversation = offer === undefined ? undefined : converse(run, visit, offer);
   const files = filesFor(plan, run, visit, conversation, base);
   return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
 }
 
-/** A step that does nothing is over when it begins. */
-function pass(run: Run, visit: Visit, at: AttemptRef): RunEvent {
-  return complete(run, visit, 0, { outputs: {}, context: {} }, at);
+/** A step that does nothing is over when it begins, with the answer that it is taken to have given. */
+function pass(run: Run, visit: Visit, { simulates }: PassWork, at: AttemptRef): RunEvent {
+  const answer = simulates === undefined ? {} : { answer: simulates.answer };
+  return complete(run, visit, 0, { outputs: {}, context: {}, ...answer }, at);
 }
 
 /**

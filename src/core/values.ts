@@ -110,7 +110,8 @@ function lastWords(
   visit: Visit,
   outcome: Outcome,
 ): Required<Pick<Values, "outcome" | "preferred_label">> {
-  if (stepOf(visit).work.kind !== "pass") {
+  const { work } = stepOf(visit);
+  if (work.kind !== "pass" || work.simulates !== undefined) {
     return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
   }
   const word = (key: string): string | undefined => {

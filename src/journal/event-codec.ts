@@ -164,6 +164,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     args: listOf(text),
     cwd: text,
     envNames: listOf(text),
+    logs: optional(text),
     from: optional(origin),
   },
   "run.opened": {

@@ -48,10 +48,7 @@ export class DotAgents {
   /** The work of a node that talks to an agent; `prompt` is a template. */
   work(node: DotNode, settings: DotSettings, prompt: string, notes: DotNotes): Work {
     const adapter = this.#adapterOf(node, notes);
-    const args = [
-      ...effortArgs(adapter, node, notes),
-      ...hookArgs(adapter, node, settings, notes),
-    ];
+    const args = [...effortArgs(adapter, node, notes), ...hookArgs(adapter, node, settings, notes)];
     const own: AgentSettings = {
       ...(node.llmModel === undefined ? {} : { model: node.llmModel }),
       ...(node.systemPrompt === undefined ? {} : { system: literal(node.systemPrompt) }),

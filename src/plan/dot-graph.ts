@@ -176,7 +176,9 @@ function neverStarted(count: number, arrows: readonly Drawn[], entry: number): r
   const reached = new Set([entry]);
   const bySource = Map.groupBy(arrows, ({ from }) => from);
   for (const step of reached) for (const { to } of bySource.get(step) ?? []) reached.add(to);
-  const others = Array.from({ length: count }, (_, step) => step).filter((step) => !reached.has(step));
+  const others = Array.from({ length: count }, (_, step) => step).filter(
+    (step) => !reached.has(step),
+  );
   return others.map((to) => ({ ...plainArrow(entry, to), condition: "false" }));
 }
 

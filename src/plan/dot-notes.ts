@@ -1,6 +1,11 @@
 /** What lowering a DOT file has to say about it: what is done in another way, or not at all. */
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
-import { type DotFinding, type DotSource, type DotSpan, dotDiagnostic } from "../pipeline/dot/source.ts";
+import {
+  type DotFinding,
+  type DotSource,
+  type DotSpan,
+  dotDiagnostic,
+} from "../pipeline/dot/source.ts";
 
 /** Collects diagnostics; a place and a rule are spoken of once, however many copies a node has. */
 export class DotNotes {

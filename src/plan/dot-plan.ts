@@ -91,12 +91,7 @@ function lowerFile(file: DotFile, around: Lowering): LoweredFile {
   return graph === undefined ? { diagnostics: all } : { pipeline, graph, diagnostics: all };
 }
 
-function siteOf(
-  file: DotFile,
-  pipeline: DotPipeline,
-  notes: DotNotes,
-  around: Lowering,
-): DotSite {
+function siteOf(file: DotFile, pipeline: DotPipeline, notes: DotNotes, around: Lowering): DotSite {
   const { reading, agents, above, cwd } = around;
   const names = stepNames(pipeline);
   return {

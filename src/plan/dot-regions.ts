@@ -53,7 +53,11 @@ export function forkOf(ways: DotWays, id: string, { closed }: Region): Fork {
 }
 
 /** The nodes of a region in the order in which they are met; branches are not part of it. */
-export function nodesIn(ways: DotWays, region: Region, jumps: readonly string[] = []): readonly string[] {
+export function nodesIn(
+  ways: DotWays,
+  region: Region,
+  jumps: readonly string[] = [],
+): readonly string[] {
   const met = new Set([region.entry, ...jumps]);
   for (const id of met) {
     const node = ways.nodes.get(id);

@@ -22,7 +22,9 @@ export function variableOf(graph: DotAttributes, name: string): string | undefin
 
 /** The text with its known variables filled in; the others stay as they are written. */
 export function expandVariables(text: string, graph: DotAttributes): string {
-  return literal(text.replaceAll(VARIABLE, (whole, name: string) => variableOf(graph, name) ?? whole));
+  return literal(
+    text.replaceAll(VARIABLE, (whole, name: string) => variableOf(graph, name) ?? whole),
+  );
 }
 
 /** The names of the variables that nothing fills in, each once. */

@@ -13,13 +13,14 @@ import type { Backoff, RetryPolicy, Step, Work } from "./plan.ts";
 const BACKOFF: Backoff = { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 };
 
 /** The named policies of the language. */
-const PRESETS: Readonly<Record<string, { readonly attempts: number; readonly backoff: Backoff }>> = {
-  none: { attempts: 1, backoff: BACKOFF },
-  standard: { attempts: 5, backoff: BACKOFF },
-  aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
-  linear: { attempts: 3, backoff: { ...BACKOFF, initialMs: 500, factor: 1 } },
-  patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
-};
+const PRESETS: Readonly<Record<string, { readonly attempts: number; readonly backoff: Backoff }>> =
+  {
+    none: { attempts: 1, backoff: BACKOFF },
+    standard: { attempts: 5, backoff: BACKOFF },
+    aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
+    linear: { attempts: 3, backoff: { ...BACKOFF, initialMs: 500, factor: 1 } },
+    patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
+  };
 
 /** How much of a node's attributes a command for a custom type finds in its environment. */
 const ATTRIBUTES_BYTES_MAX = 64 * 1024;
@@ -176,7 +177,8 @@ export class DotWork {
       const message = `there is no retry preset \`${node.retryPreset}\`; it is ignored`;
       notes.warn(place, "attribute-value", message, `there are ${Object.keys(PRESETS).join(", ")}`);
     }
-    const retries = node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
+    const retries =
+      node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
     // A tool cannot ask for another try by itself, so who gives it retries wants its failures retried.
     const asked = work.kind === "shell" && node.maxRetries !== undefined;
     return {

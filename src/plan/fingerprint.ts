@@ -121,7 +121,7 @@ function workOf(plan: Plan, { work }: Step): Definition {
         steps: graphOf(plan, work.graph),
       };
     case "pass":
-      return { pass: true };
+      return { pass: true, simulates: work.simulates };
   }
 }
 

@@ -186,7 +186,20 @@ export type Work =
   | LoopWork
   | EachWork
   /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
-  | { readonly kind: "pass" };
+  | PassWork;
+
+export interface PassWork {
+  readonly kind: "pass";
+  /** It stands for work that is only pretended, and its outcome is its own: success. */
+  readonly simulates?: Simulated;
+}
+
+/** What a simulated step would have been told, and what it is taken to have answered. */
+export interface Simulated {
+  /** A template. */
+  readonly prompt?: string;
+  readonly answer: string;
+}
 
 /** Repeats its graph: one instance after the other. */
 export interface LoopWork {

@@ -14,6 +14,7 @@ import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf, planBack } from "../going-back.ts";
+import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
@@ -28,6 +29,7 @@ import {
 } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 import { RunFiles } from "../run-files.ts";
+import { walkFilesOf } from "../run-parts.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -47,6 +49,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly files?: string;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
+  /** The directory that the run writes to, in place of its id. */
+  readonly logs?: string;
 }
 
 /** Resumes the run that is named, or the last unfinished one. */
@@ -54,14 +58,21 @@ export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const runId = chooseRun(project, id ?? options.pipelineId, options.file);
+  const { project, runId } =
+    options.logs === undefined
+      ? chosenRun(id, options)
+      : (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
     options.fromStep === undefined
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
   return goOn(project, runId, request, options);
+}
+
+function chosenRun(id: string | undefined, options: ResumeOptions): LogsRun {
+  const project = openProject(process.cwd(), "read-write");
+  return { project, runId: chooseRun(project, id ?? options.pipelineId, options.file) };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -98,7 +109,7 @@ async function goOn(
   if (agreed.kind === "over") return agreed.exit;
   const update = agreed.kind === "update" ? agreed.update : undefined;
   if (known.run.state.status === "completed" && request === undefined && update === undefined) {
-    if (options.dryRun !== true) completeFiles(known);
+    if (options.dryRun !== true) await completeFiles(project, known);
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
@@ -178,9 +189,10 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
 }
 
 /** Its owner may have been killed after the last event and before the files that tell of it. */
-function completeFiles(known: KnownRun): void {
+async function completeFiles(project: Project, known: KnownRun): Promise<void> {
   const { dir, run, events } = known;
   RunFiles.open(dir, run, known, events).close(run);
+  await walkFilesOf(project, known);
 }
 
 function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {

@@ -17,8 +17,8 @@ import { fitInput, parseInput } from "../input.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
-import { type ReadingOptions, readingOf } from "../reading.ts";
 import { createProject, livenessOf, loadRun, type Project, shortIdOf } from "../project.ts";
+import { type ReadingOptions, readingOf } from "../reading.ts";
 
 export interface RunOptions extends OutputOptions, ReadingOptions {
   readonly input: readonly string[];
@@ -51,7 +51,8 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     print("Nothing was started.");
     return EXIT.interrupted;
   }
-  const runId = createRun(project, plan, { path, input, text });
+  const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
+  const runId = createRun(project, plan, { path, input, text, ...logs });
   const shortId = shortIdOf(project.journal, runId);
   if (options.detach === true) return detach(project, runId, shortId);
   const greet = (): readonly string[] => [
@@ -66,7 +67,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
 function createRun(
   { journal }: Project,
   plan: Plan,
-  given: { path: string; input: Json; text: string },
+  given: { path: string; input: Json; text: string; logs?: string },
 ): string {
   const runId = randomUUID();
   const { text: planText, fingerprint } = freeze(plan);
@@ -83,6 +84,7 @@ function createRun(
       args: redactJson(redactor(process.env), process.argv.slice(2)),
       cwd: process.cwd(),
       envNames: envNamesOf(plan),
+      ...(given.logs === undefined ? {} : { logs: given.logs }),
     },
     time: Date.now(),
     summary: initialSummary(plan),
