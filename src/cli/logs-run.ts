@@ -43,6 +43,19 @@ export function runOfLogs(given: string, file: string | undefined): LogsRun {
   return { project: opened, runId };
 }
 
+/** Refuses a directory in which the checkpoint of something unfinished would be overwritten. */
+export function refuseUsedLogs(given: string): void {
+  const text = textOf(join(resolve(given), "checkpoint.json"));
+  if (text === undefined) return;
+  const { run_id: runId, status } = ownPart(text);
+  if (status === "completed") return;
+  const what =
+    typeof runId === "string" ? `run ${runId}, which is unfinished` : "another engine's run";
+  const next =
+    typeof runId === "string" ? `perdure resume --logs ${given}` : "name another directory";
+  throw new CliError(EXIT.usage, `${given} holds the checkpoint of ${what}`, next);
+}
+
 function refuseOtherFile({ journal }: Project, runId: string, file: string | undefined): void {
   if (file === undefined) return;
   const [run] = journal.list({ file: resolve(file) }).filter((one) => one.runId === runId);

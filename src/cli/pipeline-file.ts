@@ -34,9 +34,12 @@ async function readDot(path: string, text: string, reading: PlanReading): Promis
 
 function dotFile(path: string, text: string): DotFile {
   const other = (named: string): DotFile | undefined => {
-    const there = resolve(dirname(path), named);
-    const found = textOf(there);
-    return found === undefined ? undefined : dotFile(there, found);
+    // Beside the file that names it, else from where the run is started.
+    for (const there of [resolve(dirname(path), named), resolve(named)]) {
+      const found = textOf(there);
+      if (found !== undefined) return dotFile(there, found);
+    }
+    return undefined;
   };
   return { name: nameOf(path), path, text, other };
 }

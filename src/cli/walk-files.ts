@@ -11,7 +11,8 @@
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Recorded } from "../core/event.ts";
-import { findVisit, type Run, stepOf } from "../core/run.ts";
+import { findVisit, type Run, stepOf, type Visit } from "../core/run.ts";
+import { evaluateIn } from "../core/values.ts";
 import { PROMPT_FILE } from "../engine/launch.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -81,7 +82,7 @@ export class WalkFiles {
     const prompt =
       said?.prompt === undefined
         ? attempt && textOf(join(attempt, PROMPT_FILE))
-        : renderText(said.prompt, (source) => `\${{ ${source} }}`);
+        : promptText(run, visit, said.prompt);
     const response = said?.answer ?? (attempt && textOf(join(attempt, RESPONSE_FILE)));
     if (prompt !== undefined) writeWhole(folder, PROMPT_FILE, prompt);
     if (response !== undefined) writeWhole(folder, RESPONSE_FILE, response);
@@ -95,6 +96,14 @@ export class WalkFiles {
     // Who resumes looks in the directory that was named.
     if (this.#log.restarts > 0) writeWhole(this.#place.logs, "checkpoint.json", json(checkpoint));
   }
+}
+
+/** The prompt as it would have been sent; what cannot be found out stands there as it was written. */
+function promptText(run: Run, visit: Visit | undefined, prompt: string): string {
+  return renderText(prompt, (source) => {
+    const found = visit && evaluateIn(run, visit, source, {});
+    return found?.ok === true ? found.value : `\${{ ${source} }}`;
+  });
 }
 
 function json(value: object): string {

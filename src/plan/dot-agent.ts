@@ -4,7 +4,8 @@
  * Owns: from provider, model, effort and tool hooks to an agent of the plan.
  * Does not: know how agents are started (room `runner`).
  */
-import type { DotNode, DotSettings } from "../pipeline/dot/model.ts";
+import type { DotNode, DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
+import type { DotSpan } from "../pipeline/dot/source.ts";
 import { canonicalJson } from "../util/json.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import { literal } from "./dot-text.ts";
@@ -46,9 +47,17 @@ export class DotAgents {
   }
 
   /** The work of a node that talks to an agent; `prompt` is a template. */
-  work(node: DotNode, settings: DotSettings, prompt: string, notes: DotNotes): Work {
+  work(
+    node: DotNode,
+    { settings, attributes }: DotPipeline,
+    prompt: string,
+    notes: DotNotes,
+  ): Work {
     const adapter = this.#adapterOf(node, notes);
-    const args = [...effortArgs(adapter, node, notes), ...hookArgs(adapter, node, settings, notes)];
+    const args = [
+      ...effortArgs(adapter, node, attributes.get("model_stylesheet")?.key.span, notes),
+      ...hookArgs(adapter, node, settings, notes),
+    ];
     const own: AgentSettings = {
       ...(node.llmModel === undefined ? {} : { model: node.llmModel }),
       ...(node.systemPrompt === undefined ? {} : { system: literal(node.systemPrompt) }),
@@ -86,12 +95,17 @@ export class DotAgents {
   }
 }
 
-function effortArgs(adapter: string, node: DotNode, notes: DotNotes): readonly string[] {
+function effortArgs(
+  adapter: string,
+  node: DotNode,
+  stylesheet: DotSpan | undefined,
+  notes: DotNotes,
+): readonly string[] {
   const { reasoningEffort, attributes, span } = node;
   if (reasoningEffort === undefined) return [];
   const args = EFFORTS[adapter]?.(reasoningEffort);
   if (args !== undefined) return args;
-  const place = attributes.get("reasoning_effort")?.value.span ?? span;
+  const place = attributes.get("reasoning_effort")?.value.span ?? stylesheet ?? span;
   const message = `${adapter} cannot be told how hard to think; \`reasoning_effort\` is ignored`;
   notes.warn(place, "unsupported", message);
   return [];

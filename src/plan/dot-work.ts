@@ -7,7 +7,7 @@
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
 import { isFork, type Region } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
-import { expandVariables, literal, statusWords, unknownVariables } from "./dot-text.ts";
+import { expandVariables, fromInput, literal, statusWords, unknownVariables } from "./dot-text.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "./plan.ts";
 
 const BACKOFF: Backoff = { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 };
@@ -96,16 +96,16 @@ export class DotWork {
   }
 
   #agent(node: DotNode, more: string): Work {
-    const { agents, notes, pipeline, settings } = this.#site;
+    const { agents, notes, pipeline } = this.#site;
     const prompt = this.#prompt(node);
     for (const name of unknownVariables(prompt, pipeline.attributes)) {
-      const message = `nothing is known as \`$${name}\`; it stays in the prompt as it is`;
+      const message = `nothing here is called \`$${name}\`; it is filled in from the input, or stays`;
       const place = node.attributes.get("prompt")?.value.span ?? node.span;
-      notes.warn(place, "unknown-variable", message, `set it for the graph: \`${name}="..."\``);
+      notes.warn(place, "unknown-variable", message, `give it: perdure run FILE -i ${name}=...`);
     }
     const asked = literal(statusWords(prompt, this.#edgesBehind(node)));
     const text = `${expandVariables(prompt, pipeline.attributes)}${more}${asked}`;
-    return agents.work(node, settings, text, notes);
+    return agents.work(node, pipeline, text, notes);
   }
 
   /** A prompt may be in a file of its own: `prompt_file`, or `prompt="@file"`. */
@@ -165,8 +165,13 @@ export class DotWork {
 
   #env(node: DotNode): Readonly<Record<string, string>> {
     const custom = node.customType === undefined ? {} : attributesOf(node);
-    const named = { ATTRACTOR_NODE_ID: node.id, KILROY_NODE_ID: node.id };
-    return { goal: literal(this.#site.settings.goal), ...named, ...custom };
+    const { attributes, settings } = this.#site.pipeline;
+    const names = (attributes.get("params")?.value.text ?? "")
+      .split(",")
+      .map((name) => name.trim());
+    const params = names.filter((name) => /^[a-z_]\w*$/i.test(name));
+    const given = Object.fromEntries(params.map((name) => [name, fromInput(name, "")]));
+    return { ...given, goal: literal(settings.goal), ...custom };
   }
 
   #retry(node: DotNode, work: Work): RetryPolicy {

@@ -39,6 +39,9 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     return validateCommand([file], options);
   }
   const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
+  if (options.logs !== undefined) {
+    (await import("../logs-run.ts")).refuseUsedLogs(options.logs);
+  }
   const input = await fitInput(parseInput(options.input), plan.inputSchema, file);
   checkEnvironment(envNamesOf(plan));
   const project = createProject(process.cwd());

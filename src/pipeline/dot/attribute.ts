@@ -37,6 +37,7 @@ const GRAPH: Readonly<Record<string, AttributeKind>> = {
   loop_restart_persist_keys: "text",
   // Not of the specification, but what several engines have.
   max_visits: "count",
+  params: "text",
 };
 
 const NODE: Readonly<Record<string, AttributeKind>> = {
