@@ -112,7 +112,7 @@ function effortArgs(
 }
 
 /** A hook of Claude Code may forbid a call with exit status 2; the language means any but 0. */
-const PRE_HOOK = (command: string): string => `{ ${command}\n} || exit 2`;
+const PRE_HOOK = (command: string): string => `( ${command}\n) || exit 2`;
 
 /** The commands around each tool call of the model. */
 function hookArgs(

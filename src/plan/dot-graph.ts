@@ -6,7 +6,8 @@
  * Does not: say what a node does (dot-work.ts).
  * Invariants:
  * - W1 An edge with a condition is an arrow for both ends of its node; one without belongs to success
- *   alone, so a failure that nobody asks for ends the run.
+ *   alone, so a failure that nobody asks for ends the run. A diamond asks in the place of the node
+ *   before it: an edge to one that has conditions is for both ends, too.
  * - W2 The arrows of a step stand in the order of their targets' names: among equals that decides.
  */
 import { conditionToCel } from "../pipeline/dot/condition.ts";
@@ -20,6 +21,9 @@ import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "./
 const DOT_VISITS_MAX = 100;
 /** How many steps a plan may have; each branch has its own copy of what it walks. */
 const DOT_STEPS_MAX = 50_000;
+
+/** A retry target is for what no edge takes up. */
+const WEIGHT_LAST = Number.MIN_SAFE_INTEGER;
 
 type Drawn = Omit<Arrow, "back">;
 
@@ -125,7 +129,8 @@ export class DotGraphs {
       (id) => id !== undefined && ways.nodes.has(id),
     );
     const back = retry === undefined ? undefined : positions.get(retry);
-    return back === undefined ? drawn : [...drawn, { ...plainArrow(from, back), on: "failed" }];
+    if (back === undefined) return drawn;
+    return [...drawn, { ...plainArrow(from, back), on: "failed", weight: WEIGHT_LAST }];
   }
 
   #arrow(edge: DotEdge, from: number, to: number): readonly Drawn[] {
@@ -137,9 +142,18 @@ export class DotGraphs {
       ...(label === undefined ? {} : { label }),
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
     };
-    if (condition?.ok !== true) return [arrow];
-    const asked = { ...arrow, condition: conditionToCel(condition.condition) };
-    return [asked, { ...asked, on: "failed" }];
+    if (condition?.ok === true) {
+      const asked = { ...arrow, condition: conditionToCel(condition.condition) };
+      return [asked, { ...asked, on: "failed" }];
+    }
+    return this.#asks(edge.to) ? [arrow, { ...arrow, on: "failed" }] : [arrow];
+  }
+
+  /** True for a diamond that asks how the node before it went. */
+  #asks(id: string): boolean {
+    const { ways } = this.#site;
+    const diamond = ways.nodes.get(id)?.handler === "conditional";
+    return diamond && ways.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
   /** The branches of a `component`: for each edge a copy of what it leads to, up to the fan-in. */

@@ -11,7 +11,8 @@ const VARIABLE = /\$([A-Za-z_]\w*)/g;
 
 /** A text that means itself: `${{` in a DOT file is no expression. */
 export function literal(text: string): string {
-  return text.replaceAll("${{", "$${{");
+  // A function, because `$` means something in a replacement.
+  return text.replaceAll("${{", () => "$${{");
 }
 
 /** The value of `$name` in a prompt: an attribute of the graph, `goal` before all. */
