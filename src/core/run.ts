@@ -10,8 +10,8 @@
  * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
  *   interrupted, unsettled, composites.
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
+import { graphsIn, indexOf } from "../plan/graph-index.ts";
+import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
   Doubt,
@@ -38,6 +38,10 @@ export interface Run {
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
+  /** The context that it began with. */
+  readonly given: JsonObject;
+  /** The language whose built-in keys it keeps. */
+  readonly keys?: Plan["keys"];
   readonly scopes: ReadonlyMap<string, Scope>;
   /** Steps that an update took out of the plan; one that comes back is numbered on. */
   readonly gone: ReadonlyMap<string, StepRecord>;
@@ -110,6 +114,12 @@ export interface Scope {
   /** What `input` is in it, when it is not that of the scope around it. */
   readonly input?: JsonObject;
   readonly index: number;
+  /** Key-values of its own, which hide those around it; of a branch. */
+  readonly context?: ReadonlyMap<string, Json>;
+  /** How often it was begun anew. */
+  readonly restarts?: number;
+  /** The visit that ended last, those apart that only pass on. */
+  readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
   /** What has come along each arrow. */
@@ -305,10 +315,15 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 
 /** True when the work of a step is done by steps of its own. */
 export function isComposite({ work }: Step): boolean {
-  return "graph" in work;
+  return graphsIn(work).length > 0;
 }
 
 /** True when a step has a process of its own, for which there must be room. */
 export function hasProcess({ work }: Step): boolean {
   return work.kind === "shell" || work.kind === "agent";
+}
+
+/** True for a step that only passes on how the one before it went; a simulated one speaks for itself. */
+export function passesOn({ work }: Step): boolean {
+  return work.kind === "pass" && work.simulates === undefined;
 }

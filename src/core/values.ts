@@ -9,10 +9,19 @@ import { ExpressionError, evaluateSource, type Scope as Values } from "../util/e
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderValue, TemplateError } from "../util/template.ts";
+import { contextValue } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
 import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
-import { findRecord, type Run, type Scope, type StepRecord, stepOf, type Visit } from "./run.ts";
+import {
+  findRecord,
+  passesOn,
+  type Run,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
 /** How a visit is about to end; its own arrows may already ask for it. */
 export interface Outcome {
@@ -93,7 +102,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
-    context: new LazyMap((key) => context[key] ?? run.context.get(key)),
+    context: new LazyMap((key) => context[key] ?? contextValue(run, scope, key)),
     outputs: new LazyMap((id) =>
       id === own && visit.instances === undefined
         ? pathsOf(outcome.outputs)
@@ -110,12 +119,11 @@ function lastWords(
   visit: Visit,
   outcome: Outcome,
 ): Required<Pick<Values, "outcome" | "preferred_label">> {
-  const { work } = stepOf(visit);
-  if (work.kind !== "pass" || work.simulates !== undefined) {
+  if (!passesOn(stepOf(visit))) {
     return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
   }
   const word = (key: string): string | undefined => {
-    const value = run.context.get(key);
+    const value = contextValue(run, visit.record.scope, key);
     return typeof value === "string" ? value : undefined;
   };
   return {
@@ -134,7 +142,7 @@ export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">):
 function valuesIn(run: Run, scope: Scope, visit: number, env: Environment): Values {
   return {
     input: inputOf(run, scope),
-    context: new LazyMap((key) => run.context.get(key)),
+    context: new LazyMap((key) => contextValue(run, scope, key)),
     outputs: new LazyMap((id) => outputsOf(run, lookUp(scope, id))),
     results: new LazyMap((id) => resultOf(run, lookUp(scope, id))),
     env: new LazyMap((name) => env[name]),

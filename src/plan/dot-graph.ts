@@ -176,7 +176,7 @@ export class DotGraphs {
       kind: "branches",
       branches,
       maxParallel: node.maxParallel,
-      join: node.joinPolicy === "first_success" ? "first" : "all",
+      policy: node.joinPolicy,
     };
   }
 }

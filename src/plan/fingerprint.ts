@@ -120,8 +120,15 @@ function workOf(plan: Plan, { work }: Step): Definition {
         on_item_failure: work.onItemFailure,
         steps: graphOf(plan, work.graph),
       };
+    case "branches": {
+      const { branches, policy } = work;
+      const ways = branches.map(({ id, graph }) => [id, graphOf(plan, graph)]);
+      return { branches: Object.fromEntries(ways), policy };
+    }
     case "pass":
       return { pass: true, simulates: work.simulates };
+    case "pick":
+      return { pick: true };
   }
 }
 
