@@ -38,12 +38,14 @@ import {
   uncountInside,
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
+import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { move } from "./move.ts";
 import { abandonInside } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
   findVisit,
+  hasProcess,
   isComposite,
   type Run,
   type RunState,
@@ -69,10 +71,13 @@ export function emptyRun(id: string): Run {
     gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
     readyGaps: 0,
+    prompt: new Set<Visit>(),
     running: new Set<Visit>(),
     waiting: new Set<Visit>(),
     interrupted: new Set<Visit>(),
     unsettled: new Set<Visit>(),
+    asked: new Set<Visit>(),
+    sleeping: new Set<Visit>(),
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
@@ -228,6 +233,9 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.probed":
     case "step.settled":
       return applyDoubt(run, visit, event, time);
+    case "step.asked":
+    case "step.answered":
+      return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
       leave(run, visit.record, event.arrows);
@@ -328,6 +336,7 @@ function open(run: Run, time: number): void {
   }
   for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
   askProbesAgain(run);
+  shortenWaits(run, time);
   for (const visit of run.waiting) {
     const { state } = visit;
     if (state.status !== "waiting") continue;
@@ -337,10 +346,12 @@ function open(run: Run, time: number): void {
 
 type StepStarted = Extract<RunEvent, { type: "step.started" }>;
 
-function start(run: Run, visit: Visit, { items, input }: StepStarted, time: number): void {
+function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
+  const { items, input, wake } = event;
   uncountInside(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
+  if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });
   const composite = isComposite(stepOf(visit));
   if (composite) {
     const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
@@ -350,7 +361,7 @@ function start(run: Run, visit: Visit, { items, input }: StepStarted, time: numb
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }
-  if (!composite) crowd(run, visit);
+  if (hasProcess(stepOf(visit))) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
 }

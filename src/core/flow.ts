@@ -18,6 +18,7 @@ import { childScopeId } from "./place.ts";
 import {
   currentVisit,
   isDone,
+  isPrompt,
   placeOf,
   type Run,
   type Scope,
@@ -158,7 +159,7 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
   const sets = draft(run);
   switch (state.status) {
     case "ready":
-      return [sets.ready];
+      return isPrompt(stepOf(visit)) ? [sets.ready, sets.prompt] : [sets.ready];
     case "running":
       return [visit.instances === undefined ? sets.running : sets.composites];
     case "waiting":
@@ -167,6 +168,10 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
       return [sets.interrupted];
     case "unsettled":
       return [sets.unsettled];
+    case "asked":
+      return [sets.asked];
+    case "sleeping":
+      return [sets.sleeping];
     case "failed":
       return state.handled ? [] : [sets.failed];
     default:
@@ -257,7 +262,7 @@ export function restart(run: Run, scope: Scope, position: number): void {
 /** Opens as many instances of a composite visit as there is room for. */
 export function openInstances(run: Run, visit: Visit): void {
   const { work } = stepOf(visit);
-  assert(work.kind !== "shell" && work.kind !== "agent", "only composite steps have instances");
+  assert("graph" in work, "only composite steps have instances");
   const roomMax = work.kind === "each" ? work.maxParallel : 1;
   for (let now = instancesOf(visit); mayOpen(visit, now, roomMax); now = instancesOf(visit)) {
     draft(visit).instances = { ...now, opened: now.opened + 1 };
