@@ -32,6 +32,7 @@ import type {
   Question,
   Saved,
   Spent,
+  Told,
   Verdict,
 } from "./event-parts.ts";
 
@@ -293,6 +294,7 @@ export interface StepCompleted extends AttemptRef {
   readonly identity?: string;
   /** Who vouches for it in place of an exit status: its probe, or a person. */
   readonly settledBy?: string;
+  readonly told?: Told;
   readonly check?: CheckEvidence;
   /** The files right after it. */
   readonly snapshot?: Saved;
@@ -306,6 +308,9 @@ export interface StepFailed extends AttemptRef {
   readonly reason: FailureReason;
   readonly message: string;
   readonly exit?: number;
+  readonly told?: Told;
+  /** Key-values that it handed to the run nevertheless. */
+  readonly context?: JsonObject;
   readonly check?: CheckEvidence;
   readonly snapshot?: Saved;
   readonly spent?: Spent;

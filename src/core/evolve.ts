@@ -10,7 +10,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
-import type { Json } from "../util/json.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
 import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
 import type {
@@ -377,15 +377,24 @@ function crowd(run: Run, visit: Visit): void {
 }
 
 function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
-  for (const [key, value] of Object.entries(event.context)) draft(run).context.set(key, value);
-  const { exit, outputs, answer } = event;
+  hand(run, event.context);
+  const { exit, outputs, answer, told: said } = event;
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
   share(run, visit);
-  const told = { ...(answer !== undefined && { answer }), ...vouched(event) };
-  enter(run, visit, { status: "completed", at: time, exit, outputs, ...told, assumed: false });
+  const known = {
+    ...(answer !== undefined && { answer }),
+    ...(said !== undefined && { told: said }),
+    ...vouched(event),
+  };
+  enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   leave(run, visit.record, event.arrows);
   closeIfOver(run, visit.record.scope);
+}
+
+/** Takes what a step handed on into the context. */
+function hand(run: Run, context: JsonObject): void {
+  for (const [key, value] of Object.entries(context)) draft(run).context.set(key, value);
 }
 
 /** Leaves its conversation to the steps that share it. */
@@ -397,6 +406,7 @@ function share(run: Run, visit: Visit): void {
 }
 
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
+  hand(run, event.context ?? {});
   draft(visit).failures++;
   delete draft(visit).held;
   draft(run).closing.delete(visit);
@@ -408,11 +418,12 @@ function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   const superseded = handled || event.retry !== undefined || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature } = event;
+  const { reason, message, exit, signature, told } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
     ...(exit === undefined ? {} : { exit }),
+    ...(told === undefined ? {} : { told }),
     ...(signature === undefined ? {} : { signature }),
   });
   if (handled) leave(run, visit.record, event.arrows);

@@ -13,7 +13,10 @@ import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
 const LAST_WORDS_MAX = 200;
 
 /** What is known of a failure beside its reason. */
-export type FailureEvidence = Pick<StepFailed, "exit" | "check" | "spent" | "snapshot"> & {
+export type FailureEvidence = Pick<
+  StepFailed,
+  "exit" | "told" | "context" | "check" | "spent" | "snapshot"
+> & {
   /** The last of what it printed. */
   readonly said?: string;
 };
@@ -27,11 +30,11 @@ export function finalFailure(
   message: string,
   evidence: FailureEvidence = {},
 ): StepFailed {
-  const { said, ...told } = evidence;
-  const base = { type: "step.failed", ...at, reason, message, ...told } as const;
+  const { said, ...known } = evidence;
+  const base = { type: "step.failed", ...at, reason, message, ...known } as const;
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
   if (reason === "visits") return { ...base, arrows: [] };
-  const way = wayAfterFailure(run, visit, told.exit ?? 1);
+  const way = wayAfterFailure(run, visit, known);
   if (!mayRepeat(visit)) return { ...base, ...way };
   const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);

@@ -41,12 +41,12 @@ export function begin(
     if (!rendered.ok) return rendered;
     const question = rendered.text.slice(0, QUESTION_LENGTH_MAX);
     const { choices, text, timeoutMs, default: otherwise } = work;
-    const asked = {
-      ...{ type: "step.asked", ...at, question, choices, text },
+    const asked = { type: "step.asked", ...at, question, choices, text } as const;
+    const limit = {
       ...(timeoutMs === undefined ? {} : { deadline: { at: now + timeoutMs, delayMs: timeoutMs } }),
       ...(otherwise === undefined ? {} : { default: otherwise }),
-    } as const;
-    return { ok: true, events: [started, asked] };
+    };
+    return { ok: true, events: [started, { ...asked, ...limit }] };
   }
   const wake = wakeOf(run, visit, work, now);
   if ("message" in wake) return { ok: false, message: wake.message };

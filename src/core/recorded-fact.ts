@@ -246,7 +246,7 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
   if (end?.type !== "step.completed" && end?.type !== "step.failed") return said();
   // No arrow could be chosen for what it handed on, and a failure does not hold that.
   if (end.type === "step.failed" && end.reason === "expression") {
-    return { kind: "unknown", needs: "what the attempt handed on" };
+    return { kind: "unknown", needs: HANDED_ON };
   }
   const visit = findVisit(run, event);
   const endings = visit === undefined ? [] : endingsOf(end, visit);
@@ -256,6 +256,15 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
       : [],
   );
   return said(...facts);
+}
+
+/** What a failure does not hold of the attempt that failed. */
+const HANDED_ON = "what the attempt handed on";
+
+/** True for a step whose arrows may ask for files or an answer, which a failure does not hold. */
+function handsOn(visit: Visit): boolean {
+  const { work, outputs } = stepOf(visit);
+  return work.kind === "agent" || Object.keys(outputs).length > 0;
 }
 
 function endOf(run: Run, event: AttemptEnd): Cause {
@@ -272,6 +281,9 @@ function endOf(run: Run, event: AttemptEnd): Cause {
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
     return needs === undefined ? said() : { kind: "unknown", needs };
+  }
+  if (event.type === "step.failed" && event.reason === "no-arrow" && handsOn(visit)) {
+    return { kind: "unknown", needs: HANDED_ON };
   }
   const at = refOf(event);
   return said(
@@ -297,10 +309,13 @@ function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
       return [{ how: "conflicted", paths, message, base, held, ...paid }];
     }
     case "step.completed": {
-      const { exit, outputs, context, answer, check } = event;
-      const told = answer === undefined ? {} : { answer };
-      const checked = check === undefined ? {} : { check };
-      return [{ how: "exited", exit, outputs, context, ...told, ...checked, ...paid }];
+      const { exit, outputs, context, answer, check, told } = event;
+      const known = {
+        ...(answer === undefined ? {} : { answer }),
+        ...(check === undefined ? {} : { check }),
+        ...(told === undefined ? {} : { told }),
+      };
+      return [{ how: "exited", exit, outputs, context, ...known, ...paid }];
     }
     case "step.failed":
       return FAILURES[event.reason](event, paid);
@@ -342,14 +357,18 @@ type Paid = Pick<Ending, "spent" | "snapshot">;
 type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */
-const exited: EndingsOf = ({ reason, message, exit = 0, check }, paid) => {
-  const checked = check === undefined ? {} : { check };
-  const base = { how: "exited", exit, outputs: {}, context: {}, ...checked, ...paid } as const;
+const exited: EndingsOf = ({ reason, message, exit = 0, check, told, context = {} }, paid) => {
+  const known = {
+    ...(check === undefined ? {} : { check }),
+    ...(told === undefined ? {} : { told }),
+  };
+  const base = { how: "exited", exit, outputs: {}, context, ...known, ...paid } as const;
   switch (reason) {
     case "output":
     case "context":
     case "check":
     case "agent":
+    case "status":
       return [{ ...base, problem: { reason, message } }];
     default:
       return [base];
@@ -386,6 +405,10 @@ const none: EndingsOf = () => [];
 
 const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   exit: exited,
+  told: exited,
+  retry: exited,
+  "no-arrow": exited,
+  status: exited,
   check: exited,
   output: exited,
   context: exited,

@@ -26,6 +26,7 @@ import type {
   RunCreated,
   Spent,
   StopMode,
+  Told,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
@@ -224,6 +225,7 @@ export type VisitState =
       readonly identity?: string;
       /** Who vouches for it in place of an exit status. */
       readonly settledBy?: string;
+      readonly told?: Told;
       /** A person declared it done. */
       readonly assumed: boolean;
     }
@@ -233,6 +235,7 @@ export type VisitState =
       readonly reason: FailureReason;
       readonly message: string;
       readonly exit?: number;
+      readonly told?: Told;
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */

@@ -9,9 +9,9 @@ import { ExpressionError, evaluateSource, type Scope as Values } from "../util/e
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderText, renderValue, TemplateError } from "../util/template.ts";
-import type { Output } from "./event.ts";
+import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
-import { lastScope, outputsOf, pathsOf, resultOf, withInside } from "./result.ts";
+import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
 import { findRecord, type Run, type Scope, type StepRecord, stepOf, type Visit } from "./run.ts";
 
 /** How a visit is about to end; its own arrows may already ask for it. */
@@ -22,6 +22,7 @@ export interface Outcome {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly answer?: Json | undefined;
   readonly identity?: string | undefined;
+  readonly told?: Told | undefined;
 }
 
 export type Evaluated =
@@ -99,7 +100,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const { status, exit, answer, identity, context } = outcome;
   const named = identity === undefined ? {} : { identity };
   const known = { status, exit, attempts: visit.attempts, ...named };
-  const plain = answer === undefined ? known : { ...known, answer };
+  const plain = { ...known, ...wordsOf(outcome.told), ...(answer === undefined ? {} : { answer }) };
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
@@ -110,7 +111,15 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
         : outputsOf(run, lookUp(scope, id)),
     ),
     results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
+    outcome: outcomeWord(outcome),
+    preferred_label: outcome.told?.label ?? "",
   };
+}
+
+/** How it went, in one word: the step's own, if it has not failed. */
+export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">): string {
+  if (status === "failed") return "fail";
+  return told?.outcome ?? (status === "skipped" ? "skipped" : "success");
 }
 
 /** Everything that an expression in a scope may name. */

@@ -25,6 +25,7 @@ import {
   type RunEvent,
   type Saved,
   type Spent,
+  type Told,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
@@ -163,6 +164,14 @@ const answer = {
   from: oneOf("terminal", "command", "dashboard", "timeout", "auto-approve"),
   given: number,
 } satisfies Fields<Answer>;
+const told = optional(
+  record({
+    outcome: optional(text),
+    label: optional(text),
+    next: optional(listOf(text)),
+    notes: optional(text),
+  } satisfies Fields<Told>),
+);
 
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
@@ -262,6 +271,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       context: mapOf(json),
       answer: optional(json),
       check: evidence,
+      told,
     } satisfies Fields<Held>),
     snapshot: saved,
     spent,
@@ -281,6 +291,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     answer: optional(json),
     identity: optional(text),
     settledBy: optional(text),
+    told,
     check: evidence,
     snapshot: saved,
     spent,
@@ -291,6 +302,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     reason: text,
     message: text,
     exit: optional(integer),
+    told,
+    context: optional(mapOf(json)),
     check: evidence,
     snapshot: saved,
     spent,

@@ -136,6 +136,8 @@ export interface Step {
   /** How often in a row it may fail in the same way before its loop is stopped. */
   readonly stallAfter?: number;
   readonly goal?: Goal;
+  /** When it asks for another try and none is left, that is a partial success, not a failure. */
+  readonly allowPartial?: true;
 }
 
 /** What a step must have come to before its scope may end well. */
@@ -235,6 +237,11 @@ export type ItemSource =
 export interface RetryPolicy {
   /** How many tries a visit gets, the first included. */
   readonly attempts: number;
+  /**
+   * What is tried again. Absent: all that went wrong, but not what the step itself calls a failure.
+   * `any`: that too. `retry`: only when the step asks for it, or could not even begin.
+   */
+  readonly on?: "any" | "retry";
   readonly backoff: Backoff;
   /** What `resume` grants a failed step on top: a new allowance, or nothing. */
   readonly onResume: "fresh" | "keep";

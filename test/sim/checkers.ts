@@ -85,7 +85,10 @@ export class Checkers {
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       // Where no arrow could be chosen again and again, that is what has stalled.
-      if (event.type === "step.failed" && ["expression", "stall"].includes(event.reason)) {
+      if (
+        event.type === "step.failed" &&
+        ["expression", "no-arrow", "stall"].includes(event.reason)
+      ) {
         this.#misrouted.add(attemptText(event));
       }
       if (event.type !== "step.completed") continue;
