@@ -81,10 +81,7 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
   }
 }
 
-type AttemptFact = Exclude<
-  Extract<Fact, { at: AttemptRef }>,
-  { type: "probed" | "answered" }
->;
+type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" | "answered" }>;
 
 /** What is told about the running attempt of a visit. */
 function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {

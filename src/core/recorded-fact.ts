@@ -295,7 +295,11 @@ function endOf(run: Run, event: AttemptEnd): Cause {
 function isAtStart({ reason, message }: StepFailed, visit: Visit): boolean {
   const step = stepOf(visit);
   if (reason !== "expression") return reason === "visits";
-  return isComposite(step) || isPrompt(step) || (step.when !== undefined && message.includes(`\`${step.when}\``));
+  return (
+    isComposite(step) ||
+    isPrompt(step) ||
+    (step.when !== undefined && message.includes(`\`${step.when}\``))
+  );
 }
 
 function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {

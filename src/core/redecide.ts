@@ -89,7 +89,13 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
 };
 
 /** Actions that a turn does not leave undone. */
-const DECISIONS: ReadonlySet<Action["type"]> = new Set(["start", "close", "wake", "finish", "halt"]);
+const DECISIONS: ReadonlySet<Action["type"]> = new Set([
+  "start",
+  "close",
+  "wake",
+  "finish",
+  "halt",
+]);
 
 /** Makes every decision of a run again. */
 export function redecide(plans: Plans, id: string, events: readonly Recorded[]): Redecided {

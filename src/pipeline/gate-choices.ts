@@ -5,7 +5,7 @@
  * Owns: keys, which choice makes the step fail, and where a choice leads.
  * Does not: complain; what is wrong with them is for gate-rules.ts.
  */
-import { choiceOf, normalizedLabel } from "../util/choice.ts";
+import { choiceOf, normalizedLabel, sameLabel } from "../util/choice.ts";
 import type { GateChoice } from "./pipeline.ts";
 import type { StepShape } from "./schema.ts";
 
@@ -51,23 +51,6 @@ export function choicesOf(step: StepShape): readonly WrittenChoice[] {
       keyed: key !== undefined,
     };
   });
-}
-
-/** The choice that a word stands for: its key, or its label in any letters. */
-export function choiceNamed<C extends GateChoice>(
-  choices: readonly C[],
-  word: string,
-): C | undefined {
-  const wanted = word.trim().toUpperCase();
-  return (
-    choices.find(({ key }) => key.toUpperCase() === wanted) ??
-    choices.find(({ label }) => sameLabel(label, word))
-  );
-}
-
-/** True when two labels mean the same choice. */
-export function sameLabel(one: string | undefined, other: string): boolean {
-  return one !== undefined && normalizedLabel(one) === normalizedLabel(other);
 }
 
 interface Draft {

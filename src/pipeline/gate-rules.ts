@@ -5,8 +5,9 @@
  * Owns: these rules.
  * Does not: read choices (gate-choices.ts) or judge the question's expressions (validate.ts).
  */
+import { choiceNamed, sameLabel } from "../util/choice.ts";
 import { parseMoment } from "../util/duration.ts";
-import { choiceNamed, choicesOf, choosesEdges, gateOf, sameLabel } from "./gate-choices.ts";
+import { choicesOf, choosesEdges, gateOf } from "./gate-choices.ts";
 import type { Report } from "./report.ts";
 import { AGENT_SETTINGS, type StepShape } from "./schema.ts";
 import { isCut, pathIn, type StepList } from "./step-list.ts";
@@ -66,7 +67,9 @@ class PromptRules {
       if (this.#step[key] === undefined) continue;
       const message = `\`${key}\` means nothing to a ${kind}: nothing is run for it`;
       const inside = key === "timeout" && kind === "gate";
-      const help = inside ? "put it into the gate: `gate: {ask: ..., timeout: 2h}`" : "leave it out";
+      const help = inside
+        ? "put it into the gate: `gate: {ask: ..., timeout: 2h}`"
+        : "leave it out";
       this.#add("gate-setting", message, help, [key], "key");
     }
   }

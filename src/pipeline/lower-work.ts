@@ -5,10 +5,11 @@
  * Does not: lower the steps in them (load.ts does, and is handed in).
  */
 import { assert } from "../util/assert.ts";
+import { choiceNamed } from "../util/choice.ts";
 import { parseDuration } from "../util/duration.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { bareCondition } from "./expression-rules.ts";
-import { choiceNamed, choicesOf, gateOf } from "./gate-choices.ts";
+import { choicesOf, gateOf } from "./gate-choices.ts";
 import type { PipelineBody, PipelineItems, PipelineStep, PipelineWork } from "./pipeline.ts";
 import type { StepShape } from "./schema.ts";
 import { fanOutOf } from "./step-list.ts";
