@@ -129,7 +129,8 @@ function waiting(input: WhyInput): Situation {
   if (visit?.state.status !== "asked") {
     const [answered] = run.asked;
     const answer = answered && input.answers?.get(attemptText(attemptOf(answered)));
-    const told = answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
+    const told =
+      answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
     const happened = `waited for a person, and has its answer (${told ?? ""})`;
     const watch = { say: "Watch it", command: perdure("attach", shortId) };
     return { happened, advice: [liveness === "owned" ? watch : { say: "Go on", command: resume }] };
