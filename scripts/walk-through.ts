@@ -2,10 +2,12 @@
  * Runs a plan in memory in which nothing needs a process: where a pipeline goes when all work is
  * simulated and every gate is approved.
  */
-import { advance, type Turn } from "../src/core/advance.ts";
+import { advance } from "../src/core/advance.ts";
 import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
 import { emptyRun, evolve } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
+import { approvingChoice } from "../src/core/gate.ts";
+import { attemptOf } from "../src/core/next-actions.ts";
 import { stepPath } from "../src/core/place.ts";
 import { placeOf, type Run } from "../src/core/run.ts";
 import type { Plan } from "../src/plan/plan.ts";
@@ -38,7 +40,7 @@ export function walkThrough(plan: Plan): Walked {
     const { status } = run.state;
     if (status === "completed") return { end: status, why: "", at: "" };
     if (status === "failed") return failed(run);
-    facts = answersTo(turn, run);
+    facts = approvals(run, now);
     if (turn.more || facts.length > 0) continue;
     if (turn.wakeAt === undefined) break;
     now = turn.wakeAt;
@@ -60,9 +62,14 @@ function created(plan: Plan, now: number): Run {
   return evolve(plan, emptyRun("walk"), { seq: 1, time: now, version: EVENT_VERSION, event });
 }
 
-/** Nothing is asked yet that needs an answer from outside. */
-function answersTo(_turn: Turn, _run: Run): readonly Fact[] {
-  return [];
+/** The approving answer to everything that is asked. */
+function approvals(run: Run, given: number): readonly Fact[] {
+  return [...run.asked].flatMap((visit) => {
+    const choices = visit.state.status === "asked" ? visit.state.choices : [];
+    const choice = approvingChoice(choices)?.key ?? "";
+    const answer = { choice, by: "walk", from: "auto-approve", given } as const;
+    return [{ type: "answered", at: attemptOf(visit), answer } as const];
+  });
 }
 
 function failed(run: Run): Walked {

@@ -11,9 +11,10 @@
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner, Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
+import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
-import { Driver } from "../engine/drive.ts";
+import { Driver, type People } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { findItems } from "../engine/item-source.ts";
 import { runDirOf } from "../engine/state-dir.ts";
@@ -29,7 +30,7 @@ import { lineReaders } from "./agent-lines.ts";
 import { CliError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { openScreen } from "./open-screen.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
+import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import {
   type KnownRun,
@@ -42,6 +43,7 @@ import {
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, keeperOf, settleOutputs, walkFilesOf } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
+import { openDesk } from "./terminal-desk.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind;
@@ -61,6 +63,10 @@ export interface ExecuteOptions {
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
   readonly takeOver?: boolean;
+  /** Waits for people's answers when nothing else can move, instead of ending. */
+  readonly stay?: boolean;
+  /** Every question is answered with the choice that approves. */
+  readonly autoApprove?: boolean;
   /** Said once the lease is ours. */
   readonly greet?: (known: KnownRun) => readonly string[];
 }
@@ -91,6 +97,13 @@ export async function execute(
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
   signals.close();
+  if (signals.first === undefined && waitsForPerson(run)) {
+    // Who answered while we let go of the run has been told that we go on.
+    const now = loadRun(project, runId);
+    const { screen, stay = false, autoApprove = false } = options;
+    const rest = { screen, stay, autoApprove };
+    if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
+  }
   const granted = options.stopBy !== undefined && signals.first === undefined;
   return granted ? EXIT.done : exitCodeOf(run, signals);
 }
@@ -196,6 +209,14 @@ async function drive(
   if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
+  const desk =
+    options.autoApprove === true
+      ? undefined
+      : openDesk({
+          kind: options.screen,
+          answer: (at, reply) => driver.answer(at, reply),
+          onGone: () => driver.nudge(),
+        });
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
@@ -205,7 +226,9 @@ async function drive(
     dir,
     redact,
     now,
+    footer: desk && ((width) => desk.footer(width)),
   });
+  desk?.show(screen);
   const { plan } = known;
   const agents = await agentsOf(plan, () => ({ plan, run: engine.run, dir, env }));
   const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
@@ -228,10 +251,17 @@ async function drive(
     watch: (events, run) => {
       files().record(events, run);
       walk?.record(events, run);
+      desk?.update(run);
       screen.update(events, run);
     },
   });
-  const driver = new Driver({ engine, dir, env, redact, agents, keeper, now });
+  const people: People = {
+    journal,
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+    stay: () => options.stay === true || desk?.isOpen === true,
+  };
+  const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
   signals.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);
@@ -241,6 +271,7 @@ async function drive(
     return engine.run;
   } finally {
     signals.driver = undefined;
+    desk?.close();
     await screen.close();
   }
 }
@@ -286,7 +317,7 @@ function exitCodeOf(run: Run, signals: Signals): ExitCode {
       return timedOut ? EXIT.timedOut : EXIT.failed;
     }
     default:
-      return EXIT.error;
+      return waitsForPerson(run) ? EXIT.waiting : EXIT.error;
   }
 }
 
@@ -297,6 +328,7 @@ function readRequests({ journal }: Project, runId: string, signals: Signals): vo
     signals.lastRequest = request.id;
     signals.driver.stop(request.mode, request.by);
   }
+  signals.driver.lookForAnswers();
 }
 
 /** The signals that a runner answers. SIGHUP is none of them: a closed terminal ends nothing. */

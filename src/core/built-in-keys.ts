@@ -6,7 +6,7 @@
  * Does not: know `graph.*`, which the plan itself brings along.
  */
 import type { Work } from "../plan/plan.ts";
-import type { Json, JsonObject } from "../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import { type Outcome, outcomeWord } from "./values.ts";
 
@@ -28,6 +28,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
     current_node: id,
     ...(isAsked(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
     ...(work.kind === "pipeline" ? childKeys(outcome) : {}),
+    ...(work.kind === "gate" ? answerKeys(outcome.answer) : {}),
     ...reset,
   };
 }
@@ -41,6 +42,13 @@ function isAsked(work: Work): boolean {
 function childKeys(outcome: Outcome): JsonObject {
   const word = outcomeWord(outcome);
   return { "stack.child.status": outcome.status, "stack.child.outcome": word };
+}
+
+/** What a person chose. */
+function answerKeys(answer: Json | undefined): JsonObject {
+  if (!isObject(answer)) return {};
+  const { choice = "", label = "" } = answer as JsonObject;
+  return { "human.gate.selected": choice, "human.gate.label": label };
 }
 
 /** What another try adds to the context. */

@@ -14,11 +14,11 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { AttemptRef, FailureReason, Recorded, RunEvent, StepFailed } from "./event.ts";
+import type { Answer, AttemptRef, FailureReason, Recorded, RunEvent, StepFailed } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
-import { findVisit, isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 export type Cause =
   /** It is no decision. */
@@ -94,6 +94,11 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       return endOf(run, event);
     case "step.unsettled":
       return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
+    case "step.asked":
+      // It comes with the start of its attempt, and is compared with that.
+      return { kind: "given" };
+    case "step.answered":
+      return said({ type: "answered", at: refOf(event), answer: answerIn(event) });
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
@@ -131,6 +136,14 @@ function said(...facts: readonly Fact[]): Cause {
 
 function refOf({ scope, step, visit, attempt }: AttemptRef): AttemptRef {
   return { scope, step, visit, attempt };
+}
+
+function answerIn({ choice, text, by, from, given }: EventOf<"step.answered">): Answer {
+  return {
+    ...(choice === undefined ? {} : { choice }),
+    ...(text === undefined ? {} : { text }),
+    ...{ by, from, given },
+  };
 }
 
 function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fact {
@@ -261,10 +274,12 @@ function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
   if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
+  const place = placeOf(visit);
+  if (visit.state.status === "sleeping") {
+    return { kind: "facts", facts: [{ type: "woken", place }], action: "wake" };
+  }
   if (run.closing.has(visit)) {
-    const { scope, step, visit: number } = event;
-    const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
-    return { kind: "facts", facts: [fact], action: "close" };
+    return { kind: "facts", facts: [{ type: "scopes-closed", place }], action: "close" };
   }
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
@@ -283,7 +298,11 @@ function endOf(run: Run, event: AttemptEnd): Cause {
 function isAtStart({ reason, message }: StepFailed, visit: Visit): boolean {
   const step = stepOf(visit);
   if (reason !== "expression") return reason === "visits";
-  return isComposite(step) || (step.when !== undefined && message.includes(`\`${step.when}\``));
+  return (
+    isComposite(step) ||
+    isPrompt(step) ||
+    (step.when !== undefined && message.includes(`\`${step.when}\``))
+  );
 }
 
 function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
@@ -414,6 +433,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   turns: reined,
   once: vanished,
   aborted: none,
+  rejected: none,
   iterations: none,
   goal: none,
   items: none,

@@ -10,7 +10,15 @@ import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import type { UnsealedEvent } from "./chain.ts";
-import { decode, decodeRequest, encode, encodeRecorded, encodeRequest } from "./event-codec.ts";
+import {
+  decode,
+  decodeAnswer,
+  decodeRequest,
+  encode,
+  encodeAnswer,
+  encodeRecorded,
+  encodeRequest,
+} from "./event-codec.ts";
 import {
   type Acquired,
   type Journal,
@@ -37,6 +45,7 @@ interface StoredRun {
   planText: string;
   readonly events: UnsealedEvent[];
   readonly steps: Map<string, StepSummary>;
+  readonly answers: Map<string, string>;
   readonly requests: { id: number; type: string; data: string }[];
   summary: RunSummary;
   lease?: Lease;
@@ -91,6 +100,16 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       find(runId)
         .requests.filter((request) => request.id > id)
         .map((request) => decodeRequest(request.id, request.type, request.data)),
+    answer: (runId, attempt, answer) => {
+      const { answers } = find(runId);
+      const first = !answers.has(attempt);
+      if (first) answers.set(attempt, encodeAnswer(answer));
+      return { first, answer: decodeAnswer(attempt, answers.get(attempt) ?? "") };
+    },
+    answerTo: (runId, attempt) => {
+      const data = find(runId).answers.get(attempt);
+      return data === undefined ? undefined : decodeAnswer(attempt, data);
+    },
     rebuildSummary: (runId, summary, time) => {
       const run = find(runId);
       run.steps.clear();
@@ -128,6 +147,7 @@ function storedRun(run: NewRun): StoredRun {
     events: [encode(created, 1, time), ...(run.past ?? []).map(encodeRecorded)],
     steps: new Map(summary.steps.map((step) => [step.stepId, step])),
     requests: [],
+    answers: new Map(),
     summary: {
       runId,
       pipeline: created.pipeline,

@@ -102,7 +102,7 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
     }
   }
   if (for_each === undefined) return;
-  const leaf = step.run !== undefined || step.prompt !== undefined;
+  const leaf = (step.run ?? step.prompt ?? step.gate ?? step.wait) !== undefined;
   if (!hasBody(step) && !leaf && step.prompt_file === undefined) {
     const help = "add `steps:` to it, or `run:` or `prompt:` to the step";
     yield { rule, message: "`for_each` does not say what to do", help, keys: ["for_each"] };

@@ -5,6 +5,7 @@
  * Owns: these rules.
  * Does not: read links (step-links.ts) or know `needs` (need-rules.ts).
  */
+import { choosesEdges } from "./gate-choices.ts";
 import type { Report } from "./report.ts";
 import type { StepShape } from "./schema.ts";
 import { arrowsOf, type LinkedStep, type StepArrows } from "./step-arrows.ts";
@@ -72,7 +73,10 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
   if (retry_target !== undefined && goal !== true) {
     add("goal-target", "`retry_target` belongs to a `goal`", "add `goal: true`", "retry_target");
   }
-  const open = (edges ?? []).filter(({ when }) => when === undefined);
+  const chosen = choosesEdges(step);
+  const open = (edges ?? []).filter(
+    ({ when, label }) => when === undefined && !(chosen && label !== undefined),
+  );
   if (open.length < 2) return;
   const message = "of several edges without `when`, only the heaviest is ever taken";
   const help = "give the others a `when`, or leave them out";

@@ -16,6 +16,8 @@ const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
 const FILE_MB_MAX = 100_000;
 const VISITS_MAX = 10_000;
+const CHOICES_MAX = 50;
+const CHOICE_KEY = /^\w+$/;
 const WEIGHT_MAX = 1_000_000;
 /** Less would be used up by the agent's own instructions. */
 const RELAY_TOKENS_MIN = 1_000;
@@ -258,9 +260,59 @@ const links = {
     .describe("For a `goal`: the step to go back to while it is not reached."),
 };
 
+const gateChoice = z.union([
+  command,
+  z.strictObject({
+    label: command.describe("What is chosen, in words."),
+    key: z
+      .string()
+      .regex(CHOICE_KEY, "bad-choice-key")
+      .optional()
+      .describe("What to type for it. Default: its first letter."),
+    fails: z
+      .boolean()
+      .optional()
+      .describe("True: the step fails when it is chosen. Default: only `reject` does."),
+  }),
+]);
+
+const gate = z.union([
+  command,
+  z.strictObject({
+    ask: command.describe("The question; may hold ${{ }}."),
+    choices: z
+      .array(gateChoice)
+      .min(1)
+      .max(CHOICES_MAX)
+      .optional()
+      .describe("The answers. Default: the labels of its `edges`, else approve and reject."),
+    text: z
+      .enum(["none", "optional", "required"])
+      .optional()
+      .describe("Whether words of one's own belong to the answer. Default: optional."),
+    timeout: duration.optional().describe("How long the question stands. Default: for ever."),
+    default: z
+      .string()
+      .optional()
+      .describe("The choice that counts when nobody answers in time. Default: the step fails."),
+  }),
+]);
+
+const wait = z.union([
+  duration,
+  z.strictObject({ for: duration.describe("How long to wait.") }),
+  z.strictObject({
+    until: command.describe("A moment such as 2026-12-01T08:00:00Z; may hold ${{ }}."),
+  }),
+]);
+
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
   run: command.optional().describe("A shell command (POSIX sh)."),
+  gate: gate
+    .optional()
+    .describe("A question to a person: nothing behind it goes on before it is answered."),
+  wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),
@@ -358,7 +410,9 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline"].map((key) => ({ required: [key] })),
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait"].map((key) => ({
+        required: [key],
+      })),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },

@@ -155,6 +155,8 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   const { work } = step;
   switch (work.kind) {
     case "shell":
+    case "gate":
+    case "wait":
       return work;
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };

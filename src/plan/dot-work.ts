@@ -5,6 +5,7 @@
  * Does not: draw arrows (dot-graph.ts) or choose agents (dot-agent.ts).
  */
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
+import { gateOf } from "./dot-gate.ts";
 import { isFork, type Region } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
 import { expandVariables, fromInput, literal, statusWords, unknownVariables } from "./dot-text.ts";
@@ -89,7 +90,7 @@ export class DotWork {
       case "parallel.fan_in":
         return node.prompt === undefined ? { kind: "pick" } : this.#agent(node, RESULTS);
       case "wait.human":
-        return this.#gate(node);
+        return gateOf(node, this.#site);
       case "stack.manager_loop":
         return this.#child(node);
     }
@@ -134,10 +135,6 @@ export class DotWork {
     if (node.toolCommand !== undefined) return { kind: "shell", run: literal(node.toolCommand) };
     const message = `\`${node.id}\` has no \`tool_command\`; it does nothing`;
     this.#site.notes.warn(node.span, "tool-command", message, 'add `tool_command="..."`');
-    return { kind: "pass" };
-  }
-
-  #gate(_node: DotNode): Work {
     return { kind: "pass" };
   }
 
