@@ -24,6 +24,7 @@ import { type Redact, redactJson } from "../util/redact.ts";
 import { renderText } from "../util/template.ts";
 import type { FileFacts } from "../workspace/artifact.ts";
 import { CONTEXT_FILE, evaluatorAt, type LaunchSite, outputPaths, workDirOf } from "./launch.ts";
+import { toolKeys } from "./walk-stage.ts";
 
 /** How much one attempt may add to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;
@@ -46,7 +47,8 @@ export async function collectEvidence(
 ): Promise<Ending> {
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
-  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: {} } as const;
+  const context = redactJson(redact, toolKeys(site, visit, dir));
+  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context } as const;
   if (ending.exit !== 0)
     return { ...nothing, ...lastWords(visit, dir, ATTEMPT_FILE.output, redact) };
   const check = await checkEvidence(site, visit, dir, ending.checkExit);
@@ -55,7 +57,9 @@ export async function collectEvidence(
     const problem = { reason: "check", message: redact(check.problem) } as const;
     return { ...checked, problem, ...lastWords(visit, dir, ATTEMPT_FILE.checkOutput, redact) };
   }
-  return { ...checked, ...(await collectResult(site, visit, dir, redact)) };
+  const result = await collectResult(site, visit, dir, redact);
+  if ("problem" in result) return { ...checked, ...result };
+  return { ...checked, ...result, context: { ...context, ...result.context } };
 }
 
 /** What the files of an attempt hand on, or what is wrong with them. */

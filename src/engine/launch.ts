@@ -66,7 +66,9 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     };
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
-  return { dir, cwd, env, script, ...check, ...isolated(visit), separateStderr: false };
+  // What a tool of a DOT pipeline prints is a value of the context; its complaints are not.
+  const separateStderr = site.plan.keys === "attractor";
+  return { dir, cwd, env, script, ...check, ...isolated(visit), separateStderr };
 }
 
 /** Makes the folders that an attempt needs; gives its check, if that is a command. */
