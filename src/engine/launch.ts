@@ -20,6 +20,7 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
+import { stageVariables } from "./walk-stage.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
 const ANCESTORS_MAX = 1_000;
@@ -190,6 +191,7 @@ export function environmentOf(
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
     ...prefixed("PERDURE_OUTPUT_", outputPaths(site, visit)),
+    ...stageVariables(site, visit, join(dir, "status.json")),
     PERDURE: "1",
     PERDURE_STEP: stepPath(at),
     PERDURE_VISIT: String(at.visit),
