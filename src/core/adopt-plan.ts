@@ -14,6 +14,7 @@ import { arrowAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Arrow, Graph, Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import { canonicalJson } from "../util/json.ts";
+import { begin } from "./context.ts";
 import type { RunUpdated } from "./event.ts";
 import { draft, isOver, makeScope, recordAt, restart, touch } from "./flow.ts";
 import { makePast } from "./past.ts";
@@ -40,6 +41,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
     ...(fileSha256 === undefined ? {} : { fileSha256 }),
     ...(input === undefined ? {} : { input }),
   };
+  begin(run, plan);
   draft(run).funds = addBudget(plan.budget ?? {}, run.added);
   if (restore !== undefined) draft(run).restoring = { commit: restore, since: run.seq + 1 };
   const kept = new Set(event.kept);
@@ -49,7 +51,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
   const arrows = arrowStates(before, scope.graph, kept);
   for (const [id, record] of records) place(run, scope, id, record);
   carryArrows(scope, arrows);
-  startReachable(run, scope);
+  startReachable(run, scope, kept);
   forgetConversations(run, scope);
 }
 
@@ -171,14 +173,18 @@ function carryArrows(scope: Scope, states: readonly ArrowState[]): void {
 }
 
 /** Starts what nothing is missing for; what nothing can lead to any more is passed over (F1). */
-function startReachable(run: Run, scope: Scope): void {
+function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void {
   const { forwardCount } = indexOf(scope.graph);
   for (const position of forwardOrder(scope.graph)) {
     if (currentVisit(scope.steps[position]) !== undefined) continue;
-    const isEntry = forwardCount[position] === 0;
     const settled = scope.unsettled[position] === 0;
     const reached = (scope.live[position] ?? 0) > 0;
-    const any = stepAt(scope.graph, position).join === "any";
+    const step = stepAt(scope.graph, position);
+    // One that was kept and is not at work was rewound, and waits for the arrows that are open still;
+    // or its scope was begun anew behind it.
+    const isKept = kept.has(step.id);
+    const any = step.join === "any" && !isKept;
+    const isEntry = forwardCount[position] === 0 && !isKept;
     if (isEntry || (reached && (any || settled))) restart(run, scope, position);
     else if (settled) passOver(run, scope, position);
   }

@@ -10,14 +10,17 @@
  */
 import type { RetryPolicy } from "../plan/plan.ts";
 import { chooseArrows } from "./arrow-choice.ts";
+import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
 import type { Completion } from "./doubt.ts";
-import type { FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
 import { attemptOf } from "./next-actions.ts";
 import { placeText } from "./place.ts";
+import { restartProblem } from "./restart.ts";
 import { retryAfterFailure } from "./retry.ts";
 import { placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import type { Outcome } from "./values.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -47,25 +50,25 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
 }
 
 /** The event that ends a visit well, unless no arrow leads on from it. */
-export function complete(run: Run, visit: Visit, exit: number, result: Completion): RunEvent {
-  const { outputs, context, answer, check, identity, settledBy, told } = result;
-  const outcome = { status: "completed", exit, context, outputs, answer, identity, told } as const;
-  const chosen = chooseArrows(run, visit, outcome);
+export function complete(
+  run: Run,
+  visit: Visit,
+  exit: number,
+  result: Completion,
+  at: AttemptRef = attemptOf(visit),
+): RunEvent {
+  const { outputs, answer, check, identity, settledBy, told } = result;
+  const plain = { ...result, status: "completed", exit } as const;
+  const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
+  const chosen = chooseWay(run, visit, { ...plain, context });
   const paid = paidBy(result);
   const words = told === undefined ? {} : { told };
   if (!chosen.ok) {
     const handed = Object.keys(context).length === 0 ? {} : { context };
     const evidence = { exit, ...words, ...handed, ...paid };
-    const at = attemptOf(visit);
     return finalFailure(run, visit, at, chosen.reason, chosen.message, evidence);
   }
-  const completed = {
-    type: "step.completed",
-    ...attemptOf(visit),
-    exit,
-    outputs,
-    context,
-  } as const;
+  const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
   const evidence = {
     ...(answer === undefined ? {} : { answer }),
     ...(identity && { identity }),
@@ -74,6 +77,13 @@ export function complete(run: Run, visit: Visit, exit: number, result: Completio
     ...(check === undefined ? {} : { check }),
   };
   return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
+}
+
+/** The arrows that lead on, unless they would lead where they must not. */
+function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseArrows> {
+  const chosen = chooseArrows(run, visit, outcome);
+  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
+  return problem === undefined ? chosen : { ok: false, reason: "restart", message: problem };
 }
 
 /** A failure: another try, while the allowance lasts and the author wants one for it. */
@@ -90,7 +100,9 @@ export function fail(
   const { retry: policy } = stepOf(visit);
   if (failures < visit.failuresMax && isTriedAgain(policy, reason)) {
     // What it handed on counts only when nothing comes after it.
-    const { said: _, context: __, ...known } = evidence;
+    const { said: _, context: __, ...told } = evidence;
+    const keys = keysAtRetry(run, visit);
+    const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
     const salt = `${run.id}/${placeText(placeOf(visit))}`;
     const retry = retryAfterFailure(policy.backoff, failures, now, salt);
     return { type: "step.failed", ...at, reason, message, ...known, retry, arrows: [] };

@@ -9,12 +9,13 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { EachWork, LoopWork, Plan } from "../plan/plan.ts";
+import type { BranchesWork, EachWork, LoopWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import { complete, exited, fail, paidBy } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
+import { endOfBranches, pickBranch } from "./branches.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
 import { afterProbe, afterVerdict, doubtfulEnd, type Ends, unsettled } from "./doubt.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
@@ -23,6 +24,7 @@ import { finalFailure } from "./failure.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
+import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterPause } from "./retry.ts";
 import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
@@ -32,6 +34,10 @@ import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
+  return withRestart(run, eventsOf(plan, run, fact, now));
+}
+
+function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
   switch (fact.type) {
     case "opened":
       return open(run, fact);
@@ -171,9 +177,23 @@ function dispatch(
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
+  if (step.work.kind === "pass") return [started, pass(run, visit, at)];
+  if (step.work.kind === "pick") return [started, pick(run, visit, at)];
   const conversation = offer === undefined ? undefined : converse(run, visit, offer);
   const files = filesFor(plan, run, visit, conversation, base);
   return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
+}
+
+/** A step that does nothing is over when it begins. */
+function pass(run: Run, visit: Visit, at: AttemptRef): RunEvent {
+  return complete(run, visit, 0, { outputs: {}, context: {} }, at);
+}
+
+/** A choice among what is known takes no time either. */
+function pick(run: Run, visit: Visit, at: AttemptRef): RunEvent {
+  const picked = pickBranch(run, visit);
+  if (!picked.ok) return finalFailure(run, visit, at, "pick", picked.message);
+  return complete(run, visit, 0, { outputs: {}, ...picked }, at);
 }
 
 /**
@@ -203,6 +223,11 @@ function typeText(value: Json): string {
 
 function skip(run: Run, visit: Visit): readonly RunEvent[] {
   const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
+  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
+  if (problem !== undefined) {
+    const at = { ...placeOf(visit), attempt: visit.attempts + 1 };
+    return failAtStart(run, visit, at, "restart", problem);
+  }
   return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.ok ? chosen.arrows : [] }];
 }
 
@@ -219,6 +244,7 @@ function failAtStart(
 
 function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
+  if (work.kind === "branches") return [closeBranches(run, visit, work, now)];
   const failed = visit.instances?.failed ?? 0;
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
   if (failed === 0 || tolerant) {
@@ -232,6 +258,15 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const message =
     work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
   return [fail(run, visit, "items", message, now)];
+}
+
+function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {
+  const missed = missedInside(run, visit);
+  if (missed?.back !== undefined) return missed.back;
+  if (missed !== undefined) return fail(run, visit, "goal", missed.message, now);
+  const { context, ...end } = endOfBranches(run, visit, work);
+  if (!end.ok) return fail(run, visit, "items", end.message, now, { context });
+  return complete(run, visit, 0, { outputs: {}, context, told: end.told });
 }
 
 /** After a good iteration: the loop is done, goes on, or has used up its iterations. */

@@ -95,6 +95,10 @@ export type FailureReason =
   | "retry"
   /** None of the arrows that leave it applies. */
   | "no-arrow"
+  /** It would begin anew, and must not. */
+  | "restart"
+  /** There is no branch that could be picked. */
+  | "pick"
   | "status"
   | "check"
   | "output"

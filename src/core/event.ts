@@ -76,6 +76,7 @@ export type RunEvent =
   | RunMoved
   | RunUpdated
   | RunReturned
+  | RunRestarted
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -280,6 +281,18 @@ export interface RunReturned {
   readonly step: string;
   /** The step that is not completed. */
   readonly goal: string;
+}
+
+/** An arrow began a scope anew: what was done in it is history, and so is its context. */
+export interface RunRestarted {
+  readonly type: "run.restarted";
+  readonly scope: string;
+  /** Where it goes on. */
+  readonly step: string;
+  /** How often that has happened, this time included. */
+  readonly number: number;
+  /** Keys of the context that stay. */
+  readonly keep: readonly string[];
 }
 
 export interface StepCompleted extends AttemptRef {

@@ -8,10 +8,11 @@
  * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - C5 An event that the transition tables do not allow is an error, never ignored.
  */
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
-import type { Json, JsonObject } from "../util/json.ts";
+import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
+import { begin, handOn } from "./context.ts";
 import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
 import type {
   Place,
@@ -42,6 +43,8 @@ import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { move } from "./move.ts";
 import { abandonInside } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
+import { restarts } from "./restart.ts";
+import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
   findVisit,
@@ -67,6 +70,7 @@ export function emptyRun(id: string): Run {
     state: { status: "created" },
     updatedAt: 0,
     context: new Map<string, Json>(),
+    given: {},
     scopes: new Map<string, Scope>(),
     gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
@@ -131,6 +135,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       const plan = typeof plans === "function" ? plans(event.fingerprint) : plans;
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
+      begin(run, plan);
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
     }
@@ -170,6 +175,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "completed" });
     case "run.returned":
       return goBack(run, event);
+    case "run.restarted":
+      return restartScope(run, event, time);
     case "run.failed": {
       const { type: _, ...words } = event;
       return become(run, { status: "failed", ...words });
@@ -238,8 +245,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      leave(run, visit.record, event.arrows);
-      return closeIfOver(run, visit.record.scope);
+      return goOn(run, visit, event.arrows);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -354,7 +360,7 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
   if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });
   const composite = isComposite(stepOf(visit));
   if (composite) {
-    const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
+    const total = instancesTotal(stepOf(visit).work, items);
     draft(visit).instances = {
       ...(items === undefined ? {} : { items }),
       ...(input === undefined ? {} : { input }),
@@ -364,6 +370,11 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
   if (hasProcess(stepOf(visit))) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
+}
+
+function instancesTotal(work: Work, items: readonly Json[] = []): number {
+  if (work.kind === "branches") return work.branches.length;
+  return work.kind === "each" ? items.length : 1;
 }
 
 /** Notes who works beside whom: files that others may have changed are not put back for one. */
@@ -377,7 +388,7 @@ function crowd(run: Run, visit: Visit): void {
 }
 
 function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
-  hand(run, event.context);
+  handOn(run, visit.record.scope, event.context);
   const { exit, outputs, answer, told: said } = event;
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
@@ -388,13 +399,19 @@ function complete(run: Run, visit: Visit, event: StepCompleted, time: number): v
     ...vouched(event),
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
-  leave(run, visit.record, event.arrows);
-  closeIfOver(run, visit.record.scope);
+  noteLast(visit);
+  goOn(run, visit, event.arrows);
 }
 
-/** Takes what a step handed on into the context. */
-function hand(run: Run, context: JsonObject): void {
-  for (const [key, value] of Object.entries(context)) draft(run).context.set(key, value);
+/** Follows the arrows that a visit is left by; a scope that begins anew at once is not over. */
+function goOn(run: Run, { record }: Visit, arrows: readonly number[]): void {
+  if (restarts(record.scope.graph, arrows)) return;
+  leave(run, record, arrows);
+  closeIfOver(run, record.scope);
+}
+
+function noteLast(visit: Visit): void {
+  if (stepOf(visit).work.kind !== "pass") draft(visit.record.scope).last = visit;
 }
 
 /** Leaves its conversation to the steps that share it. */
@@ -406,7 +423,7 @@ function share(run: Run, visit: Visit): void {
 }
 
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
-  hand(run, event.context ?? {});
+  handOn(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;
   delete draft(visit).held;
   draft(run).closing.delete(visit);
@@ -426,8 +443,9 @@ function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
     ...(told === undefined ? {} : { told }),
     ...(signature === undefined ? {} : { signature }),
   });
-  if (handled) leave(run, visit.record, event.arrows);
-  closeIfOver(run, visit.record.scope);
+  noteLast(visit);
+  if (handled) goOn(run, visit, event.arrows);
+  else closeIfOver(run, visit.record.scope);
 }
 
 function wait(

@@ -4,8 +4,11 @@
  * Owns: the event that ends a visit badly: handled, unhandled, or the end of a loop.
  * Does not: decide whether there is another try (decide.ts).
  */
+import type { JsonObject } from "../util/json.ts";
 import { wayAfterFailure } from "./arrow-choice.ts";
+import { keysAtEnd } from "./built-in-keys.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
+import { restartProblem } from "./restart.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
 import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
 
@@ -30,11 +33,17 @@ export function finalFailure(
   message: string,
   evidence: FailureEvidence = {},
 ): StepFailed {
-  const { said, ...known } = evidence;
+  const { said, ...handed } = evidence;
+  const context = contextAfter(run, visit, handed);
+  const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
   const base = { type: "step.failed", ...at, reason, message, ...known } as const;
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
-  if (reason === "visits") return { ...base, arrows: [] };
+  if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
   const way = wayAfterFailure(run, visit, known);
+  const problem = restartProblem(visit, way.arrows);
+  if (problem !== undefined) {
+    return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };
+  }
   if (!mayRepeat(visit)) return { ...base, ...way };
   const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
@@ -44,6 +53,12 @@ export function finalFailure(
   }
   const text = `the same failure came ${times} times in a row: ${message}${lastWords(said)}`;
   return { ...base, reason: "stall", message: text, signature, arrows: [] };
+}
+
+function contextAfter(run: Run, visit: Visit, known: FailureEvidence): JsonObject {
+  const { exit = 1, told, context = {} } = known;
+  const outcome = { status: "failed", exit, context, outputs: {}, told } as const;
+  return { ...context, ...keysAtEnd(run, visit, outcome) };
 }
 
 /** The last line that a step printed, for people. */

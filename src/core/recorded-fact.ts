@@ -102,6 +102,9 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
+    case "run.restarted":
+      // It follows from an arrow, and is decided together with the event that names it.
+      return said();
     case "step.iterated": {
       const { scope, step, visit: number } = event;
       const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
@@ -413,6 +416,8 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   retry: exited,
   "no-arrow": exited,
   status: exited,
+  restart: exited,
+  pick: none,
   check: exited,
   output: exited,
   context: exited,

@@ -10,8 +10,8 @@
  * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
  *   interrupted, unsettled, asked, sleeping, composites. (`prompt` repeats some of the ready ones.)
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
+import { graphsIn, indexOf } from "../plan/graph-index.ts";
+import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
   Deadline,
@@ -40,6 +40,10 @@ export interface Run {
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
+  /** The context that it began with. */
+  readonly given: JsonObject;
+  /** The language whose built-in keys it keeps. */
+  readonly keys?: Plan["keys"];
   readonly scopes: ReadonlyMap<string, Scope>;
   /** Steps that an update took out of the plan; one that comes back is numbered on. */
   readonly gone: ReadonlyMap<string, StepRecord>;
@@ -118,6 +122,12 @@ export interface Scope {
   /** What `input` is in it, when it is not that of the scope around it. */
   readonly input?: JsonObject;
   readonly index: number;
+  /** Key-values of its own, which hide those around it; of a branch. */
+  readonly context?: ReadonlyMap<string, Json>;
+  /** How often it was begun anew. */
+  readonly restarts?: number;
+  /** The visit that ended last, those apart that only pass on. */
+  readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
   /** What has come along each arrow. */
@@ -316,16 +326,16 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 }
 
 /** True when the work of a step is done by steps of its own. */
-export function isComposite(step: Step): boolean {
-  return "graph" in step.work;
+export function isComposite({ work }: Step): boolean {
+  return graphsIn(work).length > 0;
 }
 
-/** True when an attempt of a step is a process. */
-export function hasProcess(step: Step): boolean {
-  return !isComposite(step) && !isPrompt(step);
+/** True when a step has a process of its own, for which there must be room. */
+export function hasProcess({ work }: Step): boolean {
+  return work.kind === "shell" || work.kind === "agent";
 }
 
-/** True when nothing is run for a step: it asks a person, or waits for a time. */
+/** True when a step asks a person, or waits for a time. */
 export function isPrompt({ work }: Step): boolean {
   return work.kind === "gate" || work.kind === "wait";
 }

@@ -9,6 +9,7 @@ import { ExpressionError, evaluateSource, type Scope as Values } from "../util/e
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderText, renderValue, TemplateError } from "../util/template.ts";
+import { contextValue } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
 import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
@@ -104,15 +105,33 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
-    context: new LazyMap((key) => context[key] ?? run.context.get(key)),
+    context: new LazyMap((key) => context[key] ?? contextValue(run, scope, key)),
     outputs: new LazyMap((id) =>
       id === own && visit.instances === undefined
         ? pathsOf(outcome.outputs)
         : outputsOf(run, lookUp(scope, id)),
     ),
     results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
-    outcome: outcomeWord(outcome),
-    preferred_label: outcome.told?.label ?? "",
+    ...lastWords(run, visit, outcome),
+  };
+}
+
+/** What arrows ask of the step that they leave; a step that only passes on says what was said before. */
+function lastWords(
+  run: Run,
+  visit: Visit,
+  outcome: Outcome,
+): Required<Pick<Values, "outcome" | "preferred_label">> {
+  if (stepOf(visit).work.kind !== "pass") {
+    return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
+  }
+  const word = (key: string): string | undefined => {
+    const value = contextValue(run, visit.record.scope, key);
+    return typeof value === "string" ? value : undefined;
+  };
+  return {
+    outcome: word("outcome") ?? outcomeWord(outcome),
+    preferred_label: word("preferred_label") ?? "",
   };
 }
 
@@ -126,7 +145,7 @@ export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">):
 function valuesIn(run: Run, scope: Scope, visit: number, env: Environment): Values {
   return {
     input: inputOf(run, scope),
-    context: new LazyMap((key) => run.context.get(key)),
+    context: new LazyMap((key) => contextValue(run, scope, key)),
     outputs: new LazyMap((id) => outputsOf(run, lookUp(scope, id))),
     results: new LazyMap((id) => resultOf(run, lookUp(scope, id))),
     env: new LazyMap((name) => env[name]),

@@ -257,6 +257,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "run.returned": { scope: text, step: text, goal: text },
+  "run.restarted": { scope: text, step: text, number: integer, keep: listOf(text) },
   "step.iterated": { ...attempt, iteration: integer },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },

@@ -10,6 +10,7 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
+import { graphsIn } from "./graph-index.ts";
 import {
   type AgentDefinition,
   type AgentSettings,
@@ -155,7 +156,7 @@ function visitGraph(
     if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
     for (const source of expressionsOf(work)) addExpression(source);
     addTexts(textsOf(work));
-    if ("graph" in work) visitGraph(work.graph, addExpression, addTexts);
+    for (const inner of graphsIn(work)) visitGraph(inner, addExpression, addTexts);
   }
 }
 
@@ -179,6 +180,9 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     case "wait":
       return "until" in work ? [work.until] : [];
     case "loop":
+    case "branches":
+    case "pass":
+    case "pick":
       return [];
     default:
       return unreachable(work);

@@ -36,6 +36,10 @@ export interface Plan {
   readonly env: Readonly<Record<string, string>>;
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
+  /** The context that a run begins with. */
+  readonly context?: JsonObject;
+  /** The language whose built-in keys the run keeps in its context. */
+  readonly keys?: "attractor";
   /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
   readonly workspace?: WorkspacePlan;
   readonly graph: Graph;
@@ -169,8 +173,34 @@ export type Work =
     }
   | LoopWork
   | EachWork
+  /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
+  | { readonly kind: "pass" }
+  | BranchesWork
+  /** Picks the best of the branches that ended last, by what they came to. */
+  | { readonly kind: "pick" }
   | GateWork
   | WaitWork;
+
+/**
+ * Ways that are gone side by side: one instance of each graph, each with key-values of its own, which
+ * are left behind with it. A branch that fails does not fail the run.
+ */
+export interface BranchesWork {
+  readonly kind: "branches";
+  readonly branches: readonly Branch[];
+  /** How many may be open at once. */
+  readonly maxParallel: number;
+  /**
+   * `wait_all`: all are gone, and those that failed make it a partial success. `first_success`: no
+   * further one is begun once one has succeeded, and it fails only when all have.
+   */
+  readonly policy: "wait_all" | "first_success";
+}
+
+export interface Branch {
+  readonly id: string;
+  readonly graph: Graph;
+}
 
 /** A question to a person; nothing is run for it. */
 export interface GateWork {
@@ -271,6 +301,8 @@ export interface Arrow {
   readonly weight: number;
   /** Returns to a step that lies before it: takes the run back there (a loop). */
   readonly back: boolean;
+  /** Begins its scope anew at the step that it leads to; of the context these keys are kept. */
+  readonly restart?: { readonly keep: readonly string[] };
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

@@ -7,6 +7,8 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   told: "it says that it failed",
   retry: "it asks for another try",
   "no-arrow": "nothing follows from it",
+  restart: "the run cannot begin anew",
+  pick: "there is nothing to pick",
   status: "its status file could not be read",
   check: "its check did not pass",
   output: "a file that it should have written is missing or broken",

@@ -146,3 +146,35 @@ describe("a step that says how it went", () => {
     expect(play.running()).toEqual(["b"]);
   });
 });
+
+describe("a step that only passes on", () => {
+  const pass = { work: { kind: "pass" } } as const;
+
+  it("begins and completes in one turn, without a process and without room", () => {
+    const plan = planOf("a>p p>q q>b x", { p: pass, q: pass }, { maxParallel: 2 });
+    const play = new Play(plan).open().end("a");
+    expect(play.running()).toEqual(["x", "b"]);
+    expect(play.launched).toEqual(["a@1.1", "x@1.1", "b@1.1"]);
+    expect(play.events.slice(-6).map(({ type }) => type)).toEqual([
+      ...["step.completed", "step.started", "step.completed"],
+      ...["step.started", "step.completed", "step.started"],
+    ]);
+  });
+
+  it("has the outcome and the label of what came before it", () => {
+    const plan = planOf('a>p p>b?outcome=="port"&&preferred_label=="L" p>c?outcome=="success"', {
+      p: { ...pass, split: "one" },
+    });
+    const play = new Play(plan).open().end("a", ok({ outcome: "port", preferred_label: "L" }));
+    expect(play.running()).toEqual(["b"]);
+    expect(new Play(plan).open().end("a").running()).toEqual(["c"]);
+  });
+
+  it("fails where no arrow applies, and gets another try with the run", () => {
+    const plan = planOf('a>p p>b?context.go=="yes"', { p: { ...pass, split: "one" } });
+    const play = new Play(plan).open().end("a", ok({ go: "no" }));
+    expect(play.status).toBe("failed");
+    expect(play.open().status).toBe("failed");
+    expect(play.events.at(-2)).toMatchObject({ step: "p", attempt: 2, reason: "no-arrow" });
+  });
+});

@@ -150,6 +150,7 @@ function randomWork(random: Random, depth: number): Work {
       onItemFailure: random.chance(0.5) ? "fail" : "continue",
     };
   }
+  if (random.chance(0.1)) return { kind: "pass" };
   if (random.chance(0.5)) return { kind: "shell", run: "simulated" };
   const agent = random.chance(0.7) ? CHOOSES : OWN;
   return { kind: "agent", agent, prompt: "simulated", settings: {} };

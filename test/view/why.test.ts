@@ -205,6 +205,8 @@ test("every reason has words", () => {
     told: "it says that it failed: m",
     retry: "it asks for another try: m",
     "no-arrow": "nothing follows from it: m",
+    restart: "the run cannot begin anew: m",
+    pick: "there is nothing to pick: m",
     status: "its status file could not be read: m",
     check: "its check did not pass: m",
     output: "a file that it should have written is missing or broken: m",
