@@ -33,6 +33,8 @@ describe("the simulator", () => {
       "run.stopping",
       "run.updated",
       "step.adopted",
+      "step.answered",
+      "step.asked",
       "step.completed",
       "step.continued",
       "step.failed",
@@ -65,6 +67,8 @@ describe("the checkers find a planted bug:", () => {
     "lose-context",
     "probe-lies",
     "doubt-forgotten",
+    "second-answer-counts",
+    "answers-itself",
   ];
   it.each(bugs)("%s", (bug) => {
     const found: string[] = [];
