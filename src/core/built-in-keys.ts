@@ -28,7 +28,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
     current_node: id,
     ...(isAsked(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
     ...(work.kind === "pipeline" ? childKeys(outcome) : {}),
-    ...(work.kind === "gate" ? answerKeys(outcome.answer) : {}),
+    ...(work.kind === "gate" ? gateKeys(outcome.answer) : {}),
     ...reset,
   };
 }
@@ -45,9 +45,9 @@ function childKeys(outcome: Outcome): JsonObject {
 }
 
 /** What a person chose. */
-function answerKeys(answer: Json | undefined): JsonObject {
+function gateKeys(answer: Json | undefined): JsonObject {
   if (!isObject(answer)) return {};
-  const { choice = "", label = "" } = answer as JsonObject;
+  const { choice = "", label = "" } = answer;
   return { "human.gate.selected": choice, "human.gate.label": label };
 }
 

@@ -109,7 +109,6 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
   const actions: Action[] = [];
   let room = Math.max(0, plan.maxParallel - run.running.size - run.unsettled.size);
   const consider = (visit: Visit): boolean => {
-    // A composite has no process of its own, so it needs no room; a gate or a wait has none at all.
     if (hasProcess(stepOf(visit))) {
       // Below nothing when an update has taken room away from what runs.
       if (room <= 0) return false;

@@ -340,7 +340,7 @@ export function passesOn({ work }: Step): boolean {
   return work.kind === "pass" && work.simulates === undefined;
 }
 
-/** True when nothing is run for a step: it asks a person, or waits for a time. */
+/** True when a step asks a person, or waits for a time. */
 export function isPrompt({ work }: Step): boolean {
   return work.kind === "gate" || work.kind === "wait";
 }

@@ -103,6 +103,14 @@ describe("a gate", () => {
     expectSame(play);
   });
 
+  it("leaves what was chosen in the context, where the language promises it", () => {
+    const play = answer(new Play({ ...labelled(), keys: "attractor" }).open(), "ask", given("S"));
+    expect(Object.fromEntries(play.run.context)).toMatchObject({
+      "human.gate.selected": "S",
+      "human.gate.label": "[S] Ship",
+    });
+  });
+
   it("takes one answer only; a second one is old news", () => {
     const play = new Play(planOf("ask>b", { ask: APPROVE })).open();
     const at = { scope: "", step: "ask", visit: 1, attempt: 1 };

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missedGoal } from "../../src/core/goal.ts";
-import { isIdle } from "../../src/core/next-actions.ts";
+import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
@@ -11,6 +11,7 @@ import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { JsonObject } from "../../src/util/json.ts";
+import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import { endedWell, type World } from "./world.ts";
@@ -36,6 +37,7 @@ export class Checkers {
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #talks: TalkCheckers;
+  readonly #people: PeopleCheckers;
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
@@ -51,6 +53,7 @@ export class Checkers {
     this.#planOf = plansIn(journal);
     this.#world = world;
     this.#talks = new TalkCheckers(plan, world);
+    this.#people = new PeopleCheckers(journal, runId);
   }
 
   /** A kept step is what it was; what begins anew is not done; nothing is left of what is gone. */
@@ -88,6 +91,7 @@ export class Checkers {
     this.#talks.afterAppend(recorded);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
+      this.#people.afterEvent(event);
       // Where no arrow could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
@@ -100,6 +104,7 @@ export class Checkers {
       this.#completed.add(placeText(event));
       this.#checkResult(event, event.context);
     }
+    this.#people.afterAppend(run);
     if (run.running.size > this.#roomMax) fail("more steps run than there is room for");
   }
 
@@ -163,6 +168,7 @@ export class Checkers {
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
+    if (waitsForPerson(run)) return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
     const root = run.scopes.get("");
     const missed = root && run.failed.size === 0 ? missedGoal(root) : undefined;
