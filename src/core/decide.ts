@@ -33,6 +33,7 @@ import { retryAfterFailure, retryAfterPause } from "./retry.ts";
 import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
+import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
 import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
@@ -163,9 +164,16 @@ function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonl
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
-  const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-  const files = filesFor(plan, run, visit, conversation, base);
-  return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
+  const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
+  const fidelity = tellingFor(plan, run, visit, conversation);
+  return [
+    {
+      ...started,
+      ...filesFor(plan, run, visit, conversation, base),
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(fidelity === undefined ? {} : { fidelity }),
+    },
+  ];
 }
 
 /**

@@ -22,6 +22,7 @@ import type {
   Spent,
   StepCompleted,
   StepFailed,
+  Telling,
 } from "./event.ts";
 import {
   absorbFailures,
@@ -53,6 +54,7 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
+import { sharedNames } from "./shared-conversation.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
@@ -190,6 +192,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.base !== undefined) draft(visit).base = event.base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
+      tell(visit, event.fidelity);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);
@@ -377,12 +380,23 @@ function complete(run: Run, visit: Visit, event: StepCompleted, time: number): v
   closeIfOver(run, visit.record.scope);
 }
 
-/** Leaves its conversation to the steps that share it. */
+/** An attempt that goes on in its own conversation is told nothing new. */
+function tell(visit: Visit, telling: Telling | undefined): void {
+  if (telling !== undefined) draft(visit).telling = { ...telling, failures: visit.failures };
+}
+
+/** Leaves its conversation to the steps that share it; what it was told is needed no more. */
 function share(run: Run, visit: Visit): void {
   const { work, id: step } = stepOf(visit);
   const session = visit.talk?.session;
-  if (work.kind !== "agent" || work.session === undefined || session === undefined) return;
-  draft(run).shared.set(work.session, { session, step });
+  if (work.kind !== "agent") return;
+  if (session !== undefined) {
+    const shared = { session, step, agent: work.agent };
+    for (const name of sharedNames(visit)) draft(run).shared.set(name, shared);
+  }
+  if (visit.telling === undefined) return;
+  const { preamble: _, ...told } = visit.telling;
+  draft(visit).telling = told;
 }
 
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {

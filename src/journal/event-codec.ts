@@ -22,6 +22,8 @@ import {
   type RunEvent,
   type Saved,
   type Spent,
+  type Telling,
+  type Thread,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
@@ -144,6 +146,21 @@ const conversation = optional(
   } satisfies Fields<Conversation>),
 );
 
+const telling = optional(
+  record({
+    mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
+    by: oneOf("edge", "step", "pipeline", "resume"),
+    why: text,
+    thread: optional(
+      record({
+        name: text,
+        by: oneOf("step", "edge", "pipeline", "group", "previous"),
+      } satisfies Fields<Thread>),
+    ),
+    preamble: optional(text),
+  } satisfies Fields<Telling>),
+);
+
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
     pipeline: text,
@@ -212,6 +229,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     items: optional(listOf(json)),
     input: optional(mapOf(json)),
     conversation,
+    fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
   },

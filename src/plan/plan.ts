@@ -9,8 +9,11 @@
  * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
+import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+
+export type { Fidelity, Retelling };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -38,6 +41,10 @@ export interface Plan {
   readonly budget?: Budget;
   /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
   readonly workspace?: WorkspacePlan;
+  /** For agent steps where neither the arrow nor the step says it; absent: nothing is told. */
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
+  readonly resumeFidelity?: Retelling;
   readonly graph: Graph;
 }
 
@@ -136,6 +143,14 @@ export interface Step {
   /** How often in a row it may fail in the same way before its loop is stopped. */
   readonly stallAfter?: number;
   readonly goal?: Goal;
+  /** For an agent: how much of what came before it is told. */
+  readonly fidelity?: Fidelity;
+  /** For `full`: the name of the conversation that it is part of. */
+  readonly thread?: string;
+  /** Its thread where nobody names one; without that it is the one of the step that it came from. */
+  readonly threadGroup?: string;
+  /** What it is told when it was cut off and its own conversation is gone. */
+  readonly resumeFidelity?: Retelling;
 }
 
 /** What a step must have come to before its scope may end well. */
@@ -230,6 +245,9 @@ export interface Arrow {
   readonly weight: number;
   /** Returns to a step that lies before it: takes the run back there (a loop). */
   readonly back: boolean;
+  /** What the step that it leads to is told, and in which thread. */
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

@@ -9,6 +9,7 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
+import { tellingText } from "./telling-text.ts";
 import { arrowTargets } from "./visit-history.ts";
 
 export interface Decision {
@@ -35,10 +36,12 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       return `${placeText(event)} was skipped${when}`;
     }
     case "step.started": {
-      const { conversation } = event;
-      if (conversation === undefined) return undefined;
+      const { conversation, fidelity } = event;
+      const told = fidelity === undefined ? undefined : tellingText(fidelity);
+      if (conversation === undefined) return told && `${attemptText(event)}: ${told}`;
       const verb = conversation.kind === "start" ? "began a conversation" : "went on with one";
-      return `${attemptText(event)} ${verb} (${conversation.says}): ${conversation.why}`;
+      const { says, why } = conversation;
+      return `${attemptText(event)} ${verb} (${says}): ${why}${told === undefined ? "" : `; ${told}`}`;
     }
     case "step.completed":
     case "step.failed":
