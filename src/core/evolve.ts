@@ -22,7 +22,6 @@ import type {
   Spent,
   StepCompleted,
   StepFailed,
-  Telling,
 } from "./event.ts";
 import {
   absorbFailures,
@@ -54,9 +53,9 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
-import { sharedNames } from "./shared-conversation.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
+import { share, tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 
 /** The run before its first event. */
@@ -378,25 +377,6 @@ function complete(run: Run, visit: Visit, event: StepCompleted, time: number): v
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...told, assumed: false });
   leave(run, visit.record, event.arrows);
   closeIfOver(run, visit.record.scope);
-}
-
-/** An attempt that goes on in its own conversation is told nothing new. */
-function tell(visit: Visit, telling: Telling | undefined): void {
-  if (telling !== undefined) draft(visit).telling = { ...telling, failures: visit.failures };
-}
-
-/** Leaves its conversation to the steps that share it; what it was told is needed no more. */
-function share(run: Run, visit: Visit): void {
-  const { work, id: step } = stepOf(visit);
-  const session = visit.talk?.session;
-  if (work.kind !== "agent") return;
-  if (session !== undefined) {
-    const shared = { session, step, agent: work.agent };
-    for (const name of sharedNames(visit)) draft(run).shared.set(name, shared);
-  }
-  if (visit.telling === undefined) return;
-  const { preamble: _, ...told } = visit.telling;
-  draft(visit).telling = told;
 }
 
 function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {

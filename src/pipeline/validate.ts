@@ -21,6 +21,7 @@ import {
 } from "./agent-rules.ts";
 import { checkBody, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
+import { checkFidelity } from "./fidelity-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 import { checkJumps } from "./jump-rules.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
@@ -93,6 +94,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
     if (!isCut(list, index)) checkStep(list, index, file, { ...around, known });
   });
   checkSessions(shape, list, known.comesBefore, report);
+  checkFidelity({ shape, list, ids, report });
   if (around.atOnce) reportSharedSessions(list, report);
   reportOutputClashes(list, report);
   return known;
