@@ -29,6 +29,7 @@ import { retryAfterPause } from "./retry.ts";
 import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
+import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
 import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
@@ -179,9 +180,16 @@ function dispatch(
   }
   if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
-  const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-  const files = filesFor(plan, run, visit, conversation, base);
-  return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
+  const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
+  const fidelity = tellingFor(plan, run, visit, conversation);
+  return [
+    {
+      ...started,
+      ...filesFor(plan, run, visit, conversation, base),
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(fidelity === undefined ? {} : { fidelity }),
+    },
+  ];
 }
 
 /** A step that does nothing is over when it begins, with the answer that it is taken to have given. */

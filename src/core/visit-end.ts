@@ -11,6 +11,7 @@ import { absorbFailures, closeIfOver, draft, enter, leave } from "./flow.ts";
 import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
+import { share } from "./talk-flow.ts";
 
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
@@ -38,14 +39,6 @@ export function goOn(run: Run, { record }: Visit, arrows: readonly number[]): vo
 
 function noteLast(visit: Visit): void {
   if (!passesOn(stepOf(visit))) draft(visit.record.scope).last = visit;
-}
-
-/** Leaves its conversation to the steps that share it. */
-function share(run: Run, visit: Visit): void {
-  const { work, id: step } = stepOf(visit);
-  const session = visit.talk?.session;
-  if (work.kind !== "agent" || work.session === undefined || session === undefined) return;
-  draft(run).shared.set(work.session, { session, step });
 }
 
 /** Ends an attempt badly, and the visit when there is no next one. */

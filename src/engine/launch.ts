@@ -9,6 +9,7 @@ import { dirname, join, resolve } from "node:path";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { repetitionOf, valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
@@ -53,7 +54,8 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   if (work.kind === "agent") {
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
-    writeFileSync(prompt, renderText(work.prompt, evaluate), { mode: 0o600 });
+    const task = renderText(work.prompt, evaluate);
+    writeFileSync(prompt, withPreamble(visit.telling?.preamble, task), { mode: 0o600 });
     const script = renderShell(agent?.command ?? "", evaluate);
     return {
       dir,

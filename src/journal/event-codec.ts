@@ -25,6 +25,8 @@ import {
   type RunEvent,
   type Saved,
   type Spent,
+  type Telling,
+  type Thread,
   type Told,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
@@ -172,6 +174,20 @@ const told = optional(
     notes: optional(text),
   } satisfies Fields<Told>),
 );
+const telling = optional(
+  record({
+    mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
+    by: oneOf("edge", "step", "pipeline", "resume"),
+    why: text,
+    thread: optional(
+      record({
+        name: text,
+        by: oneOf("step", "edge", "pipeline", "group", "previous"),
+      } satisfies Fields<Thread>),
+    ),
+    preamble: optional(text),
+  } satisfies Fields<Telling>),
+);
 
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
@@ -242,6 +258,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     items: optional(listOf(json)),
     input: optional(mapOf(json)),
     conversation,
+    fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
     wake: deadline,

@@ -185,7 +185,11 @@ function checkAgentSettings(
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */
-function talks(shape: PipelineShape, cut: ReadonlySet<string>, agent: string | undefined): boolean {
+export function talks(
+  shape: PipelineShape,
+  cut: ReadonlySet<string>,
+  agent: string | undefined,
+): boolean {
   if (agent === undefined) return false;
   const declared = shape.agents?.[agent];
   if (declared === undefined || cut.has(`agents.${agent}`)) return true;

@@ -239,6 +239,7 @@ function lowerSettings(
   source: YamlSource,
 ): StepSettings {
   const { cwd, timeout, idle_timeout, isolate, recover } = settings;
+  const { fidelity, thread, resume_fidelity } = settings;
   return {
     env: lowerEnv(settings.env, [...path, "env"], source),
     ...(cwd === undefined ? {} : { cwd }),
@@ -247,6 +248,9 @@ function lowerSettings(
     retry: lowerRetry(settings.retry),
     ...(isolate === undefined ? {} : { isolate }),
     ...(recover === undefined ? {} : { recover }),
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resume_fidelity === undefined ? {} : { resumeFidelity: resume_fidelity }),
   };
 }
 

@@ -114,7 +114,7 @@ export function splitFanOut(whole: PipelineStep): {
   readonly outer: PipelineStep;
 } {
   const { id, work, env, cwd, timeoutMs, idleTimeoutMs, retry, isolate, recover } = whole;
-  const { check, outputs, once, ...around } = whole;
+  const { check, outputs, once, fidelity, thread, resumeFidelity, ...around } = whole;
   const inner = {
     ...{ id, work, needs: [], env, retry, outputs, once },
     ...(cwd === undefined ? {} : { cwd }),
@@ -123,6 +123,9 @@ export function splitFanOut(whole: PipelineStep): {
     ...(isolate === undefined ? {} : { isolate }),
     ...(recover === undefined ? {} : { recover }),
     ...(check === undefined ? {} : { check }),
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
   };
   return { inner, outer: { ...around, env: {}, retry: {}, outputs: {}, once: false } };
 }

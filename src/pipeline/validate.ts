@@ -21,6 +21,7 @@ import {
 } from "./agent-rules.ts";
 import { checkBody, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
+import { checkFidelity } from "./fidelity-rules.ts";
 import { gateOf } from "./gate-choices.ts";
 import { checkPrompt, isPrompt } from "./gate-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
@@ -95,6 +96,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
     if (!isCut(list, index)) checkStep(list, index, file, { ...around, known });
   });
   checkSessions(shape, list, known.comesBefore, report);
+  checkFidelity({ shape, list, ids, report });
   if (around.atOnce) reportSharedSessions(list, report);
   reportOutputClashes(list, report);
   return known;

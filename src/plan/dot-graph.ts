@@ -135,11 +135,13 @@ export class DotGraphs {
 
   #arrow(edge: DotEdge, from: number, to: number): readonly Drawn[] {
     const { settings } = this.#site;
-    const { label, weight, condition, loopRestart } = edge;
+    const { label, weight, condition, loopRestart, fidelity, threadId } = edge;
     const arrow: Drawn = {
       ...plainArrow(from, to),
       weight,
       ...(label === undefined ? {} : { label }),
+      ...(fidelity === undefined ? {} : { fidelity }),
+      ...(threadId === undefined ? {} : { thread: threadId }),
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
     };
     if (condition?.ok === true) {

@@ -36,6 +36,8 @@ export interface LoweredDot {
   readonly diagnostics: readonly Diagnostic[];
 }
 
+/** How much of what came before an agent is told where the file says nothing about it. */
+const FIDELITY_DEFAULT = "compact";
 /** How many steps of a walk can run at once: one, unless branches say more. */
 const MAX_PARALLEL = 64;
 
@@ -55,6 +57,10 @@ export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
     workspace: WORKSPACE_DEFAULT,
     keys: "attractor",
     context: contextOf(pipeline),
+    fidelity: pipeline.settings.defaultFidelity ?? FIDELITY_DEFAULT,
+    ...(pipeline.settings.defaultThreadId === undefined
+      ? {}
+      : { thread: pipeline.settings.defaultThreadId }),
     reading,
     graph,
   };

@@ -28,7 +28,7 @@ const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 
 /** What a node makes of its step. */
 export type NodeWork = Pick<Step, "work" | "env" | "retry"> &
-  Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial">>;
+  Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial" | "fidelity" | "thread" | "threadGroup">>;
 
 /** A step of a walk without anything special. */
 export function plainStep(id: string, work: Work, visitsMax: number): Step {
@@ -69,6 +69,7 @@ export class DotWork {
       ...(cwd === undefined ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
+      ...(work.kind === "agent" ? tellingOf(node) : {}),
     };
   }
 
@@ -194,6 +195,15 @@ export class DotWork {
 
 /** What an agent that judges branches is told beside its prompt. */
 const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
+
+/** How much of what came before an agent is told, and in which conversation. */
+function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
+  return {
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(threadId === undefined ? {} : { thread: threadId }),
+    ...(subgraphClass === undefined ? {} : { threadGroup: subgraphClass }),
+  };
+}
 
 function attributesOf(node: DotNode): Readonly<Record<string, string>> {
   const written = [...node.attributes].map(([name, { value }]) => [name, value.text] as const);

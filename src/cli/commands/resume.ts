@@ -243,6 +243,7 @@ async function showPlan(
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
   const { resumeEvidence } = await import("../resume-evidence.ts");
   const steps = resumePlan({
+    plan: known.plan,
     run: known.run,
     ...(await resumeEvidence(known)),
     rewind: back?.rewind,

@@ -6,6 +6,7 @@
  * Does not: know defaults of handlers or say anything to the author (model.ts).
  */
 import { parseDuration } from "../../util/duration.ts";
+import { FIDELITIES } from "../fidelity.ts";
 
 /** What an attribute belongs to. */
 export type AttributeOwner = "graph" | "node" | "edge";
@@ -135,16 +136,6 @@ const DRAWING: ReadonlySet<string> = new Set(
 );
 /** Words of Graphviz that mean something else in pipelines: they are named like any other. */
 const NOT_DRAWING: ReadonlySet<string> = new Set(["mode", "start", "target", "sep", "pos"]);
-
-export const FIDELITIES = [
-  "full",
-  "truncate",
-  "compact",
-  "summary:low",
-  "summary:medium",
-  "summary:high",
-] as const;
-export type Fidelity = (typeof FIDELITIES)[number];
 
 /** The kind of an attribute of the language; undefined for any other name. */
 export function attributeKind(owner: AttributeOwner, name: string): AttributeKind | undefined {

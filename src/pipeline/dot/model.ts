@@ -10,13 +10,13 @@
  */
 import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";
+import type { Fidelity } from "../fidelity.ts";
 import type { DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,
   attributeKind,
   attributeNames,
   canonicalName,
-  type Fidelity,
   isDrawing,
   LEGACY_ATTRIBUTES,
 } from "./attribute.ts";
