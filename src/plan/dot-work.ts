@@ -13,6 +13,9 @@ import type { Backoff, RetryPolicy, Step, Work } from "./plan.ts";
 
 const BACKOFF: Backoff = { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 };
 
+/** For what cannot be tried again. */
+const ONCE: RetryPolicy = { attempts: 1, backoff: BACKOFF, onResume: "keep" };
+
 /** The named policies of the language. */
 const PRESETS: Readonly<Record<string, { readonly attempts: number; readonly backoff: Backoff }>> =
   {
@@ -38,7 +41,7 @@ export function plainStep(id: string, work: Work, visitsMax: number): Step {
     split: "one",
     work,
     env: {},
-    retry: { attempts: 1, backoff: BACKOFF, onResume: "keep" },
+    retry: ONCE,
     outputs: {},
     once: false,
     visitsMax,
@@ -65,7 +68,7 @@ export class DotWork {
     return {
       work,
       env: work.kind === "shell" || work.kind === "agent" ? this.#env(node) : {},
-      retry: this.#retry(node, work),
+      retry: isTried(work) ? this.#retry(node, work) : ONCE,
       ...(cwd === undefined ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
@@ -191,6 +194,11 @@ export class DotWork {
       onResume: "keep",
     };
   }
+}
+
+/** True for work that can ask for another try, or run out of time. */
+function isTried({ kind }: Work): boolean {
+  return kind === "shell" || kind === "agent" || kind === "gate" || kind === "pipeline";
 }
 
 /** What an agent that judges branches is told beside its prompt. */
