@@ -100,8 +100,9 @@ function report(tried: readonly Tried[]): number {
   console.log(`${count(({ walk }) => walk?.end === "completed")} finish when simulated`);
   for (const [why, files] of unfinished(tried)) {
     console.log(`${String(files.length).padStart(5)} do not: ${why}`);
-    if (values.walks)
-      for (const { file, walk } of files) console.log(`        ${file}: ${walk?.at}`);
+    for (const { file, walk } of values.walks ? files : []) {
+      console.log(`        ${walk === undefined ? file : `${file}: ${walk.at}`}`);
+    }
   }
   for (const [rule, files] of rulesOf(tried)) {
     console.log(`${String(files).padStart(5)} have ${rule}`);

@@ -20,7 +20,7 @@ import { findItems } from "../engine/item-source.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
-import { mayBeAhead } from "../journal/events-file.ts";
+import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -41,9 +41,9 @@ import {
   whyInputOf,
 } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, keeperOf, settleOutputs, walkFilesOf } from "./run-parts.ts";
+import { agentsOf, filesOf, keeperOf, settleOutputs } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
-import { openDesk } from "./terminal-desk.ts";
+import { type Desk, openDesk } from "./terminal-desk.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind;
@@ -199,24 +199,10 @@ async function drive(
   // A copy: each look into process.env itself goes to the system.
   const env = { ...process.env };
   const redact = redactor(env);
-  let opened: RunFiles | undefined;
-  const files = (): RunFiles => {
-    opened ??= RunFiles.open(dir, known.run, known, known.events);
-    return opened;
-  };
-  const walk = await walkFilesOf(project, known);
-  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
-  if (mayBeAhead(dir.events, known.run.seq)) files();
+  const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
-  const desk =
-    options.autoApprove === true
-      ? undefined
-      : openDesk({
-          kind: options.screen,
-          answer: (at, reply) => driver.answer(at, reply),
-          onGone: () => driver.nudge(),
-        });
+  const desk = deskFor(options, () => driver);
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
@@ -249,31 +235,45 @@ async function drive(
       items: (place) => findItems({ plan, run: engine.run, dir, env }, place),
     },
     watch: (events, run) => {
-      files().record(events, run);
-      walk?.record(events, run);
+      files.record(events, run);
       desk?.update(run);
       screen.update(events, run);
     },
   });
-  const people: People = {
-    journal,
-    by: thisPerson(),
-    autoApprove: options.autoApprove === true,
-    stay: () => options.stay === true || desk?.isOpen === true,
-  };
+  const people = peopleOf(journal, options, desk);
   const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
   signals.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);
   try {
     await driver.run(wishes);
-    files().close(engine.run);
+    files.close(engine.run);
     return engine.run;
   } finally {
     signals.driver = undefined;
     desk?.close();
     await screen.close();
   }
+}
+
+/** Where a person answers, unless everything is approved anyway. */
+function deskFor({ screen, autoApprove }: ExecuteOptions, driver: () => Driver): Desk | undefined {
+  if (autoApprove === true) return undefined;
+  return openDesk({
+    kind: screen,
+    answer: (at, reply) => driver().answer(at, reply),
+    onGone: () => driver().nudge(),
+  });
+}
+
+/** Who answers questions, and how long they are waited for. */
+function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefined): People {
+  return {
+    journal,
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+    stay: () => options.stay === true || desk?.isOpen === true,
+  };
 }
 
 /** What the person wants done with work that was cut off. */

@@ -145,6 +145,31 @@ function addRunning(program: Command, finish: Finish): void {
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
+  addResume(program, finish);
+  program
+    .command("retry")
+    .description("run a failed step again, or a done one and all that lies behind it")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what would happen to each step; change nothing")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/resume.ts")).retryCommand(id, step, options)),
+    );
+  program
+    .command("stop")
+    .description("stop a run; it can be resumed")
+    .argument("[run]", "id or prefix; the only live run if absent")
+    .option("--after-step", "let the running steps finish first")
+    .option("--after-turn", "let agents finish their current turn and its tools first")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
+    );
+}
+
+function addResume(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("go on with a run from exactly where it was")
@@ -172,27 +197,6 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, options) =>
       finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
-    );
-  program
-    .command("retry")
-    .description("run a failed step again, or a done one and all that lies behind it")
-    .argument("<run>", "id or prefix")
-    .argument("<step>", "the step")
-    .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what would happen to each step; change nothing")
-    .option("-o, --output <format>", "text, or json for a stream of events")
-    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
-    .action(async (id, step, options) =>
-      finish(await (await import("./commands/resume.ts")).retryCommand(id, step, options)),
-    );
-  program
-    .command("stop")
-    .description("stop a run; it can be resumed")
-    .argument("[run]", "id or prefix; the only live run if absent")
-    .option("--after-step", "let the running steps finish first")
-    .option("--after-turn", "let agents finish their current turn and its tools first")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
     );
 }
 
