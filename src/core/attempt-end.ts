@@ -26,10 +26,11 @@ type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event that ends an attempt whose process ended by itself. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, said, told, context } = ending;
+  const { exit, problem, check, said, signature, told, context } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
+    ...(signature === undefined ? {} : { signature }),
     ...(check === undefined ? {} : { check }),
     ...(told === undefined ? {} : { told }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
@@ -100,7 +101,7 @@ export function fail(
   const { retry: policy } = stepOf(visit);
   if (failures < visit.failuresMax && isTriedAgain(policy, reason)) {
     // What it handed on counts only when nothing comes after it.
-    const { said: _, context: __, ...told } = evidence;
+    const { said: _, signature: __, context: ___, ...told } = evidence;
     const keys = keysAtRetry(run, visit);
     const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
     const salt = `${run.id}/${placeText(placeOf(visit))}`;

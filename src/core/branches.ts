@@ -83,7 +83,7 @@ export type Picked =
 export function pickBranch(run: Run, visit: Visit): Picked {
   const results = contextValue(run, visit.record.scope, RESULTS);
   const candidates = (Array.isArray(results) ? (results as readonly Json[]) : [])
-    .flatMap((one) => (isObject(one) ? [candidateOf(one as JsonObject)] : []))
+    .flatMap((one) => (isObject(one) ? [candidateOf(one)] : []))
     .toSorted(
       (one, other) =>
         rankOf(one.outcome) - rankOf(other.outcome) ||

@@ -282,7 +282,7 @@ function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunE
   if (iteration < iterationsMax) {
     return { type: "step.iterated", ...attemptOf(visit), iteration };
   }
-  if (work.onExhausted === "continue") return done();
+  if (until === undefined || work.onExhausted === "continue") return done();
   const message = `\`${until}\` is still not true after ${iterationsMax} iterations`;
   return fail(run, visit, "iterations", message, now);
 }

@@ -12,26 +12,15 @@ import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
-import { begin, handOn } from "./context.ts";
-import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
-import type {
-  Place,
-  Recorded,
-  Retry,
-  RunEvent,
-  Saved,
-  Spent,
-  StepCompleted,
-  StepFailed,
-} from "./event.ts";
+import { begin } from "./context.ts";
+import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
+import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
 import {
-  absorbFailures,
   closeIfOver,
   draft,
   enter,
   goBack,
   LOSSES_MAX,
-  leave,
   openInstances,
   openIteration,
   openScope,
@@ -41,9 +30,7 @@ import {
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { move } from "./move.ts";
-import { abandonInside } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
-import { restarts } from "./restart.ts";
 import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
@@ -61,6 +48,7 @@ import {
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { complete, fail, goOn, wait } from "./visit-end.ts";
 
 /** The run before its first event. */
 export function emptyRun(id: string): Run {
@@ -385,77 +373,6 @@ function crowd(run: Run, visit: Visit): void {
     draft(visit).crowded = true;
   }
   draft(run).latest = visit;
-}
-
-function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
-  handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, told: said } = event;
-  draft(run).closing.delete(visit);
-  absorbFailures(run, visit);
-  share(run, visit);
-  const known = {
-    ...(answer !== undefined && { answer }),
-    ...(said !== undefined && { told: said }),
-    ...vouched(event),
-  };
-  enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
-  noteLast(visit);
-  goOn(run, visit, event.arrows);
-}
-
-/** Follows the arrows that a visit is left by; a scope that begins anew at once is not over. */
-function goOn(run: Run, { record }: Visit, arrows: readonly number[]): void {
-  if (restarts(record.scope.graph, arrows)) return;
-  leave(run, record, arrows);
-  closeIfOver(run, record.scope);
-}
-
-function noteLast(visit: Visit): void {
-  if (stepOf(visit).work.kind !== "pass") draft(visit.record.scope).last = visit;
-}
-
-/** Leaves its conversation to the steps that share it. */
-function share(run: Run, visit: Visit): void {
-  const { work, id: step } = stepOf(visit);
-  const session = visit.talk?.session;
-  if (work.kind !== "agent" || work.session === undefined || session === undefined) return;
-  draft(run).shared.set(work.session, { session, step });
-}
-
-function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
-  handOn(run, visit.record.scope, event.context ?? {});
-  draft(visit).failures++;
-  delete draft(visit).held;
-  draft(run).closing.delete(visit);
-  const { opened = 0, ended = 0 } = visit.instances ?? {};
-  // It failed at its start, before anything in it could run.
-  if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.handled === true || event.arrows.length > 0;
-  // Only failures that made this one are worth another try of their own.
-  const superseded = handled || event.retry !== undefined || event.reason !== "items";
-  if (superseded) absorbFailures(run, visit);
-  if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature, told } = event;
-  enter(run, visit, {
-    status: "failed",
-    ...{ at: time, reason, message, handled },
-    ...(exit === undefined ? {} : { exit }),
-    ...(told === undefined ? {} : { told }),
-    ...(signature === undefined ? {} : { signature }),
-  });
-  noteLast(visit);
-  if (handled) goOn(run, visit, event.arrows);
-  else closeIfOver(run, visit.record.scope);
-}
-
-function wait(
-  run: Run,
-  visit: Visit,
-  retry: { at: number; delayMs: number },
-  message: string,
-): void {
-  const { at: until, delayMs } = retry;
-  enter(run, visit, { status: "waiting", until, delayMs, message });
 }
 
 function grant(run: Run, visit: Visit, attempts: number): void {

@@ -22,6 +22,8 @@ export type FailureEvidence = Pick<
 > & {
   /** The last of what it printed. */
   readonly said?: string;
+  /** What tells it from others, when that is known already. */
+  readonly signature?: string;
 };
 
 /** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
@@ -33,7 +35,7 @@ export function finalFailure(
   message: string,
   evidence: FailureEvidence = {},
 ): StepFailed {
-  const { said, ...handed } = evidence;
+  const { said, signature: told, ...handed } = evidence;
   const context = contextAfter(run, visit, handed);
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
   const base = { type: "step.failed", ...at, reason, message, ...known } as const;
@@ -45,7 +47,7 @@ export function finalFailure(
     return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };
   }
   if (!mayRepeat(visit)) return { ...base, ...way };
-  const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
+  const signature = told ?? signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
   const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
   if (!stalled || !(way.handled === true || way.arrows.length > 0)) {

@@ -14,10 +14,12 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { Answer, AttemptRef, FailureReason, Recorded, RunEvent, StepFailed } from "./event.ts";
+import type { Answer, AttemptRef, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
+import { type AttemptEnd, endingsOf } from "./recorded-ending.ts";
+import { withRestart } from "./restart.ts";
 import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 export type Cause =
@@ -32,6 +34,9 @@ export type Cause =
     }
   /** It cannot be decided again without this. */
   | { readonly kind: "unknown"; readonly needs: string };
+
+/** Nothing was left to do. */
+const AT_THE_END: Cause = { kind: "facts", facts: [{ type: "exhausted" }], action: "finish" };
 
 /** What led to the event at this index; `run` is the run before it. */
 export function causeOf(run: Run, events: readonly Recorded[], index: number): Cause {
@@ -65,22 +70,18 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.stopped":
     case "run.completed":
     case "run.failed":
-    case "run.returned":
-      return { kind: "facts", facts: [{ type: "exhausted" }], action: "finish" };
+      return AT_THE_END;
+    case "run.returned": {
+      const inside = run.scopes.get(event.scope)?.parent;
+      return inside === undefined ? AT_THE_END : closingOf(placeOf(inside));
+    }
     case "step.started":
     case "step.skipped":
       return dispatchOf(run, event);
     case "step.session":
-      return said({ type: "session-known", at: refOf(event), session: event.session });
     case "step.based":
-      return said({
-        type: "based",
-        at: refOf(event),
-        base: event.base,
-        ...(event.aside === undefined ? {} : { aside: event.aside }),
-      });
     case "step.saved":
-      return said({ type: "saved", at: refOf(event), snapshot: event.snapshot });
+      return said(newsOf(event));
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
     case "step.completed":
@@ -103,13 +104,9 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
     case "run.restarted":
-      // It follows from an arrow, and is decided together with the event that names it.
-      return said();
-    case "step.iterated": {
-      const { scope, step, visit: number } = event;
-      const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
-      return { kind: "facts", facts: [fact], action: "close" };
-    }
+      return restartOf(run, events[index - 1]);
+    case "step.iterated":
+      return closingOf(event);
     case "step.granted":
       return said(...retriesOf(run, event));
     default:
@@ -118,17 +115,6 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
 }
 
 type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
-
-type AttemptEnd = EventOf<
-  | "step.completed"
-  | "step.failed"
-  | "step.lost"
-  | "step.paused"
-  | "step.interrupted"
-  | "step.continued"
-  | "step.relayed"
-  | "step.conflicted"
->;
 
 function said(...facts: readonly Fact[]): Cause {
   return { kind: "facts", facts };
@@ -166,17 +152,47 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
   }
 }
 
+/** It is decided with the event whose arrow it follows from, unless that cannot be decided again. */
+function restartOf(run: Run, before: Recorded | undefined): Cause {
+  const follows = before !== undefined && withRestart(run, [before.event]).length > 1;
+  return follows ? { kind: "given" } : said();
+}
+
+/** What was told about a running attempt. */
+function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): Fact {
+  const at = refOf(event);
+  switch (event.type) {
+    case "step.session":
+      return { type: "session-known", at, session: event.session };
+    case "step.based": {
+      const { base, aside } = event;
+      return { type: "based", at, base, ...(aside === undefined ? {} : { aside }) };
+    }
+    case "step.saved":
+      return { type: "saved", at, snapshot: event.snapshot };
+    default:
+      return unreachable(event);
+  }
+}
+
+/** All instances of a composite visit had ended. */
+function closingOf({ scope, step, visit }: Place): Cause {
+  const facts = [{ type: "scopes-closed", place: { scope, step, visit } } as const];
+  return { kind: "facts", facts, action: "close" };
+}
+
 function dispatchOf(run: Run, event: EventOf<"step.started" | "step.skipped">): Cause {
   const { scope, step, visit: number } = event;
   const visit = findVisit(run, event);
   const needs = visit === undefined ? undefined : envNeeded(stepOf(visit), visit.attempts);
   if (needs !== undefined) return { kind: "unknown", needs };
-  const base = event.type === "step.started" ? event.base : undefined;
+  const { base, items } = event.type === "step.started" ? event : {};
   const fact = {
     type: "dispatched",
     place: { scope, step, visit: number },
     env: {},
     ...(base === undefined ? {} : { base }),
+    ...(items === undefined ? {} : { items: { ok: true, items } as const }),
   } as const;
   const offers = event.type === "step.started" ? offersOf(event) : [];
   const facts = offers.length === 0 ? [fact] : offers.map((offer) => ({ ...fact, offer }));
@@ -274,13 +290,10 @@ function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
   if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
-  const place = placeOf(visit);
   if (visit.state.status === "sleeping") {
-    return { kind: "facts", facts: [{ type: "woken", place }], action: "wake" };
+    return { kind: "facts", facts: [{ type: "woken", place: placeOf(visit) }], action: "wake" };
   }
-  if (run.closing.has(visit)) {
-    return { kind: "facts", facts: [{ type: "scopes-closed", place }], action: "close" };
-  }
+  if (run.closing.has(visit)) return closingOf(event);
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
     return needs === undefined ? said() : { kind: "unknown", needs };
@@ -304,140 +317,3 @@ function isAtStart({ reason, message }: StepFailed, visit: Visit): boolean {
     (step.when !== undefined && message.includes(`\`${step.when}\``))
   );
 }
-
-function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
-  const paid: Paid = {
-    ...(event.spent === undefined ? {} : { spent: event.spent }),
-    ...(event.snapshot === undefined ? {} : { snapshot: event.snapshot }),
-  };
-  switch (event.type) {
-    case "step.conflicted": {
-      const { paths, message, base, held } = event;
-      return [{ how: "conflicted", paths, message, base, held, ...paid }];
-    }
-    case "step.completed": {
-      const { exit, outputs, context, answer, check, told } = event;
-      const known = {
-        ...(answer === undefined ? {} : { answer }),
-        ...(check === undefined ? {} : { check }),
-        ...(told === undefined ? {} : { told }),
-      };
-      return [{ how: "exited", exit, outputs, context, ...known, ...paid }];
-    }
-    case "step.failed":
-      return FAILURES[event.reason](event, paid);
-    case "step.lost": {
-      const { message, tool } = event;
-      const lost = {
-        how: "lost",
-        message,
-        ...(tool === undefined ? {} : { tool }),
-        ...paid,
-      } as const;
-      // Of a step that must not happen twice only what never ran is lost; of others nobody knows.
-      return stepOf(visit).once
-        ? [{ ...lost, started: false }]
-        : [
-            { ...lost, started: true },
-            { ...lost, started: false },
-          ];
-    }
-    case "step.paused": {
-      const { reason, message, retry } = event;
-      const paused = { how: "paused", reason, message, ...paid } as const;
-      return retry === undefined ? [paused] : [paused, { ...paused, retryAfterMs: retry.delayMs }];
-    }
-    case "step.interrupted": {
-      const { message, tool } = event;
-      return [{ how: "stopped", message, ...(tool === undefined ? {} : { tool }), ...paid }];
-    }
-    case "step.continued":
-      return [{ how: "asked", ask: event.ask, ...paid }];
-    case "step.relayed":
-      return [{ how: "relayed", checkpoint: event.checkpoint, ...paid }];
-    default:
-      return unreachable(event);
-  }
-}
-
-type Paid = Pick<Ending, "spent" | "snapshot">;
-type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
-
-/** It exited; what is wrong with what it left is in the event. */
-const exited: EndingsOf = ({ reason, message, exit = 0, check, told, context = {} }, paid) => {
-  const known = {
-    ...(check === undefined ? {} : { check }),
-    ...(told === undefined ? {} : { told }),
-  };
-  const base = { how: "exited", exit, outputs: {}, context, ...known, ...paid } as const;
-  switch (reason) {
-    case "output":
-    case "context":
-    case "check":
-    case "agent":
-    case "status":
-      return [{ ...base, problem: { reason, message } }];
-    default:
-      return [base];
-  }
-};
-
-const limited: EndingsOf = ({ reason, message }, paid) =>
-  reason === "timeout" || reason === "idle" || reason === "output-limit"
-    ? [{ how: "timed-out", limit: reason, message, ...paid }]
-    : [];
-
-const reined: EndingsOf = ({ reason, message }, paid) =>
-  reason === "stall" || reason === "turns" ? [{ how: "reined", reason, message, ...paid }] : [];
-
-const notStarted: EndingsOf = ({ reason, message }) =>
-  reason === "spawn" || reason === "expression" ? [{ how: "not-started", reason, message }] : [];
-
-const asked: EndingsOf = ({ message }, paid) => [
-  { how: "asked", ask: { kind: "correct", why: message }, ...paid },
-];
-
-/** The agent did not hand over when it was asked, or the visit was handed over too often. */
-const relayed: EndingsOf = ({ message }, paid) => [
-  { how: "asked", ask: { kind: "relay", why: message }, ...paid },
-  { how: "relayed", checkpoint: { path: "", sha256: "", bytes: 0 }, ...paid },
-];
-
-const vanished: EndingsOf = ({ message }, paid) => [
-  { how: "lost", started: true, message, ...paid },
-];
-
-/** No ending of an attempt leads to a failure of this kind. */
-const none: EndingsOf = () => [];
-
-const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
-  exit: exited,
-  told: exited,
-  retry: exited,
-  "no-arrow": exited,
-  status: exited,
-  restart: exited,
-  pick: none,
-  check: exited,
-  output: exited,
-  context: exited,
-  agent: exited,
-  timeout: limited,
-  idle: limited,
-  "output-limit": limited,
-  spawn: notStarted,
-  expression: notStarted,
-  answer: asked,
-  relay: relayed,
-  stall: reined,
-  turns: reined,
-  once: vanished,
-  aborted: none,
-  rejected: none,
-  iterations: none,
-  goal: none,
-  items: none,
-  visits: none,
-  paused: none,
-  lost: none,
-};

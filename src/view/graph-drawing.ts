@@ -12,7 +12,7 @@ import type { Recorded } from "../core/event.ts";
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, type Run, type Scope, type Visit } from "../core/run.ts";
-import type { Arrow, Graph, Plan, Step, WaitWork } from "../plan/plan.ts";
+import type { Arrow, EachWork, Graph, Plan, Step, WaitWork } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { cutText, plainText } from "./display-text.ts";
 import { failureText } from "./failure-words.ts";
@@ -239,7 +239,7 @@ function workNotes({ work, when, once }: Step): readonly string[] {
     ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
     ...(work.kind === "gate" ? ["asks a person"] : []),
     ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
-    ...(work.kind === "each" ? [`for each of ${work.items}`] : []),
+    ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
     ...(when === undefined ? [] : [`when ${when}`]),
     ...(once ? ["once"] : []),
   ];
@@ -247,6 +247,13 @@ function workNotes({ work, when, once }: Step): readonly string[] {
 
 function waitText(work: WaitWork): string {
   return "until" in work ? `until ${work.until}` : formatDuration(work.forMs);
+}
+
+/** Where the items of a fan-out come from. */
+function itemsText(items: EachWork["items"]): string {
+  if (typeof items === "string") return items;
+  if ("list" in items) return `${items.list.length} items`;
+  return "file" in items ? items.file : items.glob;
 }
 
 function itemNotes(visit: Visit | undefined): readonly string[] {

@@ -10,10 +10,11 @@ import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
+import type { JsonObject } from "../../src/util/json.ts";
 import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
-import type { World } from "./world.ts";
+import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */
 export function plansIn(journal: Journal): (fingerprint: string) => Plan {
@@ -24,6 +25,9 @@ export function plansIn(journal: Journal): (fingerprint: string) => Plan {
     return plan;
   };
 }
+
+/** Keys that the core adds to what a step hands on. */
+const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
 export class Checkers {
   /** An update may take room away from steps that run; they go on. */
@@ -91,7 +95,7 @@ export class Checkers {
       // Where no arrow could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
-        ["expression", "no-arrow", "stall"].includes(event.reason)
+        ["expression", "no-arrow", "restart", "stall"].includes(event.reason)
       ) {
         this.#misrouted.add(attemptText(event));
       }
@@ -110,11 +114,12 @@ export class Checkers {
     if (visit !== undefined && stepOf(visit).once) this.#once.add(placeText(at));
   }
 
-  #checkResult(at: AttemptRef, context: unknown): void {
+  #checkResult(at: AttemptRef, context: JsonObject): void {
     const process = this.#world.processes.get(attemptText(at));
     if (process?.ending.how !== "exited") return;
-    if (!isDeepStrictEqual(process.ending.context, context))
-      fail(`${attemptText(at)} lost its result`);
+    const handed = Object.entries(process.ending.context);
+    const kept = Object.entries(context).filter(([key]) => !BUILT_IN.test(key));
+    if (!isDeepStrictEqual(handed, kept)) fail(`${attemptText(at)} lost its result`);
   }
 
   /** Nothing is started that the journal does not know, twice, or after it was completed. */
@@ -151,7 +156,7 @@ export class Checkers {
       const process = this.#world.processes.get(key);
       if (this.#misrouted.has(key)) continue;
       if (process === undefined || process.killed || this.#world.isAlive(process)) continue;
-      if (process.ending.how === "exited" && process.ending.exit === 0) {
+      if (endedWell(process.ending)) {
         fail(`${key} had succeeded, and its result was thrown away`);
       }
     }
