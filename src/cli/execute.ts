@@ -21,6 +21,7 @@ import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
+import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -43,7 +44,7 @@ import {
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, keeperOf, settleOutputs } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
-import { openDesk } from "./terminal-desk.ts";
+import { type Desk, openDesk } from "./terminal-desk.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind;
@@ -208,14 +209,7 @@ async function drive(
   if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
-  const desk =
-    options.autoApprove === true
-      ? undefined
-      : openDesk({
-          kind: options.screen,
-          answer: (at, reply) => driver.answer(at, reply),
-          onGone: () => driver.nudge(),
-        });
+  const desk = deskOf(options, () => driver);
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
@@ -253,12 +247,7 @@ async function drive(
       screen.update(events, run);
     },
   });
-  const people: People = {
-    journal,
-    by: thisPerson(),
-    autoApprove: options.autoApprove === true,
-    stay: () => options.stay === true || desk?.isOpen === true,
-  };
+  const people = peopleOf(journal, options, desk);
   const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
   signals.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
@@ -272,6 +261,25 @@ async function drive(
     desk?.close();
     await screen.close();
   }
+}
+
+/** Where a person at the terminal answers what the run asks, if there is one. */
+function deskOf(options: ExecuteOptions, driver: () => Driver): Desk | undefined {
+  if (options.autoApprove === true) return undefined;
+  return openDesk({
+    kind: options.screen,
+    answer: (at, reply) => driver().answer(at, reply),
+    onGone: () => driver().nudge(),
+  });
+}
+
+function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefined): People {
+  return {
+    journal,
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+    stay: () => options.stay === true || desk?.isOpen === true,
+  };
 }
 
 /** What the person wants done with work that was cut off. */

@@ -17,6 +17,7 @@ import { perdure } from "./command-text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 import { spentJson } from "./spent-text.ts";
 import { isoText } from "./time-text.ts";
+import { toldJson } from "./told-text.ts";
 
 /** The version of both files' shape. */
 export const RECEIPT_VERSION = 1;
@@ -63,6 +64,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     ...vouchedJson(event),
+    ...toldJson("told" in event ? event.told : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
