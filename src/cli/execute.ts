@@ -202,7 +202,7 @@ async function drive(
   const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
-  const desk = deskFor(options, () => driver);
+  const desk = deskOf(options, () => driver);
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
@@ -256,17 +256,16 @@ async function drive(
   }
 }
 
-/** Where a person answers, unless everything is approved anyway. */
-function deskFor({ screen, autoApprove }: ExecuteOptions, driver: () => Driver): Desk | undefined {
-  if (autoApprove === true) return undefined;
+/** Where a person at the terminal answers what the run asks, if there is one. */
+function deskOf(options: ExecuteOptions, driver: () => Driver): Desk | undefined {
+  if (options.autoApprove === true) return undefined;
   return openDesk({
-    kind: screen,
+    kind: options.screen,
     answer: (at, reply) => driver().answer(at, reply),
     onGone: () => driver().nudge(),
   });
 }
 
-/** Who answers questions, and how long they are waited for. */
 function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefined): People {
   return {
     journal,

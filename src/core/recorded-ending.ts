@@ -145,6 +145,12 @@ const vanished: EndingsOf = ({ message }, paid) => [
 /** How the end of a loop that got nowhere begins to be told. */
 const STALL_WORDS = /^the same failure came \d+ times in a row: /;
 
+/** Its arrow would have begun the scope anew: after a good end, or after any that was a failure. */
+const refused: EndingsOf = (event, paid) => [
+  ...exited(event, paid),
+  { how: "timed-out", limit: "timeout", message: event.message, ...paid },
+];
+
 /** No ending of an attempt leads to a failure of this kind. */
 const none: EndingsOf = () => [];
 
@@ -154,7 +160,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   retry: exited,
   "no-arrow": exited,
   status: exited,
-  restart: exited,
+  restart: refused,
   pick: none,
   rejected: none,
   check: exited,
@@ -172,6 +178,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   turns: reined,
   once: vanished,
   aborted: none,
+  rejected: none,
   iterations: none,
   goal: none,
   items: none,

@@ -47,6 +47,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.forked":
     case "run.moved":
     case "run.updated":
+    // It comes with the start of its attempt, and is compared with that.
+    case "step.asked":
       return { kind: "given" };
     case "run.restoring":
       return said(
@@ -81,6 +83,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.session":
     case "step.based":
     case "step.saved":
+    case "step.answered":
       return said(newsOf(event));
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
@@ -95,11 +98,6 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       return endOf(run, event);
     case "step.unsettled":
       return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
-    case "step.asked":
-      // It comes with the start of its attempt, and is compared with that.
-      return { kind: "given" };
-    case "step.answered":
-      return said({ type: "answered", at: refOf(event), answer: answerIn(event) });
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
@@ -159,7 +157,9 @@ function restartOf(run: Run, before: Recorded | undefined): Cause {
 }
 
 /** What was told about a running attempt. */
-function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): Fact {
+type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
+
+function newsOf(event: News): Fact {
   const at = refOf(event);
   switch (event.type) {
     case "step.session":
@@ -170,6 +170,8 @@ function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): F
     }
     case "step.saved":
       return { type: "saved", at, snapshot: event.snapshot };
+    case "step.answered":
+      return { type: "answered", at, answer: answerIn(event) };
     default:
       return unreachable(event);
   }

@@ -6,8 +6,9 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
-import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
 import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
+import { gate, wait } from "./prompt-schema.ts";
+import { command, duration } from "./schema-text.ts";
 
 export const STEPS_MAX = 100_000;
 const NEEDS_MAX = 1_000;
@@ -17,8 +18,6 @@ const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
 const FILE_MB_MAX = 100_000;
 const VISITS_MAX = 10_000;
-const CHOICES_MAX = 50;
-const CHOICE_KEY = /^\w+$/;
 const WEIGHT_MAX = 1_000_000;
 /** Less would be used up by the agent's own instructions. */
 const RELAY_TOKENS_MIN = 1_000;
@@ -31,7 +30,6 @@ export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
-const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
 const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
 const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -41,16 +39,7 @@ const envName = z
   .string()
   .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
   .regex(/^(?!PERDURE_)/, "reserved-env-name");
-const command = z.string().regex(/\S/, "empty-text");
 const path = z.string().regex(/\S/, "empty-text");
-
-const duration = z
-  .string()
-  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
-  .meta({
-    pattern: "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$",
-    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
-  });
 
 const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
   entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");
@@ -278,52 +267,6 @@ const links = {
     .optional()
     .describe("For a `goal`: the step to go back to while it is not reached."),
 };
-
-const gateChoice = z.union([
-  command,
-  z.strictObject({
-    label: command.describe("What is chosen, in words."),
-    key: z
-      .string()
-      .regex(CHOICE_KEY, "bad-choice-key")
-      .optional()
-      .describe("What to type for it. Default: its first letter."),
-    fails: z
-      .boolean()
-      .optional()
-      .describe("True: the step fails when it is chosen. Default: only `reject` does."),
-  }),
-]);
-
-const gate = z.union([
-  command,
-  z.strictObject({
-    ask: command.describe("The question; may hold ${{ }}."),
-    choices: z
-      .array(gateChoice)
-      .min(1)
-      .max(CHOICES_MAX)
-      .optional()
-      .describe("The answers. Default: the labels of its `edges`, else approve and reject."),
-    text: z
-      .enum(["none", "optional", "required"])
-      .optional()
-      .describe("Whether words of one's own belong to the answer. Default: optional."),
-    timeout: duration.optional().describe("How long the question stands. Default: for ever."),
-    default: z
-      .string()
-      .optional()
-      .describe("The choice that counts when nobody answers in time. Default: the step fails."),
-  }),
-]);
-
-const wait = z.union([
-  duration,
-  z.strictObject({ for: duration.describe("How long to wait.") }),
-  z.strictObject({
-    until: command.describe("A moment such as 2026-12-01T08:00:00Z; may hold ${{ }}."),
-  }),
-]);
 
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
