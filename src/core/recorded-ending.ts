@@ -178,7 +178,6 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   turns: reined,
   once: vanished,
   aborted: none,
-  rejected: none,
   iterations: none,
   goal: none,
   items: none,
