@@ -26,7 +26,9 @@ export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
   if (work.kind !== "agent") return NONE;
   if (work.session !== undefined) {
     const shared = run.shared.get(work.session);
-    return shared === undefined || shared.left === true ? NONE : { kind: "open", shared };
+    if (shared === undefined || shared.left === true) return NONE;
+    const why = unusable(run, visit, shared);
+    return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
   }
   if (fidelityOf(plan, visit)?.mode !== "full") return NONE;
   const thread = threadOf(plan, visit);
@@ -69,15 +71,15 @@ function obstacle(
   plan: Plan,
   run: Run,
   visit: Visit,
-  { session, step, agent, left }: SharedConversation,
+  shared: SharedConversation,
 ): string | undefined {
+  const { step, agent, left } = shared;
   const { work } = stepOf(visit);
   if (left === true) return `the conversation of ${step} belongs to the run that this is a fork of`;
   if (work.kind === "agent" && !isSameAgent(plan, work.agent, agent)) {
     return `the conversation of ${step} is one with ${agent}, not with ${work.agent}`;
   }
-  const other = inConversation(run, session, visit);
-  return other && `${stepOf(other).id} is still in the conversation of ${step}`;
+  return unusable(run, visit, shared);
 }
 
 /** Agents under two names may be the same program, which then has one store of conversations. */
@@ -88,12 +90,18 @@ function isSameAgent(plan: Plan, one: string, other: string): boolean {
   return first.adapter === second.adapter && first.command === second.command;
 }
 
-/** Another visit that has not left a conversation. */
-function inConversation(run: Run, session: string, visit: Visit): Visit | undefined {
+/** Says that a conversation is gone, or which other visit has not left it yet (K4). */
+function unusable(
+  run: Run,
+  visit: Visit,
+  { session, step }: SharedConversation,
+): string | undefined {
+  if (visit.talk?.gone === session) return `the conversation of ${step} is gone`;
   const open = [run.running, run.waiting, run.interrupted, run.unsettled, run.ready, run.failed];
   for (const visits of open) {
     for (const other of visits) {
-      if (other !== visit && other.talk?.session === session) return other;
+      if (other === visit || other.talk?.session !== session) continue;
+      return `${stepOf(other).id} is still in the conversation of ${step}`;
     }
   }
   return undefined;
