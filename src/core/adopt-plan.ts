@@ -14,6 +14,7 @@ import { arrowAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Arrow, Graph, Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import { canonicalJson } from "../util/json.ts";
+import { begin } from "./context.ts";
 import type { RunUpdated } from "./event.ts";
 import { draft, isOver, makeScope, recordAt, restart, touch } from "./flow.ts";
 import { makePast } from "./past.ts";
@@ -41,6 +42,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
     ...(fileSha256 === undefined ? {} : { fileSha256 }),
     ...(input === undefined ? {} : { input }),
   };
+  begin(run, plan);
   draft(run).funds = addBudget(plan.budget ?? {}, run.added);
   if (restore !== undefined) draft(run).restoring = { commit: restore, since: run.seq + 1 };
   const kept = new Set(event.kept);
@@ -190,13 +192,15 @@ function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void
   const { forwardCount } = indexOf(scope.graph);
   for (const position of forwardOrder(scope.graph)) {
     if (currentVisit(scope.steps[position]) !== undefined) continue;
-    const isEntry = forwardCount[position] === 0;
     const settled = scope.unsettled[position] === 0;
     const reached = (scope.live[position] ?? 0) > 0;
-    const { join, id } = stepAt(scope.graph, position);
-    // A kept step that an old arrow leads to was gone back behind: it waits for the others (F1).
-    const atOnce = join === "any" && !kept.has(id);
-    if (isEntry || (reached && (atOnce || settled))) restart(run, scope, position);
+    const step = stepAt(scope.graph, position);
+    // One that was kept and is not at work was rewound, and waits for the arrows that are open still;
+    // or its scope was begun anew behind it.
+    const isKept = kept.has(step.id);
+    const any = step.join === "any" && !isKept;
+    const isEntry = forwardCount[position] === 0 && !isKept;
+    if (isEntry || (reached && (any || settled))) restart(run, scope, position);
     else if (settled) passOver(run, scope, position);
   }
 }

@@ -30,6 +30,7 @@ export interface Held {
   readonly context: JsonObject;
   readonly answer?: Json;
   readonly check?: CheckEvidence;
+  readonly told?: Told;
 }
 
 /** Who owns a run: enough to prove that the process is alive, or dead. */
@@ -41,6 +42,18 @@ export interface Owner {
   readonly boot: string;
   readonly host: string;
   readonly user: string;
+}
+
+/**
+ * What a step says about how it went and where to go on: an outcome (`success`, `partial_success`,
+ * `retry`, `fail`, `skipped`, or a word of the author's), the label of an arrow, steps in order of
+ * preference, and words for people.
+ */
+export interface Told {
+  readonly outcome?: string;
+  readonly label?: string;
+  readonly next?: readonly string[];
+  readonly notes?: string;
 }
 
 /** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
@@ -76,6 +89,17 @@ export interface CheckEvidence {
 /** Why an attempt failed. */
 export type FailureReason =
   | "exit"
+  /** It said that it failed, although it exited with 0. */
+  | "told"
+  /** It asked for another try, and there is none left. */
+  | "retry"
+  /** None of the arrows that leave it applies. */
+  | "no-arrow"
+  /** It would begin anew, and must not. */
+  | "restart"
+  /** There is no branch that could be picked. */
+  | "pick"
+  | "status"
   | "check"
   | "output"
   | "context"

@@ -30,6 +30,7 @@ import type {
   Saved,
   Spent,
   Telling,
+  Told,
   Verdict,
 } from "./event-parts.ts";
 
@@ -73,6 +74,7 @@ export type RunEvent =
   | RunMoved
   | RunUpdated
   | RunReturned
+  | RunRestarted
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -275,6 +277,18 @@ export interface RunReturned {
   readonly goal: string;
 }
 
+/** An arrow began a scope anew: what was done in it is history, and so is its context. */
+export interface RunRestarted {
+  readonly type: "run.restarted";
+  readonly scope: string;
+  /** Where it goes on. */
+  readonly step: string;
+  /** How often that has happened, this time included. */
+  readonly number: number;
+  /** Keys of the context that stay. */
+  readonly keep: readonly string[];
+}
+
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";
   readonly exit: number;
@@ -287,6 +301,7 @@ export interface StepCompleted extends AttemptRef {
   readonly identity?: string;
   /** Who vouches for it in place of an exit status: its probe, or a person. */
   readonly settledBy?: string;
+  readonly told?: Told;
   readonly check?: CheckEvidence;
   /** The files right after it. */
   readonly snapshot?: Saved;
@@ -300,6 +315,9 @@ export interface StepFailed extends AttemptRef {
   readonly reason: FailureReason;
   readonly message: string;
   readonly exit?: number;
+  readonly told?: Told;
+  /** Key-values that it handed to the run nevertheless. */
+  readonly context?: JsonObject;
   readonly check?: CheckEvidence;
   readonly snapshot?: Saved;
   readonly spent?: Spent;

@@ -8,29 +8,19 @@
  * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - C5 An event that the transition tables do not allow is an error, never ignored.
  */
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
-import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
-import type {
-  Place,
-  Recorded,
-  Retry,
-  RunEvent,
-  Saved,
-  Spent,
-  StepCompleted,
-  StepFailed,
-} from "./event.ts";
+import { begin } from "./context.ts";
+import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
+import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
 import {
-  absorbFailures,
   closeIfOver,
   draft,
   enter,
   goBack,
   LOSSES_MAX,
-  leave,
   openInstances,
   openIteration,
   openScope,
@@ -39,11 +29,12 @@ import {
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { move } from "./move.ts";
-import { abandonInside } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
+import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
   findVisit,
+  hasProcess,
   isComposite,
   type Run,
   type RunState,
@@ -55,8 +46,9 @@ import {
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
-import { share, tell } from "./talk-flow.ts";
+import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { complete, fail, goOn, wait } from "./visit-end.ts";
 
 /** The run before its first event. */
 export function emptyRun(id: string): Run {
@@ -66,6 +58,7 @@ export function emptyRun(id: string): Run {
     state: { status: "created" },
     updatedAt: 0,
     context: new Map<string, Json>(),
+    given: {},
     scopes: new Map<string, Scope>(),
     gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
@@ -127,6 +120,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       const plan = typeof plans === "function" ? plans(event.fingerprint) : plans;
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
+      begin(run, plan);
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
     }
@@ -166,6 +160,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "completed" });
     case "run.returned":
       return goBack(run, event);
+    case "run.restarted":
+      return restartScope(run, event, time);
     case "run.failed": {
       const { type: _, ...words } = event;
       return become(run, { status: "failed", ...words });
@@ -232,8 +228,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return applyDoubt(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      leave(run, visit.record, event.arrows);
-      return closeIfOver(run, visit.record.scope);
+      return goOn(run, visit, event.arrows);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -345,16 +340,21 @@ function start(run: Run, visit: Visit, { items, input }: StepStarted, time: numb
   draft(visit).startedAt ??= time;
   const composite = isComposite(stepOf(visit));
   if (composite) {
-    const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
+    const total = instancesTotal(stepOf(visit).work, items);
     draft(visit).instances = {
       ...(items === undefined ? {} : { items }),
       ...(input === undefined ? {} : { input }),
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }
-  if (!composite) crowd(run, visit);
+  if (hasProcess(stepOf(visit))) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
+}
+
+function instancesTotal(work: Work, items: readonly Json[] = []): number {
+  if (work.kind === "branches") return work.branches.length;
+  return work.kind === "each" ? items.length : 1;
 }
 
 /** Notes who works beside whom: files that others may have changed are not put back for one. */
@@ -365,51 +365,6 @@ function crowd(run: Run, visit: Visit): void {
     draft(visit).crowded = true;
   }
   draft(run).latest = visit;
-}
-
-function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
-  for (const [key, value] of Object.entries(event.context)) draft(run).context.set(key, value);
-  const { exit, outputs, answer } = event;
-  draft(run).closing.delete(visit);
-  absorbFailures(run, visit);
-  share(run, visit);
-  const told = { ...(answer !== undefined && { answer }), ...vouched(event) };
-  enter(run, visit, { status: "completed", at: time, exit, outputs, ...told, assumed: false });
-  leave(run, visit.record, event.arrows);
-  closeIfOver(run, visit.record.scope);
-}
-
-function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
-  draft(visit).failures++;
-  delete draft(visit).held;
-  draft(run).closing.delete(visit);
-  const { opened = 0, ended = 0 } = visit.instances ?? {};
-  // It failed at its start, before anything in it could run.
-  if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.handled === true || event.arrows.length > 0;
-  // Only failures that made this one are worth another try of their own.
-  const superseded = handled || event.retry !== undefined || event.reason !== "items";
-  if (superseded) absorbFailures(run, visit);
-  if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature } = event;
-  enter(run, visit, {
-    status: "failed",
-    ...{ at: time, reason, message, handled },
-    ...(exit === undefined ? {} : { exit }),
-    ...(signature === undefined ? {} : { signature }),
-  });
-  if (handled) leave(run, visit.record, event.arrows);
-  closeIfOver(run, visit.record.scope);
-}
-
-function wait(
-  run: Run,
-  visit: Visit,
-  retry: { at: number; delayMs: number },
-  message: string,
-): void {
-  const { at: until, delayMs } = retry;
-  enter(run, visit, { status: "waiting", until, delayMs, message });
 }
 
 function grant(run: Run, visit: Visit, attempts: number): void {

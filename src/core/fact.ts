@@ -17,6 +17,7 @@ import type {
   Saved,
   Spent,
   StopMode,
+  Told,
   Verdict,
 } from "./event.ts";
 
@@ -151,6 +152,7 @@ export interface Result {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly context: JsonObject;
   readonly check?: CheckEvidence;
+  readonly told?: Told;
 }
 
 /** How an attempt ended, with the evidence and what it used of a model. */
@@ -162,9 +164,10 @@ export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
       readonly context: JsonObject;
       readonly answer?: Json;
       readonly check?: CheckEvidence;
+      readonly told?: Told;
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: {
-        readonly reason: "output" | "context" | "check" | "agent";
+        readonly reason: "output" | "context" | "status" | "check" | "agent";
         readonly message: string;
       };
       /** The last of what it printed before it failed, for a step that may come again. */

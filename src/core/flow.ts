@@ -11,9 +11,10 @@
  *   loop needs no counter of its own: arrows from outside the loop stay settled.
  * - F3 An unhandled failure settles nothing: what lies behind it stays pending.
  */
-import { arrowAt, closureOf, indexOf } from "../plan/graph-index.ts";
+import { arrowAt, closureOf, graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
 import { childScopeId } from "./place.ts";
 import {
   currentVisit,
@@ -36,8 +37,8 @@ const READY_GAPS_SHARE = 8;
 
 /** A value of the run with its readonly marks taken off. */
 export type Draft<T> = {
-  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B>
-    ? Map<A, B>
+  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B> | undefined
+    ? Map<A, B> | Extract<T[K], undefined>
     : T[K] extends ReadonlySet<infer A>
       ? Set<A>
       : T[K] extends readonly (infer A)[]
@@ -57,7 +58,7 @@ export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "input" | "index">;
+type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "input" | "index" | "context">;
 
 /** A scope in which nothing has happened yet. */
 export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
@@ -256,28 +257,31 @@ export function reopenBehind(run: Run, scope: Scope, start: number): readonly nu
   return region;
 }
 
-/** Starts a step after a rewind or an update, whatever its arrows say: it came as it came before. */
-export function restart(run: Run, scope: Scope, position: number): void {
-  const before = scope.steps[position]?.visits.at(-1)?.via;
+/** Starts a step whatever its arrows say; without `via` it came as it came before. */
+export function restart(run: Run, scope: Scope, position: number, via?: number): void {
+  const before = via ?? scope.steps[position]?.visits.at(-1)?.via;
   activate(run, scope, position, before ?? liveArrowTo(scope, position));
 }
 
 /** Opens as many instances of a composite visit as there is room for. */
 export function openInstances(run: Run, visit: Visit): void {
   const { work } = stepOf(visit);
-  assert(work.kind !== "shell" && work.kind !== "agent", "only composite steps have instances");
-  const roomMax = work.kind === "each" ? work.maxParallel : 1;
+  const graphs = graphsIn(work);
+  const roomMax = "maxParallel" in work ? work.maxParallel : 1;
   for (let now = instancesOf(visit); mayOpen(visit, now, roomMax); now = instancesOf(visit)) {
     draft(visit).instances = { ...now, opened: now.opened + 1 };
     const item = now.items?.[now.opened];
     const { input } = now;
     const id = childScopeId({ ...placeOf(visit), attempt: visit.attempts }, now.opened);
-    const scope = openScope(run, work.graph, {
+    const graph = graphs[work.kind === "branches" ? now.opened : 0];
+    assert(graph !== undefined, "only composite steps have instances");
+    const scope = openScope(run, graph, {
       id,
       parent: visit,
       index: now.opened,
       ...(item === undefined ? {} : { item }),
       ...(input === undefined ? {} : { input }),
+      ...(work.kind === "branches" ? { context: new Map<string, Json>() } : {}),
     });
     if (scope.active === 0) endInstance(visit, scope);
   }
@@ -288,7 +292,9 @@ export function openInstances(run: Run, visit: Visit): void {
 function mayOpen(visit: Visit, now: Instances, roomMax: number): boolean {
   const { work } = stepOf(visit);
   const failFast = work.kind === "each" && work.onItemFailure === "fail" && now.failed > 0;
-  return now.opened < now.total && now.opened - now.ended < roomMax && !failFast;
+  const succeeded = now.ended > now.failed;
+  const enough = work.kind === "branches" && work.policy === "first_success" && succeeded;
+  return now.opened < now.total && now.opened - now.ended < roomMax && !failFast && !enough;
 }
 
 function endInstance(visit: Visit, scope: Scope): void {

@@ -8,7 +8,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import type { AttemptRef, Place, StopMode } from "./event.ts";
-import { isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { usedUp } from "./spending.ts";
 
 /** End the process of an attempt, at once or when its agent has finished its tools. */
@@ -90,8 +90,7 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
   const actions: Action[] = [];
   let room = Math.max(0, plan.maxParallel - run.running.size - run.unsettled.size);
   const consider = (visit: Visit): boolean => {
-    // A composite has no process of its own, so it needs no room.
-    if (!isComposite(stepOf(visit))) {
+    if (hasProcess(stepOf(visit))) {
       // Below nothing when an update has taken room away from what runs.
       if (room <= 0) return false;
       room--;

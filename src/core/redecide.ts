@@ -55,6 +55,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.moved": [],
   "run.updated": [],
   "run.returned": ["scope", "step"],
+  "run.restarted": ["scope", "step", "number", "keep"],
   "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],

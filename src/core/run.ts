@@ -10,8 +10,8 @@
  * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
  *   interrupted, unsettled, composites.
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
+import { graphsIn, indexOf } from "../plan/graph-index.ts";
+import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
   Doubt,
@@ -25,6 +25,7 @@ import type {
   Spent,
   StopMode,
   Telling,
+  Told,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
@@ -38,6 +39,10 @@ export interface Run {
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
+  /** The context that it began with. */
+  readonly given: JsonObject;
+  /** The language whose built-in keys it keeps. */
+  readonly keys?: Plan["keys"];
   readonly scopes: ReadonlyMap<string, Scope>;
   /** Steps that an update took out of the plan; one that comes back is numbered on. */
   readonly gone: ReadonlyMap<string, StepRecord>;
@@ -114,6 +119,12 @@ export interface Scope {
   /** What `input` is in it, when it is not that of the scope around it. */
   readonly input?: JsonObject;
   readonly index: number;
+  /** Key-values of its own, which hide those around it; of a branch. */
+  readonly context?: ReadonlyMap<string, Json>;
+  /** How often it was begun anew. */
+  readonly restarts?: number;
+  /** The visit that ended last, those apart that only pass on. */
+  readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
   /** What has come along each arrow. */
@@ -223,6 +234,7 @@ export type VisitState =
       readonly identity?: string;
       /** Who vouches for it in place of an exit status. */
       readonly settledBy?: string;
+      readonly told?: Told;
       /** A person declared it done. */
       readonly assumed: boolean;
     }
@@ -232,6 +244,7 @@ export type VisitState =
       readonly reason: FailureReason;
       readonly message: string;
       readonly exit?: number;
+      readonly told?: Told;
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */
@@ -312,6 +325,11 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 }
 
 /** True when the work of a step is done by steps of its own. */
-export function isComposite(step: Step): boolean {
-  return step.work.kind !== "shell" && step.work.kind !== "agent";
+export function isComposite({ work }: Step): boolean {
+  return graphsIn(work).length > 0;
+}
+
+/** True when a step has a process of its own, for which there must be room. */
+export function hasProcess({ work }: Step): boolean {
+  return work.kind === "shell" || work.kind === "agent";
 }

@@ -9,8 +9,8 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import type { Thread } from "./event.ts";
-import { fidelityOf, threadOf, wayTo } from "./fidelity.ts";
-import { currentVisit, type Run, type SharedConversation, stepOf, type Visit } from "./run.ts";
+import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
+import { type Run, type SharedConversation, stepOf, type Visit } from "./run.ts";
 
 export type Sharing =
   /** It is part of no shared conversation, or the first in one. */
@@ -59,8 +59,7 @@ function threadKey(name: string): string {
 
 /** The conversation of the step that led to a visit. */
 function leftBefore(visit: Visit): SharedConversation | undefined {
-  const way = wayTo(visit);
-  const before = way && currentVisit(way.scope.steps[way.arrow.from]);
+  const before = cameFrom(visit);
   const session = before?.talk?.session;
   if (before?.state.status !== "completed" || session === undefined) return undefined;
   const { work, id: step } = stepOf(before);

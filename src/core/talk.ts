@@ -64,7 +64,9 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
 function started(talk: Talk, conversation: Conversation): Talk {
   const { session, kind, says } = conversation;
   const { ask } = talk;
-  const asked = kind === "continue" && ask !== undefined ? { ask } : {};
+  // Who is given the task in a conversation of others was in another one when it was asked.
+  const goesOn = kind === "continue" && says !== "task";
+  const asked = goesOn && ask !== undefined ? { ask } : {};
   const { begun: _begun, ...before } = withoutSession(talk);
   // What begins with the task alone does not go on from notes, nor will what follows a loss of it.
   const { checkpoint: _notes, ...anew } = before;

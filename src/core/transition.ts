@@ -58,6 +58,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.rewound": ["running"],
     "run.updated": ["running"],
     "run.returned": ["running"],
+    "run.restarted": ["running"],
     "run.funded": ["running"],
     "run.placed": ["running"],
     "run.restoring": ["running"],
@@ -75,6 +76,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.stopping": ["stopping"],
     "run.stopped": ["stopped"],
     "run.returned": ["stopping"],
+    "run.restarted": ["stopping"],
     "run.completed": ["completed"],
     "run.failed": ["failed"],
   },
@@ -119,6 +121,12 @@ export const SIDE_TRANSITIONS: readonly {
     from: ["ready", "waiting", "interrupted", "unsettled", "failed"],
     to: "completed",
     why: "it lies before that step, so the person declared it done",
+  },
+  {
+    event: "run.restarted",
+    from: ["ready", "failed"],
+    to: "abandoned",
+    why: "its scope begins anew, and it belongs to the past",
   },
   {
     event: "run.updated",

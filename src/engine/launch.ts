@@ -21,6 +21,7 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
+import { STATUS_FILE } from "./status-file.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
 const ANCESTORS_MAX = 1_000;
@@ -195,6 +196,7 @@ export function environmentOf(
     PERDURE_VISIT: String(at.visit),
     PERDURE_ATTEMPT: String(at.attempt),
     PERDURE_CONTEXT: join(dir, CONTEXT_FILE),
+    PERDURE_STATUS_FILE: join(dir, STATUS_FILE),
     PERDURE_ATTEMPT_DIR: dir,
     PERDURE_IDEMPOTENCY_KEY: `${run.id}/${placeText(at)}`,
     [RUN_VARIABLE]: run.id,

@@ -24,6 +24,7 @@ import {
   type Spent,
   type Telling,
   type Thread,
+  type Told,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
@@ -161,6 +162,15 @@ const telling = optional(
   } satisfies Fields<Telling>),
 );
 
+const told = optional(
+  record({
+    outcome: optional(text),
+    label: optional(text),
+    next: optional(listOf(text)),
+    notes: optional(text),
+  } satisfies Fields<Told>),
+);
+
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
     pipeline: text,
@@ -236,6 +246,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "run.returned": { scope: text, step: text, goal: text },
+  "run.restarted": { scope: text, step: text, number: integer, keep: listOf(text) },
   "step.iterated": { ...attempt, iteration: integer },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
@@ -250,6 +261,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       context: mapOf(json),
       answer: optional(json),
       check: evidence,
+      told,
     } satisfies Fields<Held>),
     snapshot: saved,
     spent,
@@ -269,6 +281,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     answer: optional(json),
     identity: optional(text),
     settledBy: optional(text),
+    told,
     check: evidence,
     snapshot: saved,
     spent,
@@ -279,6 +292,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     reason: text,
     message: text,
     exit: optional(integer),
+    told,
+    context: optional(mapOf(json)),
     check: evidence,
     snapshot: saved,
     spent,

@@ -232,7 +232,10 @@ const itemSource = z.union([
 const edge = z.strictObject({
   to: z.string().describe("The step that it leads to."),
   when: expression.optional().describe("An expression; the edge can be taken when it is true."),
-  label: z.string().optional().describe("A word for people."),
+  label: z
+    .string()
+    .optional()
+    .describe("Its name: taken when the step asks for it in $PERDURE_STATUS_FILE."),
   weight: z
     .number()
     .min(-WEIGHT_MAX)
@@ -255,7 +258,9 @@ const links = {
     .min(1)
     .max(NEEDS_MAX)
     .optional()
-    .describe("Where it leads: the first by weight whose `when` holds, else one without `when`."),
+    .describe(
+      "Where it leads: the heaviest whose `when` holds, else the one that the step asks for by label.",
+    ),
   max_visits: visits
     .optional()
     .describe("How often the run may come to this step. Default: 10 in a loop."),

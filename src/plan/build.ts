@@ -10,6 +10,7 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
+import { graphsIn } from "./graph-index.ts";
 import {
   type AgentDefinition,
   type AgentSettings,
@@ -160,7 +161,7 @@ function visitGraph(
     if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
     for (const source of expressionsOf(work)) addExpression(source);
     addTexts(textsOf(work));
-    if ("graph" in work) visitGraph(work.graph, addExpression, addTexts);
+    for (const inner of graphsIn(work)) visitGraph(inner, addExpression, addTexts);
   }
 }
 
@@ -180,6 +181,9 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     case "each":
       return typeof work.items === "string" || "list" in work.items ? [] : values(work.items);
     case "loop":
+    case "branches":
+    case "pass":
+    case "pick":
       return [];
     default:
       return unreachable(work);

@@ -123,6 +123,14 @@ function workOf(plan: Plan, step: Step): Definition {
         on_item_failure: work.onItemFailure,
         steps: graphOf(plan, work.graph),
       };
+    case "branches": {
+      const { branches, policy } = work;
+      const ways = branches.map(({ id, graph }) => [id, graphOf(plan, graph)]);
+      return { branches: Object.fromEntries(ways), policy };
+    }
+    case "pass":
+    case "pick":
+      return { [work.kind]: true };
   }
 }
 

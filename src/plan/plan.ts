@@ -39,6 +39,10 @@ export interface Plan {
   readonly env: Readonly<Record<string, string>>;
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
+  /** The context that a run begins with. */
+  readonly context?: JsonObject;
+  /** The language whose built-in keys the run keeps in its context. */
+  readonly keys?: "attractor";
   /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
   readonly workspace?: WorkspacePlan;
   /** For agent steps where neither the arrow nor the step says it; absent: nothing is told. */
@@ -151,6 +155,8 @@ export interface Step {
   readonly threadGroup?: string;
   /** What it is told when it was cut off and its own conversation is gone. */
   readonly resumeFidelity?: Retelling;
+  /** When it asks for another try and none is left, that is a partial success, not a failure. */
+  readonly allowPartial?: true;
 }
 
 /** What a step must have come to before its scope may end well. */
@@ -181,7 +187,33 @@ export type Work =
       readonly input?: JsonObject;
     }
   | LoopWork
-  | EachWork;
+  | EachWork
+  /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
+  | { readonly kind: "pass" }
+  | BranchesWork
+  /** Picks the best of the branches that ended last, by what they came to. */
+  | { readonly kind: "pick" };
+
+/**
+ * Ways that are gone side by side: one instance of each graph, each with key-values of its own, which
+ * are left behind with it. A branch that fails does not fail the run.
+ */
+export interface BranchesWork {
+  readonly kind: "branches";
+  readonly branches: readonly Branch[];
+  /** How many may be open at once. */
+  readonly maxParallel: number;
+  /**
+   * `wait_all`: all are gone, and those that failed make it a partial success. `first_success`: no
+   * further one is begun once one has succeeded, and it fails only when all have.
+   */
+  readonly policy: "wait_all" | "first_success";
+}
+
+export interface Branch {
+  readonly id: string;
+  readonly graph: Graph;
+}
 
 /** Repeats its graph: one instance after the other. */
 export interface LoopWork {
@@ -216,6 +248,11 @@ export type ItemSource =
 export interface RetryPolicy {
   /** How many tries a visit gets, the first included. */
   readonly attempts: number;
+  /**
+   * What is tried again. Absent: all that went wrong, but not what the step itself calls a failure.
+   * `any`: that too. `retry`: only when the step asks for it, or could not even begin.
+   */
+  readonly on?: "any" | "retry";
   readonly backoff: Backoff;
   /** What `resume` grants a failed step on top: a new allowance, or nothing. */
   readonly onResume: "fresh" | "keep";
@@ -248,6 +285,8 @@ export interface Arrow {
   /** What the step that it leads to is told, and in which thread. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
+  /** Begins its scope anew at the step that it leads to; of the context these keys are kept. */
+  readonly restart?: { readonly keep: readonly string[] };
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

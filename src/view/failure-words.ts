@@ -4,6 +4,12 @@ import { cutText, firstLine } from "./display-text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
   exit: "it exited with an error",
+  told: "it says that it failed",
+  retry: "it asks for another try",
+  "no-arrow": "nothing follows from it",
+  restart: "the run cannot begin anew",
+  pick: "there is nothing to pick",
+  status: "its status file could not be read",
   check: "its check did not pass",
   output: "a file that it should have written is missing or broken",
   context: "the values that it handed on could not be read",

@@ -10,9 +10,10 @@ import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
+import type { JsonObject } from "../../src/util/json.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
-import type { World } from "./world.ts";
+import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */
 export function plansIn(journal: Journal): (fingerprint: string) => Plan {
@@ -23,6 +24,9 @@ export function plansIn(journal: Journal): (fingerprint: string) => Plan {
     return plan;
   };
 }
+
+/** Keys that the core adds to what a step hands on. */
+const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
 export class Checkers {
   /** An update may take room away from steps that run; they go on. */
@@ -85,7 +89,10 @@ export class Checkers {
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       // Where no arrow could be chosen again and again, that is what has stalled.
-      if (event.type === "step.failed" && ["expression", "stall"].includes(event.reason)) {
+      if (
+        event.type === "step.failed" &&
+        ["expression", "no-arrow", "restart", "stall"].includes(event.reason)
+      ) {
         this.#misrouted.add(attemptText(event));
       }
       if (event.type !== "step.completed") continue;
@@ -102,11 +109,12 @@ export class Checkers {
     if (visit !== undefined && stepOf(visit).once) this.#once.add(placeText(at));
   }
 
-  #checkResult(at: AttemptRef, context: unknown): void {
+  #checkResult(at: AttemptRef, context: JsonObject): void {
     const process = this.#world.processes.get(attemptText(at));
     if (process?.ending.how !== "exited") return;
-    if (!isDeepStrictEqual(process.ending.context, context))
-      fail(`${attemptText(at)} lost its result`);
+    const handed = Object.entries(process.ending.context);
+    const kept = Object.entries(context).filter(([key]) => !BUILT_IN.test(key));
+    if (!isDeepStrictEqual(handed, kept)) fail(`${attemptText(at)} lost its result`);
   }
 
   /** Nothing is started that the journal does not know, twice, or after it was completed. */
@@ -143,7 +151,7 @@ export class Checkers {
       const process = this.#world.processes.get(key);
       if (this.#misrouted.has(key)) continue;
       if (process === undefined || process.killed || this.#world.isAlive(process)) continue;
-      if (process.ending.how === "exited" && process.ending.exit === 0) {
+      if (endedWell(process.ending)) {
         fail(`${key} had succeeded, and its result was thrown away`);
       }
     }

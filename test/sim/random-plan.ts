@@ -29,8 +29,58 @@ export function randomPlan(random: Random): Plan {
     env: {},
     agents: {},
     ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
-    graph: random.chance(0.25) ? randomList(random) : randomGraph(random, 0),
+    ...(random.chance(0.4) ? { keys: "attractor", context: { "graph.goal": "simulated" } } : {}),
+    graph: randomRoot(random),
   });
+}
+
+function randomRoot(random: Random): Graph {
+  if (random.chance(0.2)) return randomList(random);
+  return random.chance(0.3) ? randomWalk(random, 0) : randomGraph(random, 0);
+}
+
+const OUTCOMES = ["success", "partial_success", "fail", "port"] as const;
+const LABELS = ["Yes", "[N] No"] as const;
+
+/** One step after the other, as in a DOT file: each chooses one arrow, some begin the walk anew. */
+function randomWalk(random: Random, depth: number): Graph {
+  const count = 2 + random.below(depth === 0 ? STEPS_MAX : 2);
+  const arrows: Omit<Arrow, "back">[] = [];
+  const goals = random.chance(0.3) ? 0.3 : 0;
+  for (let from = 0; from < count - 1; from++) {
+    const ways = 1 + random.below(3);
+    for (let way = 0; way < ways; way++) {
+      const forward = way === 0 || random.chance(0.6);
+      const to = forward ? from + 1 + random.below(count - from - 1) : random.below(from + 1);
+      arrows.push(randomWay(random, from, to));
+    }
+  }
+  const steps = Array.from(
+    { length: count },
+    (_, index): Step => ({
+      ...randomStep(random, `s${index}`, depth),
+      join: "any",
+      split: "one",
+      visitsMax: 3,
+      ...(random.chance(goals) ? { goal: randomGoal(random, index) } : {}),
+    }),
+  );
+  return { steps, arrows: markBackArrows(count, arrows) };
+}
+
+function randomWay(random: Random, from: number, to: number): Omit<Arrow, "back"> {
+  const outcome = `outcome == "${random.pick(OUTCOMES)}"`;
+  return {
+    from,
+    to,
+    on: random.chance(0.75) ? "completed" : "failed",
+    weight: random.below(3),
+    ...(random.chance(0.4)
+      ? { condition: random.pick([outcome, 'preferred_label == "Yes"']) }
+      : {}),
+    ...(random.chance(0.3) ? { label: random.pick(LABELS) } : {}),
+    ...(random.chance(0.15) ? { restart: { keep: random.chance(0.5) ? ["dice"] : [] } } : {}),
+  };
 }
 
 /** Some plans say what agents are told; dice of their own, so that the others stay what they were. */
@@ -45,6 +95,10 @@ function withFidelity(plan: Plan): Plan {
     steps: steps.map((step) => {
       const { work } = step;
       if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
+      if (work.kind === "branches") {
+        const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
+        return { ...step, work: { ...work, branches } };
+      }
       return work.kind === "agent" ? { ...step, ...told(0.4) } : step;
     }),
     arrows: arrows.map((arrow) => ({ ...arrow, ...told(0.1) })),
@@ -129,7 +183,9 @@ function randomStep(random: Random, id: string, depth: number): Step {
       attempts,
       backoff: { initialMs: 100, factor: 2, maxMs: 1_000, jitter: 0.5 },
       onResume: random.chance(0.8) ? "fresh" : "keep",
+      ...(random.chance(0.3) ? { on: random.pick(["any", "retry"] as const) } : {}),
     },
+    ...(random.chance(0.2) ? { allowPartial: true } : {}),
     outputs: {},
     ...randomOnce(random),
     ...(random.chance(0.1) ? { recover: "restart" } : {}),
@@ -173,6 +229,16 @@ function randomWork(random: Random, depth: number): Work {
       onItemFailure: random.chance(0.5) ? "fail" : "continue",
     };
   }
+  if (depth < DEPTH_MAX && random.chance(0.12)) {
+    const ids = ["left", "middle", "right"].slice(0, 1 + random.below(3));
+    return {
+      kind: "branches",
+      branches: ids.map((id) => ({ id, graph: randomWalk(random, depth + 1) })),
+      maxParallel: 1 + random.below(3),
+      policy: random.chance(0.6) ? "wait_all" : "first_success",
+    };
+  }
+  if (random.chance(0.08)) return { kind: random.chance(0.8) ? "pass" : "pick" };
   if (random.chance(0.5)) return { kind: "shell", run: "simulated" };
   const agent = random.chance(0.7) ? CHOOSES : OWN;
   return { kind: "agent", agent, prompt: "simulated", settings: {} };

@@ -25,6 +25,7 @@ describe("the simulator", () => {
       "run.failed",
       "run.funded",
       "run.opened",
+      "run.restarted",
       "run.restored",
       "run.restoring",
       "run.returned",

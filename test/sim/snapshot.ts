@@ -12,6 +12,8 @@ export function snapshot(run: Run) {
     seq: run.seq,
     state: run.state,
     context: [...run.context],
+    given: run.given,
+    keys: run.keys,
     ready: names(run.ready),
     running: names(run.running),
     waiting: names(run.waiting),
@@ -36,6 +38,9 @@ export function snapshot(run: Run) {
       live: scope.live,
       active: scope.active,
       failures: scope.failures,
+      context: scope.context && [...scope.context],
+      restarts: scope.restarts,
+      last: scope.last && placeText(placeOf(scope.last)),
       steps: scope.steps.map((record) =>
         record === undefined
           ? null

@@ -106,7 +106,7 @@ export class TalkCheckers {
         const pending = this.#pending.get(placeText(event));
         if (pending === undefined || event.conversation === undefined) return;
         const { kind, says } = event.conversation;
-        if (kind === "start") this.#pending.delete(placeText(event));
+        if (kind === "start" || says === "task") this.#pending.delete(placeText(event));
         else if (says !== pending.kind) {
           fail(`${attemptText(event)} says ${says}, but ${pending.kind} was to be asked`);
         }

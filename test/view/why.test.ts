@@ -202,6 +202,12 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
 test("every reason has words", () => {
   const reasons: Record<FailureReason, string> = {
     exit: "it exited with 137, by SIGKILL",
+    told: "it says that it failed: m",
+    retry: "it asks for another try: m",
+    "no-arrow": "nothing follows from it: m",
+    restart: "the run cannot begin anew: m",
+    pick: "there is nothing to pick: m",
+    status: "its status file could not be read: m",
     check: "its check did not pass: m",
     output: "a file that it should have written is missing or broken: m",
     context: "the values that it handed on could not be read: m",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { choiceOf, normalizedLabel } from "../../../src/pipeline/dot/choice.ts";
 import { classOf, DOT_EDGES_MAX } from "../../../src/pipeline/dot/collect.ts";
+import { choiceOf, normalizedLabel } from "../../../src/util/choice.ts";
 import { FIXTURES, fixture } from "./fixtures.ts";
 import { brief, nodeOf, pipelineOf } from "./tree.ts";
 
