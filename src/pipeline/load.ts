@@ -204,6 +204,7 @@ function lowerStep(
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
+    ...(step.join === "any" ? { join: step.join } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
     ...(goal === true ? { goal: target } : {}),
@@ -217,6 +218,7 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
+  if (step.pass === true) return { kind: "pass" };
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;

@@ -280,6 +280,7 @@ const links = {
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
   run: command.optional().describe("A shell command (POSIX sh)."),
+  pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),
@@ -317,6 +318,10 @@ const plainStep = z.strictObject({
     .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
     .optional()
     .describe("Steps that must be over before. Default: the step above; [] starts at once."),
+  join: z
+    .enum(["all", "any"])
+    .optional()
+    .describe("all: starts when all that it needs are over (the default); any: at each of them."),
   when: z
     .union([z.string(), z.boolean()])
     .optional()
@@ -377,7 +382,9 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline"].map((key) => ({ required: [key] })),
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass"].map((key) => ({
+        required: [key],
+      })),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },

@@ -19,7 +19,7 @@ import {
   checkWork,
   inFile,
 } from "./agent-rules.ts";
-import { checkBody, parallelOf } from "./body-rules.ts";
+import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkFidelity } from "./fidelity-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
@@ -106,7 +106,9 @@ function precedence(
   graph: StepGraph,
   arrows: StepArrows | undefined,
 ): Referable["comesBefore"] {
-  const jumps = steps.some((step) => step.goto ?? step.edges ?? failureTarget(step));
+  const jumps = steps.some(
+    (step) => step.goto ?? step.edges ?? failureTarget(step) ?? step.join === "any",
+  );
   if (!jumps) return createPrecedence(graph);
   return arrows && createReach(steps.length, arrows.arrows);
 }
@@ -129,7 +131,8 @@ function checkStep(
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
-  if (!hasBody(step) && !repeatsNothing(step)) checkWork(shape, list, index, report);
+  if (step.pass === true) checkPass(list, index, report);
+  else if (!hasBody(step) && !repeatsNothing(step)) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   const prompt = files.prompts.get(step);
