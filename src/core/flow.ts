@@ -262,9 +262,9 @@ export function reopenBehind(run: Run, scope: Scope, start: number): readonly nu
   return region;
 }
 
-/** Starts a step after a rewind or an update, whatever its arrows say: it came as it came before. */
-export function restart(run: Run, scope: Scope, position: number): void {
-  const before = scope.steps[position]?.visits.at(-1)?.via;
+/** Starts a step whatever its arrows say; without `via` it came as it came before. */
+export function restart(run: Run, scope: Scope, position: number, via?: number): void {
+  const before = via ?? scope.steps[position]?.visits.at(-1)?.via;
   activate(run, scope, position, before ?? liveArrowTo(scope, position));
 }
 
