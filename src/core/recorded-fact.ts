@@ -60,11 +60,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
-      return said({ type: "placed", workspace: event.workspace });
-    case "run.restored": {
-      const { commit, aside } = event;
-      return said({ type: "restored", commit, ...(aside === undefined ? {} : { aside }) });
-    }
+    case "run.restored":
+      return said(filesOf(event));
     case "run.stopping":
       return event.by.startsWith(BUDGET_STOP)
         ? { kind: "unknown", needs: "what agents were using at that moment" }
@@ -157,6 +154,13 @@ function restartOf(run: Run, before: Recorded | undefined): Cause {
 }
 
 /** What was told about a running attempt. */
+/** What was told of where the run works, and with which files. */
+function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
+  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
+  const { commit, aside } = event;
+  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
+}
+
 type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
 
 function newsOf(event: News): Fact {
