@@ -19,6 +19,7 @@ import { childScopeId } from "./place.ts";
 import {
   currentVisit,
   isDone,
+  isPrompt,
   placeOf,
   type Run,
   type Scope,
@@ -159,7 +160,7 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
   const sets = draft(run);
   switch (state.status) {
     case "ready":
-      return [sets.ready];
+      return isPrompt(stepOf(visit)) ? [sets.ready, sets.prompt] : [sets.ready];
     case "running":
       return [visit.instances === undefined ? sets.running : sets.composites];
     case "waiting":
@@ -168,6 +169,10 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
       return [sets.interrupted];
     case "unsettled":
       return [sets.unsettled];
+    case "asked":
+      return [sets.asked];
+    case "sleeping":
+      return [sets.sleeping];
     case "failed":
       return state.handled ? [] : [sets.failed];
     default:
@@ -351,7 +356,7 @@ export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     draft(run).stepsTotal -= scope.graph.steps.length;
     draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
-    // What was history before is out of the count already.
+    // What a restart left behind was taken out then.
     for (const record of scope.steps) {
       for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);
     }

@@ -20,7 +20,7 @@ export const FORK_STOP = "the fork";
 
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
-  for (const visit of [...run.running]) enter(run, visit, { status: "ready" });
+  for (const visit of [...run.running, ...run.asked]) enter(run, visit, { status: "ready" });
   for (const visit of unfinished(run)) {
     if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
   }

@@ -9,6 +9,7 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
+import { answerText } from "./question-text.ts";
 import { toldText } from "./told-text.ts";
 import { arrowTargets } from "./visit-history.ts";
 
@@ -41,6 +42,8 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       const verb = conversation.kind === "start" ? "began a conversation" : "went on with one";
       return `${attemptText(event)} ${verb} (${conversation.says}): ${conversation.why}`;
     }
+    case "step.answered":
+      return `${attemptText(event)} was put to people: ${answerText(event)}`;
     case "step.completed":
     case "step.failed":
       return arrowsText(run, event);
