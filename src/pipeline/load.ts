@@ -203,6 +203,7 @@ function lowerStep(
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
+    ...(step.join === "any" ? { join: step.join } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
     ...(goal === true ? { goal: target } : {}),
@@ -218,6 +219,7 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
   }
   const prompted = lowerPrompt(step);
   if (prompted !== undefined) return prompted;
+  if (step.pass === true) return { kind: "pass" };
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;

@@ -261,6 +261,7 @@ const plainStep = z.strictObject({
     .optional()
     .describe("A question to a person: nothing behind it goes on before it is answered."),
   wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
+  pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),
@@ -298,6 +299,10 @@ const plainStep = z.strictObject({
     .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
     .optional()
     .describe("Steps that must be over before. Default: the step above; [] starts at once."),
+  join: z
+    .enum(["all", "any"])
+    .optional()
+    .describe("all: starts when all that it needs are over (the default); any: at each of them."),
   when: z
     .union([z.string(), z.boolean()])
     .optional()
@@ -358,9 +363,11 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait"].map((key) => ({
-        required: [key],
-      })),
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass", "gate", "wait"].map(
+        (key) => ({
+          required: [key],
+        }),
+      ),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },

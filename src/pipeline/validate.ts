@@ -19,7 +19,7 @@ import {
   checkWork,
   inFile,
 } from "./agent-rules.ts";
-import { checkBody, parallelOf } from "./body-rules.ts";
+import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { gateOf } from "./gate-choices.ts";
 import { checkPrompt, isPrompt } from "./gate-rules.ts";
@@ -106,7 +106,9 @@ function precedence(
   graph: StepGraph,
   arrows: StepArrows | undefined,
 ): Referable["comesBefore"] {
-  const jumps = steps.some((step) => step.goto ?? step.edges ?? failureTarget(step));
+  const jumps = steps.some(
+    (step) => step.goto ?? step.edges ?? failureTarget(step) ?? step.join === "any",
+  );
   if (!jumps) return createPrecedence(graph);
   return arrows && createReach(steps.length, arrows.arrows);
 }
@@ -131,7 +133,8 @@ function checkStep(
   const inside = { ...known, variables };
   checkPrompt(list, index, report);
   const works = !hasBody(step) && !isPrompt(step) && !repeatsNothing(step);
-  if (works) checkWork(shape, list, index, report);
+  if (step.pass === true) checkPass(list, index, report);
+  else if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   const prompt = files.prompts.get(step);
