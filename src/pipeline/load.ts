@@ -217,9 +217,9 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
-  if (step.pass === true) return { kind: "pass" };
   const prompted = lowerPrompt(step);
   if (prompted !== undefined) return prompted;
+  if (step.pass === true) return { kind: "pass" };
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;

@@ -257,11 +257,11 @@ const links = {
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
   run: command.optional().describe("A shell command (POSIX sh)."),
-  pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   gate: gate
     .optional()
     .describe("A question to a person: nothing behind it goes on before it is answered."),
   wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
+  pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),

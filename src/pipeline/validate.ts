@@ -132,10 +132,9 @@ function checkStep(
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
   checkPrompt(list, index, report);
+  const works = !hasBody(step) && !isPrompt(step) && !repeatsNothing(step);
   if (step.pass === true) checkPass(list, index, report);
-  else if (!hasBody(step) && !isPrompt(step) && !repeatsNothing(step)) {
-    checkWork(shape, list, index, report);
-  }
+  else if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   const prompt = files.prompts.get(step);
