@@ -209,9 +209,7 @@ async function drive(
     shortId: known.shortId,
     past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
-    dir,
-    redact,
-    now,
+    ...{ dir, redact, now },
     footer: desk && ((width) => desk.footer(width)),
   });
   desk?.show(screen);
@@ -220,14 +218,9 @@ async function drive(
   const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await settleOutputs(known, wishes)) screen.say(line);
   const engine: Engine = new Engine({
-    journal,
-    runId: known.id,
-    plan,
-    run: known.run,
+    ...{ journal, plan, epoch, clock, runId: known.id, run: known.run },
     owner: thisOwner(),
-    epoch,
     ...recoveryIn(options),
-    clock,
     around: {
       env,
       offer: (place, session) => agents?.offer(place, session),

@@ -364,7 +364,7 @@ export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     draft(run).stepsTotal -= scope.graph.steps.length;
     draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
-    // What a restart left behind was taken out then.
+    // What was history before is out of the count already.
     for (const record of scope.steps) {
       for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);
     }

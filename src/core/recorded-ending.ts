@@ -122,6 +122,14 @@ const stalled: EndingsOf = (event, paid) => {
   ];
 };
 
+/** However it ended, an arrow led to a new beginning that must not be. */
+const refused: EndingsOf = (event, paid) => [
+  ...exited({ ...event, reason: "exit" }, paid),
+  ...exited({ ...event, reason: "check" }, paid),
+  ...notStarted({ ...event, reason: "expression" }, paid),
+  ...limited({ ...event, reason: "timeout" }, paid),
+];
+
 const reined: EndingsOf = ({ reason, message }, paid) =>
   reason === "stall" || reason === "turns" ? [{ how: "reined", reason, message, ...paid }] : [];
 
@@ -144,12 +152,6 @@ const vanished: EndingsOf = ({ message }, paid) => [
 
 /** How the end of a loop that got nowhere begins to be told. */
 const STALL_WORDS = /^the same failure came \d+ times in a row: /;
-
-/** Its arrow would have begun the scope anew: after a good end, or after any that was a failure. */
-const refused: EndingsOf = (event, paid) => [
-  ...exited(event, paid),
-  { how: "timed-out", limit: "timeout", message: event.message, ...paid },
-];
 
 /** No ending of an attempt leads to a failure of this kind. */
 const none: EndingsOf = () => [];

@@ -42,7 +42,16 @@ export function checkBody(list: StepList, index: number, report: Report): void {
 /** Adds what means nothing to a step for which nothing is run. */
 export function checkPass(list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
-  for (const key of ["run", ...BODY_KEYS, ...PROCESS_KEYS, "env", "retry", "workspace"] as const) {
+  for (const key of [
+    "run",
+    ...BODY_KEYS,
+    ...PROCESS_KEYS,
+    "gate",
+    "wait",
+    "env",
+    "retry",
+    "workspace",
+  ] as const) {
     if (step[key] === undefined) continue;
     const message = `\`${key}\` means nothing to a step that passes: nothing is run for it`;
     const path = pathIn(list, index, key);

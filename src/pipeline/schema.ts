@@ -377,7 +377,7 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait", "pass"].map(
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass", "gate", "wait"].map(
         (key) => ({
           required: [key],
         }),

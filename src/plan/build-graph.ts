@@ -174,9 +174,9 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   const { work } = step;
   switch (work.kind) {
     case "shell":
+    case "pass":
     case "gate":
     case "wait":
-    case "pass":
       return work;
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };
