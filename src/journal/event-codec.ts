@@ -387,6 +387,11 @@ export function decodeRequest(id: number, type: string, data: string): Request {
   return { id, type, ...value } as unknown as Request;
 }
 
+/** True for what has the shape of an answer. */
+export function isAnswer(value: unknown): value is Answer {
+  return record(answer)(value) === undefined;
+}
+
 /** An answer as it is kept. */
 export function encodeAnswer(given: Answer): string {
   return JSON.stringify(given);

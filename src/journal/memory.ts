@@ -177,6 +177,9 @@ function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
     events: events.map(encodeRecorded),
     summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
     lease: { epoch: lastEpochIn(events) },
+    answers: new Map(
+      Object.entries(run.answers).map(([attempt, answer]) => [attempt, encodeAnswer(answer)]),
+    ),
   };
 }
 

@@ -380,7 +380,7 @@ it("validate", async () => {
       |
     2 |   - id: one
       |         ^^^
-      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+      = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
     error[unknown-key]: unknown key \`rum\`
      --> wrong.yaml:3:5
@@ -471,7 +471,7 @@ it("validate", async () => {
       |
     2 |   - id: one
       |         ^^^
-      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+      = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
     error[unknown-key]: unknown key \`rum\`
      --> wrong.yaml:3:5

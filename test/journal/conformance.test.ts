@@ -103,8 +103,11 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
     const all = [...events, { seq: last + 1, time: TIME + 9_000, version: 1, event: moved }];
     const summary = summarise(planText, all);
-    const run = { runId: runIdOf(1), planTexts: [planText], events: all, summary };
+    const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
+    const answers = { "ask@1.1": answer };
+    const run = { runId: runIdOf(1), planTexts: [planText], events: all, answers, summary };
     journal.receive(run);
+    expect(journal.answerTo(runIdOf(1), "ask@1.1")).toEqual(answer);
     expect(journal.load(runIdOf(1))).toEqual({ runId: runIdOf(1), planText, events: all });
     expect(journal.leaseOf(runIdOf(1))).toEqual({ epoch });
     const [listed] = journal.list({ file: "/elsewhere/pipeline-0.yaml" });

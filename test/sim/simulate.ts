@@ -73,7 +73,7 @@ export function plansOf({ plans }: Outcome): (fingerprint: string) => Plan {
 }
 
 export const RUN_ID = "00000000-0000-4000-8000-000000000000";
-const TURNS_MAX = 5_000;
+const TURNS_MAX = 20_000;
 const OWNERS_MAX = 60;
 /** How a run is left that waits for people. */
 const LEFT = "left to people";
