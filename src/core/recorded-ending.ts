@@ -148,13 +148,23 @@ const STALL_WORDS = /^the same failure came \d+ times in a row: /;
 /** No ending of an attempt leads to a failure of this kind. */
 const none: EndingsOf = () => [];
 
+/** It failed in any way, and its scope could not begin anew as its arrows wanted. */
+const notBegunAnew: EndingsOf = (event, paid) => [
+  ...exited(event, paid),
+  ...exited({ ...event, reason: "check" }, paid),
+  ...reined({ ...event, reason: "stall" }, paid),
+  ...limited({ ...event, reason: "timeout" }, paid),
+  ...asked(event, paid),
+  ...relayed(event, paid),
+];
+
 const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   exit: exited,
   told: exited,
   retry: exited,
   "no-arrow": exited,
   status: exited,
-  restart: exited,
+  restart: notBegunAnew,
   pick: none,
   check: exited,
   output: exited,
