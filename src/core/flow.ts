@@ -359,7 +359,10 @@ export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     draft(run).stepsTotal -= scope.graph.steps.length;
     draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
-    for (const inner of visitsOf(scope)) uncountInside(run, inner);
+    // What was history before is out of the count already.
+    for (const record of scope.steps) {
+      for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);
+    }
   }
 }
 

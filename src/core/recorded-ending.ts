@@ -122,6 +122,14 @@ const stalled: EndingsOf = (event, paid) => {
   ];
 };
 
+/** However it ended, an arrow led to a new beginning that must not be. */
+const barred: EndingsOf = (event, paid) => [
+  ...exited({ ...event, reason: "exit" }, paid),
+  ...exited({ ...event, reason: "check" }, paid),
+  ...notStarted({ ...event, reason: "expression" }, paid),
+  ...limited({ ...event, reason: "timeout" }, paid),
+];
+
 const reined: EndingsOf = ({ reason, message }, paid) =>
   reason === "stall" || reason === "turns" ? [{ how: "reined", reason, message, ...paid }] : [];
 
@@ -148,23 +156,13 @@ const STALL_WORDS = /^the same failure came \d+ times in a row: /;
 /** No ending of an attempt leads to a failure of this kind. */
 const none: EndingsOf = () => [];
 
-/** It failed in any way, and its scope could not begin anew as its arrows wanted. */
-const notBegunAnew: EndingsOf = (event, paid) => [
-  ...exited(event, paid),
-  ...exited({ ...event, reason: "check" }, paid),
-  ...reined({ ...event, reason: "stall" }, paid),
-  ...limited({ ...event, reason: "timeout" }, paid),
-  ...asked(event, paid),
-  ...relayed(event, paid),
-];
-
 const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   exit: exited,
   told: exited,
   retry: exited,
   "no-arrow": exited,
   status: exited,
-  restart: notBegunAnew,
+  restart: barred,
   pick: none,
   check: exited,
   output: exited,
