@@ -423,7 +423,7 @@ it("validate", async () => {
             "column": 9,
             "endLine": 2,
             "endColumn": 12,
-            "help": "add \`run:\` with a command, or \`agent:\` and \`prompt:\`"
+            "help": "add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question"
           },
           {
             "severity": "error",
@@ -504,7 +504,7 @@ it("validate", async () => {
   expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML)
+      next: give the path of a pipeline file (YAML or DOT)
     [exit 2]
     "
   `);
