@@ -29,11 +29,12 @@ import type {
 import { Report } from "./report.ts";
 import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
+import type { Path, Source } from "./source.ts";
 import { linksOf } from "./step-links.ts";
 import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
 import { type NamedFiles, validate } from "./validate.ts";
-import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source.ts";
+import { parseYaml } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
@@ -84,7 +85,7 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   return { pipeline: lower(read.shape, files, source), diagnostics: found };
 }
 
-function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pipeline {
+function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
   const { file } = source;
   return {
     name: shape.name ?? basename(file, extname(file)),
@@ -110,7 +111,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pip
 interface File {
   readonly shape: PipelineShape;
   readonly files: NamedFiles;
-  readonly source: YamlSource;
+  readonly source: Source;
 }
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
@@ -155,7 +156,7 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
 
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
-function lowerAgent(agent: AgentShape, path: Path, source: YamlSource): PipelineAgent {
+function lowerAgent(agent: AgentShape, path: Path, source: Source): PipelineAgent {
   if (typeof agent === "string") return commandAgent(agent);
   const { adapter = "command", command, args = [] } = agent;
   return {
@@ -235,7 +236,7 @@ function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
 function lowerSettings(
   settings: Omit<NonNullable<PipelineShape["defaults"]>, "agent">,
   path: Path,
-  source: YamlSource,
+  source: Source,
 ): StepSettings {
   const { cwd, timeout, idle_timeout, isolate, recover } = settings;
   return {
@@ -266,11 +267,11 @@ function lowerRetry(retry: StepShape["retry"]): RetrySettings {
 }
 
 /** Numbers and booleans keep the author's spelling: `VERSION: 1.10` is not 1.1. */
-function lowerEnv(env: PipelineShape["env"], path: Path, source: YamlSource): Env {
+function lowerEnv(env: PipelineShape["env"], path: Path, source: Source): Env {
   return Object.fromEntries(
     Object.entries(env ?? {}).map(([name, value]) => [
       name,
-      typeof value === "string" ? value : (scalarText(source, [...path, name]) ?? String(value)),
+      typeof value === "string" ? value : (source.scalarText([...path, name]) ?? String(value)),
     ]),
   );
 }
