@@ -13,6 +13,7 @@ import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
 import { lowerComposite, splitFanOut } from "./lower-work.ts";
+import { isModuleName, type ModuleValue, type ReadModule, readModule } from "./module-source.ts";
 import type {
   AgentSettings,
   Budget,
@@ -34,7 +35,7 @@ import { linksOf } from "./step-links.ts";
 import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
 import { type NamedFiles, validate } from "./validate.ts";
-import { parseYaml } from "./yaml-source.ts";
+import { type ParsedYaml, parseYaml } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
@@ -50,24 +51,33 @@ export interface LoadedPipeline {
 /** The text of a file that a pipeline names, relative to it; undefined when there is none. */
 export type ReadNamed = (name: string) => string | undefined;
 
-/** Reads a pipeline from the text of a YAML file; `file` is its name for people. */
+/** What became of a module of that name; undefined as long as it was not run. */
+export type ReadValue = (name: string) => ModuleValue | undefined;
+
+/**
+ * Reads a pipeline from the text of a file, and from its value when it is a module; `file` is its
+ * name for people.
+ */
 export function loadPipeline(
   file: string,
   text: string,
   readNamed: ReadNamed = () => undefined,
+  readValue: ReadValue = () => undefined,
 ): LoadedPipeline {
   if (Buffer.byteLength(text) > PIPELINE_BYTES_MAX) {
     const message = `the file is larger than ${PIPELINE_BYTES_MAX / 1024 / 1024} MiB`;
     const place = { file, line: 1, column: 1 };
     return { diagnostics: [{ severity: "error", rule: "file-too-large", message, ...place }] };
   }
-  return loadOn({ readNamed, open: [basename(file)], read: new Map() }, file, text);
+  return loadOn({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
 }
 
 /** Reads a file and those that its steps name. */
 function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
-  const { source, value, diagnostics } = parseYaml(file, text);
-  const readable = !diagnostics.some(({ rule }) => rule.startsWith("yaml-"));
+  const parsed = parse(shelf, file, text);
+  if (parsed === undefined) return { diagnostics: [] };
+  const { source, value, diagnostics } = parsed;
+  const readable = !diagnostics.some(({ rule }) => UNREADABLE.test(rule));
   const report = new Report(source, diagnostics);
   const read = readable ? readShape(value, report) : undefined;
   if (read === undefined) return { diagnostics: report.sorted() };
@@ -83,6 +93,17 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   const found = report.sorted();
   if (found.some(({ severity }) => severity === "error")) return { diagnostics: found };
   return { pipeline: lower(read.shape, files, source), diagnostics: found };
+}
+
+/** Mistakes after which there is no value to look at. */
+const UNREADABLE = /^(yaml|module)-(?!prints$)/;
+
+/** The value in a file; undefined when it is that of a module that was not run yet. */
+function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModule | undefined {
+  const name = shelf.open.at(-1) ?? file;
+  if (!isModuleName(name)) return parseYaml(file, text);
+  const found = shelf.readValue(name);
+  return found && readModule(file, text, found);
 }
 
 function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
