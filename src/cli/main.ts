@@ -109,7 +109,7 @@ function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML file")
+    .argument("[file]", "the pipeline: a YAML or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")

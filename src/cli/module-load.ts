@@ -10,7 +10,8 @@
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
-import type { ModuleValue } from "../pipeline/module-source.ts";
+import { type ModuleValue, pathText } from "../pipeline/module-source.ts";
+import type { Path } from "../pipeline/source.ts";
 
 /** How long a module may take to say what its pipeline is. */
 const MODULE_TIME_MAX_MS = 30_000;
@@ -21,7 +22,7 @@ export type ModuleNews =
   | { readonly type: "no-default"; readonly names: readonly string[] }
   /** What is exported is no object at all. */
   | { readonly type: "no-pipeline"; readonly found: string }
-  | { readonly type: "not-plain"; readonly found: string; readonly path: string }
+  | { readonly type: "not-plain"; readonly found: string; readonly path: Path }
   | {
       readonly type: "thrown";
       readonly message: string;
@@ -90,7 +91,7 @@ function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: stri
       return { rule: "module-export", message, help };
     }
     case "not-plain": {
-      const message = `\`${ended.path}\` is ${ended.found}`;
+      const message = `\`${pathText(ended.path)}\` is ${ended.found}`;
       const help = "a pipeline is plain data: texts, numbers, booleans, lists and objects";
       return { rule: "module-value", message, help, path: ended.path };
     }

@@ -6,7 +6,6 @@
  */
 import { registerHooks } from "node:module";
 import { parentPort, workerData } from "node:worker_threads";
-import { pathText } from "../pipeline/module-source.ts";
 import { plainValue } from "../pipeline/plain-value.ts";
 import { assert } from "../util/assert.ts";
 import type { ModuleNews } from "./module-load.ts";
@@ -38,9 +37,7 @@ function told(exported: Readonly<Record<string, unknown>>): ModuleNews {
   const plain = plainValue(exported.default);
   if (plain.ok) return { type: "value", value: plain.value };
   const { path, found } = plain;
-  return path.length === 0
-    ? { type: "no-pipeline", found }
-    : { type: "not-plain", found, path: pathText(path) };
+  return path.length === 0 ? { type: "no-pipeline", found } : { type: "not-plain", found, path };
 }
 
 function thrown(error: unknown): ModuleNews {

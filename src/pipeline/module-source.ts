@@ -33,7 +33,7 @@ export type ModuleValue =
       readonly line?: number;
       readonly column?: number;
       /** Where in the value that it exports. */
-      readonly path?: string;
+      readonly path?: Path;
     };
 
 /** True for the name of a file that has to be run to be read. */
@@ -50,14 +50,17 @@ export interface ReadModule {
 /** A module that was run, as something to validate. */
 export function readModule(file: string, text: string, found: ModuleValue): ReadModule {
   const source = moduleSource(file, text);
-  if (!found.ok) {
-    const { rule, message, help, path, line = 1, column = 1 } = found;
-    const about = { severity: "error", rule, message, help, file, line, column } as const;
-    return { source, diagnostics: [path === undefined ? about : { ...about, path }] };
-  }
+  if (!found.ok) return { source, diagnostics: [problemIn(source, found)] };
   // Validation cuts mistakes out of what it is given, and the same module may be asked for again.
   const value: unknown = structuredClone(found.value);
   return { source, value, diagnostics: printedWarning(source, found.printed) };
+}
+
+function problemIn(source: Source, found: Extract<ModuleValue, { ok: false }>): Diagnostic {
+  const { rule, message, help, path, line = 1, column = 1 } = found;
+  const finding = { severity: "error", rule, message, help } as const;
+  if (path === undefined) return { ...finding, file: source.file, line, column };
+  return diagnosticAt(source, source.spanOf(path, "value"), { ...finding, path: pathText(path) });
 }
 
 function printedWarning(source: Source, printed: string): readonly Diagnostic[] {
