@@ -10,7 +10,7 @@
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
-import { type ModuleValue, pathText } from "../pipeline/module-source.ts";
+import { type ModuleProblem, type ModuleValue, notPlain } from "../pipeline/module-source.ts";
 import type { Path } from "../pipeline/source.ts";
 
 /** How long a module may take to say what its pipeline is. */
@@ -73,12 +73,10 @@ async function endOf(worker: Worker): Promise<Ended> {
   });
 }
 
-type Problem = Omit<Extract<ModuleValue, { readonly ok: false }>, "ok">;
-
 const EXPORT_HELP =
   'write `export default definePipeline({ steps: [...] })`, with definePipeline from "perdure"';
 
-function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: string): Problem {
+function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: string): ModuleProblem {
   switch (ended.type) {
     case "no-default": {
       const names = ended.names.length === 0 ? "nothing" : `only ${ended.names.join(", ")}`;
@@ -90,11 +88,8 @@ function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: stri
       const help = ended.found === "a promise" ? "write `export default await ...`" : EXPORT_HELP;
       return { rule: "module-export", message, help };
     }
-    case "not-plain": {
-      const message = `\`${pathText(ended.path)}\` is ${ended.found}`;
-      const help = "a pipeline is plain data: texts, numbers, booleans, lists and objects";
-      return { rule: "module-value", message, help, path: ended.path };
-    }
+    case "not-plain":
+      return notPlain(ended.path, ended.found);
     case "late": {
       const message = `the module has not ended after ${MODULE_TIME_MAX_MS / 1_000} seconds`;
       return { rule: "module-hangs", message, help: "let it only say what the pipeline is" };
@@ -114,7 +109,7 @@ function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: stri
 
 type Thrown = Extract<ModuleNews, { readonly type: "thrown" }>;
 
-function thrownProblem({ message, stack = "", code }: Thrown, path: string): Problem {
+function thrownProblem({ message, stack = "", code }: Thrown, path: string): ModuleProblem {
   const at = placeIn(stack, path);
   if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") {
     const help = "only types that can be left out run in Node: no enum, namespace or `import x =`";

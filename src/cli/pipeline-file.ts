@@ -32,6 +32,19 @@ export async function readPipeline(path: string): Promise<ReadPipeline> {
     : { text, diagnostics, plan: buildPlan(pipeline) };
 }
 
+/** Reads a pipeline that a program gives; the files that it names are looked for in a directory. */
+export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
+  const { loadDefinition } = await import("../pipeline/load.ts");
+  const { buildPlan } = await import("../plan/build.ts");
+  const readNamed = (named: string): string | undefined => textOf(resolve(directory, named));
+  const { pipeline, diagnostics } = await withModules(directory, (readValue) =>
+    loadDefinition(value, readNamed, readValue),
+  );
+  return pipeline === undefined
+    ? { text: "", diagnostics }
+    : { text: "", diagnostics, plan: buildPlan(pipeline) };
+}
+
 /** Reads again for as long as there are modules that were not run; each is run once. */
 async function withModules(
   directory: string,

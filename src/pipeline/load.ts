@@ -13,7 +13,13 @@ import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
 import { lowerComposite, splitFanOut } from "./lower-work.ts";
-import { isModuleName, type ModuleValue, type ReadModule, readModule } from "./module-source.ts";
+import {
+  isModuleName,
+  type ModuleValue,
+  notPlain,
+  type ReadModule,
+  readModule,
+} from "./module-source.ts";
 import type {
   AgentSettings,
   Budget,
@@ -27,6 +33,7 @@ import type {
   StepSettings,
   WorkspaceSettings,
 } from "./pipeline.ts";
+import { plainValue } from "./plain-value.ts";
 import { Report } from "./report.ts";
 import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
@@ -70,6 +77,23 @@ export function loadPipeline(
     return { diagnostics: [{ severity: "error", rule: "file-too-large", message, ...place }] };
   }
   return loadOn({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
+}
+
+/** The name under which a pipeline is read that stands in no file. */
+const GIVEN = "pipeline.ts";
+
+/** Reads a pipeline that a program gives as a value. */
+export function loadDefinition(
+  value: unknown,
+  readNamed: ReadNamed,
+  readValue: ReadValue,
+): LoadedPipeline {
+  const plain = plainValue(value);
+  const found: ModuleValue = plain.ok
+    ? { ok: true, value: plain.value, printed: "" }
+    : { ok: false, ...notPlain(plain.path, plain.found) };
+  const read: ReadValue = (name) => (name === GIVEN ? found : readValue(name));
+  return loadOn({ readNamed, readValue: read, open: [GIVEN], read: new Map() }, GIVEN, "");
 }
 
 /** Reads a file and those that its steps name. */

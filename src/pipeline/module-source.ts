@@ -15,26 +15,29 @@ const MODULE_NAME = /\.(ts|mts|js|mjs)$/;
 /** How much of what a module printed is shown. */
 const PRINTED_MAX = 200;
 
-/** What became of a module. */
+/** Why there is no pipeline to look at. */
+export interface ModuleProblem {
+  readonly rule: string;
+  readonly message: string;
+  readonly help: string;
+  /** Where in the module, if that is known. */
+  readonly line?: number;
+  readonly column?: number;
+  /** Where in the value that it exports. */
+  readonly path?: Path;
+}
+
+/** What became of a module: what it exports as its default, and what it printed. */
 export type ModuleValue =
-  | {
-      readonly ok: true;
-      /** What it exports as its default: plain data. */
-      readonly value: unknown;
-      /** What it printed. */
-      readonly printed: string;
-    }
-  | {
-      readonly ok: false;
-      readonly rule: string;
-      readonly message: string;
-      readonly help: string;
-      /** Where in the module, if that is known. */
-      readonly line?: number;
-      readonly column?: number;
-      /** Where in the value that it exports. */
-      readonly path?: Path;
-    };
+  | { readonly ok: true; readonly value: unknown; readonly printed: string }
+  | ({ readonly ok: false } & ModuleProblem);
+
+/** Something in a pipeline that is no data. */
+export function notPlain(path: Path, found: string): ModuleProblem {
+  const message = `\`${pathText(path)}\` is ${found}`;
+  const help = "a pipeline is plain data: texts, numbers, booleans, lists and objects";
+  return { rule: "module-value", message, help, path };
+}
 
 /** True for the name of a file that has to be run to be read. */
 export function isModuleName(name: string): boolean {
@@ -56,7 +59,7 @@ export function readModule(file: string, text: string, found: ModuleValue): Read
   return { source, value, diagnostics: printedWarning(source, found.printed) };
 }
 
-function problemIn(source: Source, found: Extract<ModuleValue, { ok: false }>): Diagnostic {
+function problemIn(source: Source, found: ModuleProblem): Diagnostic {
   const { rule, message, help, path, line = 1, column = 1 } = found;
   const finding = { severity: "error", rule, message, help } as const;
   if (path === undefined) return { ...finding, file: source.file, line, column };

@@ -881,7 +881,7 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                   the pipeline: a YAML file
+      file                   the pipeline: a YAML or TypeScript file
 
     Options:
       -i, --input <value>    key=value, JSON, @file.json or text; may be repeated
