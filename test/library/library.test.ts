@@ -162,6 +162,20 @@ describe("what is refused", () => {
   });
 });
 
+it("that is taken from a program is told, and goes on elsewhere", async () => {
+  const hold = project.hold("a");
+  const steps = [{ id: "a", run: `${hold.command}; ${project.effect("a")}` }] as const;
+  const handle = await run({ steps }, { cwd });
+  await hold.arrived();
+  const cli = project.start(["resume", handle.id, "--take-over"]);
+  await cli.printed("Resuming");
+  await hold.release();
+  await expect(handle.done).rejects.toThrow(RunOwned);
+  await expect(Array.fromAsync(handle)).rejects.toThrow(RunOwned);
+  expect(await cli.ended).toMatchObject({ exit: 0 });
+  expect(project.effects()).toEqual({ a: 1 });
+});
+
 describe("a stop", () => {
   async function held(options: { signal?: AbortSignal } = {}): Promise<RunHandle> {
     const hold = project.hold("a");
