@@ -6,7 +6,7 @@
  * file when it is loaded, so that all its mistakes are told together and with their places.
  * Invariants:
  * - T1 Every key and the type of its value come from schema.ts; a key that is in no kind of step
- *   here does not compile (`Unplaced`).
+ *   here is `Unplaced`, and the types of its test do not hold.
  */
 import type { PipelineShape, StepShape } from "./schema.ts";
 
@@ -64,8 +64,7 @@ interface Kinds {
 }
 
 /** T1: a key of the schema that no kind of step has; there is none. */
-type Unplaced = Exclude<keyof StepShape, CommonKey | keyof Kinds | Kinds[keyof Kinds]>;
-type AllPlaced<None extends never> = None;
+export type Unplaced = Exclude<keyof StepShape, CommonKey | keyof Kinds | Kinds[keyof Kinds]>;
 
 /** The keys of a step with the names of other steps as types. */
 interface Named<Id extends string> {
@@ -91,8 +90,7 @@ type ForEachDefinition = Readable<Omit<ForEachShape, "steps">> & {
   readonly steps?: readonly StepDefinition[] | undefined;
 };
 
-type StepKeys<Id extends string> = Named<Id> &
-  Readable<Omit<StepShape, keyof Named<Id> | AllPlaced<Unplaced>>>;
+type StepKeys<Id extends string> = Named<Id> & Readable<Omit<StepShape, keyof Named<Id>>>;
 
 /** A step of one kind: its own key must be there, those of other kinds must not. */
 type Kind<Id extends string, Own extends keyof Kinds> = {
