@@ -49,7 +49,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
   const arrows = arrowStates(before, scope.graph, kept);
   for (const [id, record] of records) place(run, scope, id, record);
   carryArrows(scope, arrows);
-  startReachable(run, scope);
+  startReachable(run, scope, kept);
   forgetConversations(run, scope);
 }
 
@@ -171,15 +171,17 @@ function carryArrows(scope: Scope, states: readonly ArrowState[]): void {
 }
 
 /** Starts what nothing is missing for; what nothing can lead to any more is passed over (F1). */
-function startReachable(run: Run, scope: Scope): void {
+function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void {
   const { forwardCount } = indexOf(scope.graph);
   for (const position of forwardOrder(scope.graph)) {
     if (currentVisit(scope.steps[position]) !== undefined) continue;
     const isEntry = forwardCount[position] === 0;
     const settled = scope.unsettled[position] === 0;
     const reached = (scope.live[position] ?? 0) > 0;
-    const any = stepAt(scope.graph, position).join === "any";
-    if (isEntry || (reached && (any || settled))) restart(run, scope, position);
+    const { join, id } = stepAt(scope.graph, position);
+    // A kept step that an old arrow leads to was gone back behind: it waits for the others (F1).
+    const atOnce = join === "any" && !kept.has(id);
+    if (isEntry || (reached && (atOnce || settled))) restart(run, scope, position);
     else if (settled) passOver(run, scope, position);
   }
 }

@@ -239,7 +239,7 @@ function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunE
   if (iteration < iterationsMax) {
     return { type: "step.iterated", ...attemptOf(visit), iteration };
   }
-  if (work.onExhausted === "continue") return done();
+  if (until === undefined || work.onExhausted === "continue") return done();
   const message = `\`${until}\` is still not true after ${iterationsMax} iterations`;
   return fail(run, visit, "iterations", message, now);
 }
@@ -332,10 +332,11 @@ function paidBy(end: {
 type Exited = Extract<Ending, { how: "exited" }>;
 
 function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, said } = ending;
+  const { exit, problem, check, said, signature } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
+    ...(signature === undefined ? {} : { signature }),
     ...(check === undefined ? {} : { check }),
     ...paidBy(ending),
   };
@@ -382,7 +383,7 @@ function fail(
   const failures = visit.failures + 1;
   const at = attemptOf(visit);
   if (failures < visit.failuresMax) {
-    const { said: _, ...told } = evidence;
+    const { said: _, signature: __, ...told } = evidence;
     const salt = `${run.id}/${placeText(placeOf(visit))}`;
     const retry = retryAfterFailure(stepOf(visit).retry.backoff, failures, now, salt);
     return { type: "step.failed", ...at, reason, message, ...told, retry, arrows: [] };

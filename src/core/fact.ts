@@ -169,6 +169,8 @@ export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
       };
       /** The last of what it printed before it failed, for a step that may come again. */
       readonly said?: string;
+      /** What told its failure from others, where that is known and not to be made of `said`. */
+      readonly signature?: string;
       /** There is no exit status; its agent's stream holds its last word. */
       readonly fromStream?: true;
     }

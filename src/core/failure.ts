@@ -16,6 +16,8 @@ const LAST_WORDS_MAX = 200;
 export type FailureEvidence = Pick<StepFailed, "exit" | "check" | "spent" | "snapshot"> & {
   /** The last of what it printed. */
   readonly said?: string;
+  /** What tells it from others, when that is known already. */
+  readonly signature?: string;
 };
 
 /** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
@@ -27,13 +29,13 @@ export function finalFailure(
   message: string,
   evidence: FailureEvidence = {},
 ): StepFailed {
-  const { said, ...told } = evidence;
+  const { said, signature: known, ...told } = evidence;
   const base = { type: "step.failed", ...at, reason, message, ...told } as const;
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
   if (reason === "visits") return { ...base, arrows: [] };
   const way = wayAfterFailure(run, visit, told.exit ?? 1);
   if (!mayRepeat(visit)) return { ...base, ...way };
-  const signature = signatureOf(reason, `${message}\n${said ?? ""}`);
+  const signature = known ?? signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
   const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
   if (!stalled || !(way.handled === true || way.arrows.length > 0)) {

@@ -14,7 +14,7 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { AttemptRef, FailureReason, Recorded, RunEvent, StepFailed } from "./event.ts";
+import type { AttemptRef, FailureReason, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
@@ -32,6 +32,9 @@ export type Cause =
     }
   /** It cannot be decided again without this. */
   | { readonly kind: "unknown"; readonly needs: string };
+
+/** Nothing was left to do. */
+const AT_THE_END: Cause = { kind: "facts", facts: [{ type: "exhausted" }], action: "finish" };
 
 /** What led to the event at this index; `run` is the run before it. */
 export function causeOf(run: Run, events: readonly Recorded[], index: number): Cause {
@@ -65,22 +68,18 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.stopped":
     case "run.completed":
     case "run.failed":
-    case "run.returned":
-      return { kind: "facts", facts: [{ type: "exhausted" }], action: "finish" };
+      return AT_THE_END;
+    case "run.returned": {
+      const inside = run.scopes.get(event.scope)?.parent;
+      return inside === undefined ? AT_THE_END : closingOf(placeOf(inside));
+    }
     case "step.started":
     case "step.skipped":
       return dispatchOf(run, event);
     case "step.session":
-      return said({ type: "session-known", at: refOf(event), session: event.session });
     case "step.based":
-      return said({
-        type: "based",
-        at: refOf(event),
-        base: event.base,
-        ...(event.aside === undefined ? {} : { aside: event.aside }),
-      });
     case "step.saved":
-      return said({ type: "saved", at: refOf(event), snapshot: event.snapshot });
+      return said(newsOf(event));
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
     case "step.completed":
@@ -97,11 +96,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
-    case "step.iterated": {
-      const { scope, step, visit: number } = event;
-      const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
-      return { kind: "facts", facts: [fact], action: "close" };
-    }
+    case "step.iterated":
+      return closingOf(event);
     case "step.granted":
       return said(...retriesOf(run, event));
     default:
@@ -150,17 +146,41 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
   }
 }
 
+/** What was told about a running attempt. */
+function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): Fact {
+  const at = refOf(event);
+  switch (event.type) {
+    case "step.session":
+      return { type: "session-known", at, session: event.session };
+    case "step.based": {
+      const { base, aside } = event;
+      return { type: "based", at, base, ...(aside === undefined ? {} : { aside }) };
+    }
+    case "step.saved":
+      return { type: "saved", at, snapshot: event.snapshot };
+    default:
+      return unreachable(event);
+  }
+}
+
+/** All instances of a composite visit had ended. */
+function closingOf({ scope, step, visit }: Place): Cause {
+  const facts = [{ type: "scopes-closed", place: { scope, step, visit } } as const];
+  return { kind: "facts", facts, action: "close" };
+}
+
 function dispatchOf(run: Run, event: EventOf<"step.started" | "step.skipped">): Cause {
   const { scope, step, visit: number } = event;
   const visit = findVisit(run, event);
   const needs = visit === undefined ? undefined : envNeeded(stepOf(visit), visit.attempts);
   if (needs !== undefined) return { kind: "unknown", needs };
-  const base = event.type === "step.started" ? event.base : undefined;
+  const { base, items } = event.type === "step.started" ? event : {};
   const fact = {
     type: "dispatched",
     place: { scope, step, visit: number },
     env: {},
     ...(base === undefined ? {} : { base }),
+    ...(items === undefined ? {} : { items: { ok: true, items } as const }),
   } as const;
   const offers = event.type === "step.started" ? offersOf(event) : [];
   const facts = offers.length === 0 ? [fact] : offers.map((offer) => ({ ...fact, offer }));
@@ -249,11 +269,7 @@ function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
   if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
-  if (run.closing.has(visit)) {
-    const { scope, step, visit: number } = event;
-    const fact = { type: "scopes-closed", place: { scope, step, visit: number } } as const;
-    return { kind: "facts", facts: [fact], action: "close" };
-  }
+  if (run.closing.has(visit)) return closingOf(event);
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
     return needs === undefined ? said() : { kind: "unknown", needs };
@@ -327,9 +343,12 @@ type Paid = Pick<Ending, "spent" | "snapshot">;
 type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */
-const exited: EndingsOf = ({ reason, message, exit = 0, check }, paid) => {
-  const checked = check === undefined ? {} : { check };
-  const base = { how: "exited", exit, outputs: {}, context: {}, ...checked, ...paid } as const;
+const exited: EndingsOf = ({ reason, message, exit = 0, check, signature }, paid) => {
+  const known = {
+    ...(check === undefined ? {} : { check }),
+    ...(signature === undefined ? {} : { signature }),
+  };
+  const base = { how: "exited", exit, outputs: {}, context: {}, ...known, ...paid } as const;
   switch (reason) {
     case "output":
     case "context":
@@ -345,6 +364,17 @@ const limited: EndingsOf = ({ reason, message }, paid) =>
   reason === "timeout" || reason === "idle" || reason === "output-limit"
     ? [{ how: "timed-out", limit: reason, message, ...paid }]
     : [];
+
+/** An agent was stopped at its limit; or a loop got nowhere, whatever the failure was. */
+const stalled: EndingsOf = (event, paid) => {
+  if (event.signature === undefined) return reined(event, paid);
+  const message = event.message.replace(STALL_WORDS, "");
+  return [
+    ...exited({ ...event, reason: "check", message }, paid),
+    ...notStarted({ ...event, reason: "expression", message }, paid),
+    ...reined(event, paid),
+  ];
+};
 
 const reined: EndingsOf = ({ reason, message }, paid) =>
   reason === "stall" || reason === "turns" ? [{ how: "reined", reason, message, ...paid }] : [];
@@ -366,6 +396,9 @@ const vanished: EndingsOf = ({ message }, paid) => [
   { how: "lost", started: true, message, ...paid },
 ];
 
+/** How the end of a loop that got nowhere begins to be told. */
+const STALL_WORDS = /^the same failure came \d+ times in a row: /;
+
 /** No ending of an attempt leads to a failure of this kind. */
 const none: EndingsOf = () => [];
 
@@ -382,7 +415,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   expression: notStarted,
   answer: asked,
   relay: relayed,
-  stall: reined,
+  stall: stalled,
   turns: reined,
   once: vanished,
   aborted: none,

@@ -156,7 +156,7 @@ class Walk {
       return 1;
     }
     if (cause.action === undefined) this.#judgeTurn(index);
-    else this.#judgeAction(recorded, cause.action);
+    else this.#judgeAction(recorded, cause.action, cause.facts);
     return this.#judgeFacts(index, cause.facts);
   }
 
@@ -206,12 +206,13 @@ class Walk {
   }
 
   /** An event that answers an action: the core must offer that action now. */
-  #judgeAction(recorded: Recorded, type: Action["type"]): void {
+  #judgeAction(recorded: Recorded, type: Action["type"], facts: readonly Fact[]): void {
     const { event, seq, time } = recorded;
     const actions = nextActions(this.#plan, this.#run, time).filter((action) =>
       DECISIONS.has(action.type),
     );
-    const wanted = "scope" in event && "visit" in event ? `${type} ${placeText(event)}` : type;
+    const place = facts.flatMap((fact) => ("place" in fact ? [fact.place] : []))[0];
+    const wanted = place === undefined ? type : `${type} ${placeText(place)}`;
     if (actions.some((action) => actionText(action) === wanted)) return;
     const now = actions.map(actionText).slice(0, ACTIONS_TOLD_MAX);
     const difference = { seq, time, at: eventText(event), field: "next", recorded: wanted };

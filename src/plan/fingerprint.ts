@@ -194,4 +194,4 @@ function inputsOf(definition: Definition): readonly string[] {
 }
 
 /** Fields that are an expression, not a text with expressions in it. */
-const BARE: ReadonlySet<string> = new Set(["when", "each", "condition"]);
+const BARE: ReadonlySet<string> = new Set(["when", "each", "until", "condition"]);

@@ -12,7 +12,7 @@ import type { Recorded } from "../core/event.ts";
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, type Run, type Scope, type Visit } from "../core/run.ts";
-import type { Arrow, Graph, Plan, Step } from "../plan/plan.ts";
+import type { Arrow, EachWork, Graph, Plan, Step } from "../plan/plan.ts";
 import { cutText, plainText } from "./display-text.ts";
 import { failureText } from "./failure-words.ts";
 import { TINTS, type Tint } from "./palette.ts";
@@ -231,10 +231,17 @@ function cut(text: string): string {
 function workNotes({ work, when, once }: Step): readonly string[] {
   return [
     ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
-    ...(work.kind === "each" ? [`for each of ${work.items}`] : []),
+    ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
     ...(when === undefined ? [] : [`when ${when}`]),
     ...(once ? ["once"] : []),
   ];
+}
+
+/** Where the items of a fan-out come from. */
+function itemsText(items: EachWork["items"]): string {
+  if (typeof items === "string") return items;
+  if ("list" in items) return `${items.list.length} items`;
+  return "file" in items ? items.file : items.glob;
 }
 
 function itemNotes(visit: Visit | undefined): readonly string[] {

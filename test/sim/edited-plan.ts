@@ -72,8 +72,9 @@ const EDITS: readonly Edit[] = [
     const arrows = graph.arrows
       .filter(({ from, to }) => from !== out && to !== out)
       .map((arrow) => ({ ...arrow, from: moved(arrow.from), to: moved(arrow.to) }));
+    const left = graph.steps.filter((_, position) => position !== out);
     return made(
-      graph.steps.filter((_, position) => position !== out),
+      left.map((step) => withTarget(step, (at) => (at === out ? undefined : moved(at)))),
       arrows,
     );
   },
@@ -85,7 +86,11 @@ const EDITS: readonly Edit[] = [
       from: last - arrow.from,
       to: last - arrow.to,
     }));
-    return made(graph.steps.toReversed(), arrows);
+    const steps = graph.steps.toReversed();
+    return made(
+      steps.map((step) => withTarget(step, (at) => last - at)),
+      arrows,
+    );
   },
   // An arrow less.
   (graph, random) => {
@@ -96,6 +101,14 @@ const EDITS: readonly Edit[] = [
     );
   },
 ];
+
+/** A step whose goal leads back to where its target has moved. */
+function withTarget(step: Step, moved: (position: number) => number | undefined): Step {
+  if (step.goal?.retryTarget === undefined) return step;
+  const { retryTarget, ...goal } = step.goal;
+  const target = moved(retryTarget);
+  return { ...step, goal: target === undefined ? goal : { ...goal, retryTarget: target } };
+}
 
 function change(graph: Graph, random: Random, edit: (step: Step) => Step): Graph {
   const at = random.below(graph.steps.length);
