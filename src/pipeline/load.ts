@@ -99,7 +99,7 @@ export function loadDefinition(
 /** Reads a file and those that its steps name. */
 function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   const parsed = parse(shelf, file, text);
-  if (parsed === undefined) return { diagnostics: [] };
+  if (parsed === undefined) return { diagnostics: [unread(file)] };
   const { source, value, diagnostics } = parsed;
   const readable = !diagnostics.some(({ rule }) => UNREADABLE.test(rule));
   const report = new Report(source, diagnostics);
@@ -121,6 +121,12 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
 
 /** Mistakes after which there is no value to look at. */
 const UNREADABLE = /^(yaml|module)-(?!prints$)/;
+
+/** Keeps what holds a module from being taken as valid; whoever runs modules reads again. */
+function unread(file: string): Diagnostic {
+  const message = "the module was not run";
+  return { severity: "error", rule: "module-unread", message, file, line: 1, column: 1 };
+}
 
 /** The value in a file; undefined when it is that of a module that was not run yet. */
 function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModule | undefined {

@@ -1,5 +1,5 @@
 /** Pipelines in TypeScript on the command line: when they are read, and what is told about them. */
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
 
@@ -54,6 +54,24 @@ it("is read by run and by an update, and never by resume", async () => {
   expect(await project.must(["explain", id, "c"])).toContain("c");
   expect(await project.must(["graph", "p.ts"])).toContain("flowchart");
   expect(project.effects()).toMatchObject({ read: 3 });
+});
+
+it("may stand in other files, and other modules in it", async () => {
+  mkdirSync(project.path("deep"));
+  project.write("p.yaml", "steps: [{ id: a, pipeline: deep/c.ts }]");
+  const steps = '[{ id: "x", pipeline: "d.mjs" }, { id: "y", prompt_file: "p.md", agent: "cat" }]';
+  project.write("deep/c.ts", `export default { agents: { cat: "cat" }, steps: ${steps} };\n`);
+  project.write(
+    "deep/d.mjs",
+    `export default { steps: [{ id: "z", run: "echo deep > found" }] };\n`,
+  );
+  project.write("deep/p.md", "Hello.");
+  await project.must(["run", "p.yaml"]);
+  expect(project.read("found")).toBe("deep\n");
+  project.write("deep/d.mjs", 'export default { steps: [{ id: "z", pipeline: "c.ts" }] };\n');
+  const { stderr, exit } = await project.run(["validate", "p.yaml"]);
+  expect(stderr).toContain("these files stand in each other: deep/c.ts -> deep/d.mjs -> deep/c.ts");
+  expect(exit).toBe(4);
 });
 
 it("says where its mistakes are, for people and for programs", async () => {
