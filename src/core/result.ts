@@ -65,8 +65,9 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
   if (state.status === "completed") {
-    const { exit, answer } = state;
-    return answer === undefined ? { ...base, exit } : { ...base, exit, answer };
+    const { exit, answer, identity } = state;
+    const told = answer === undefined ? { ...base, exit } : { ...base, exit, answer };
+    return identity === undefined ? told : { ...told, identity };
   }
   if (state.status !== "failed") return base;
   const failed = { ...base, reason: state.reason, message: state.message };

@@ -28,6 +28,9 @@ it.each(PIPELINES)("%s", async (yaml) => {
     mkdirSync(dirname(project.path(name)), { recursive: true });
     project.write(name, "Do it.\n");
   }
+  for (const [, name = ""] of yaml.matchAll(/pipeline: (\S+\.yaml)/g)) {
+    project.write(name, "steps: [{ id: out, run: ls }]\n");
+  }
   project.write("p.yaml", yaml);
   const { exit, stdout, stderr } = await project.run(["validate", "p.yaml"]);
   expect(stdout + stderr).toMatch(/^p\.yaml: valid, \d+ steps\n$/);

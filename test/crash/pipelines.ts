@@ -140,6 +140,7 @@ steps:
 export const JUMPING: CrashPipeline = {
   name: "jumping",
   text: `
+${PLAIN}
 steps:
   - id: test
     run: |
@@ -158,6 +159,7 @@ steps:
 export const NESTING: CrashPipeline = {
   name: "nesting",
   text: `
+${PLAIN}
 steps:
   - id: each
     for_each: { in: ["a", "b"], max_parallel: 1, on_item_failure: continue }
