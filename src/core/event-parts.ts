@@ -41,6 +41,8 @@ export interface Owner {
   readonly boot: string;
   readonly host: string;
   readonly user: string;
+  /** A program with signals of its own: it looks for requests by itself. */
+  readonly unsignalled?: true;
 }
 
 /** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */

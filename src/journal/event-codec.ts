@@ -87,6 +87,7 @@ const owner = record({
   boot: text,
   host: text,
   user: text,
+  unsignalled: optional(boolean),
 } satisfies Fields<Owner>);
 const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };

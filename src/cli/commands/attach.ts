@@ -47,8 +47,7 @@ function newestRun({ journal }: Project): string {
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {
   const { journal } = project;
-  const screen = await openScreen({
-    kind: screenKind(options),
+  const screen = await openScreen(screenKind(options), {
     runId: known.id,
     shortId: known.shortId,
     past: known.events,
