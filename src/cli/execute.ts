@@ -11,15 +11,16 @@
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner, Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
+import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
-import { Driver } from "../engine/drive.ts";
+import { Driver, type People } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { findItems } from "../engine/item-source.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
-import { mayBeAhead } from "../journal/events-file.ts";
+import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -29,7 +30,7 @@ import { lineReaders } from "./agent-lines.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { openScreen } from "./open-screen.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
+import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import {
   type KnownRun,
@@ -40,9 +41,10 @@ import {
   whyInputOf,
 } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, keeperOf, settleOutputs } from "./run-parts.ts";
+import { agentsOf, filesOf, keeperOf, settleOutputs } from "./run-parts.ts";
 import type { Screen, ScreenKind } from "./screen.ts";
 import { listen } from "./signals.ts";
+import { type Desk, openDesk } from "./terminal-desk.ts";
 import { Wishes } from "./wishes.ts";
 
 export interface ExecuteOptions {
@@ -63,6 +65,10 @@ export interface ExecuteOptions {
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
   readonly takeOver?: boolean;
+  /** Waits for people's answers when nothing else can move, instead of ending. */
+  readonly stay?: boolean;
+  /** Every question is answered with the choice that approves. */
+  readonly autoApprove?: boolean;
   /** Said once the lease is ours. */
   readonly greet?: (known: KnownRun) => readonly string[];
 }
@@ -81,6 +87,13 @@ export async function execute(
   // error of the same disk would hide the first.
   project.journal.release(known.id, owned.epoch);
   deaf();
+  if (wishes.first === undefined && waitsForPerson(run)) {
+    // Who answered while we let go of the run has been told that we go on.
+    const now = loadRun(project, known.id);
+    const { screen, stay = false, autoApprove = false } = options;
+    const rest = { screen, stay, autoApprove };
+    if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
+  }
   const granted = options.stopBy !== undefined && wishes.first === undefined;
   return granted ? EXIT.done : exitCodeOf(run, wishes.first);
 }
@@ -215,15 +228,10 @@ async function drive(
   // A copy: each look into process.env itself goes to the system.
   const env = { ...process.env };
   const redact = redactor(env);
-  let opened: RunFiles | undefined;
-  const files = (): RunFiles => {
-    opened ??= RunFiles.open(dir, known.run, known, known.events);
-    return opened;
-  };
-  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
-  if (mayBeAhead(dir.events, known.run.seq)) files();
+  const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
+  const desk = deskOf(options, () => driver);
   const screen = await openScreen(options.screen, {
     runId: known.id,
     shortId: known.shortId,
@@ -232,7 +240,9 @@ async function drive(
     dir,
     redact,
     now,
+    footer: desk && ((width) => desk.footer(width)),
   });
+  desk?.show(screen);
   const { plan } = known;
   const agents = await agentsOf(plan, () => ({ plan, run: engine.run, dir, env }));
   const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
@@ -253,22 +263,45 @@ async function drive(
       items: (place) => findItems({ plan, run: engine.run, dir, env }, place),
     },
     watch: (events, run) => {
-      files().record(events, run);
+      files.record(events, run);
+      desk?.update(run);
       screen.update(events, run);
     },
   });
-  const driver = new Driver({ engine, dir, env, redact, agents, keeper, now });
+  const people = peopleOf(journal, options, desk);
+  const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
   given.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);
   try {
     await driver.run(wishes);
-    files().close(engine.run);
+    files.close(engine.run);
     return engine.run;
   } finally {
     given.leave();
+    desk?.close();
     await screen.close();
   }
+}
+
+/** Where a person at the terminal answers what the run asks, if there is one. */
+function deskOf(options: ExecuteOptions, driver: () => Driver): Desk | undefined {
+  const { screen: kind } = options;
+  if (options.autoApprove === true || typeof kind !== "string") return undefined;
+  return openDesk({
+    kind,
+    answer: (at, reply) => driver().answer(at, reply),
+    onGone: () => driver().nudge(),
+  });
+}
+
+function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefined): People {
+  return {
+    journal,
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+    stay: () => options.stay === true || desk?.isOpen === true,
+  };
 }
 
 /** What the person wants done with work that was cut off. */
@@ -313,6 +346,6 @@ export function exitCodeOf(run: Run, first: string | undefined): ExitCode {
       return timedOut ? EXIT.timedOut : EXIT.failed;
     }
     default:
-      return EXIT.error;
+      return waitsForPerson(run) ? EXIT.waiting : EXIT.error;
   }
 }

@@ -9,6 +9,7 @@ import type { ExecuteOptions } from "./execute.ts";
 import { type Back, type BackRequest, planBack } from "./going-back.ts";
 import type { KnownRun, Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
+import { walkFilesOf } from "./run-parts.ts";
 
 export interface GoingOn {
   readonly takeOver?: boolean;
@@ -16,6 +17,10 @@ export interface GoingOn {
   readonly budget?: string;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
+  /** Wait for people's answers when nothing else can move. */
+  readonly stay?: boolean;
+  /** Answer every question with the choice that approves. */
+  readonly autoApprove?: boolean;
 }
 
 /** How a run is driven so that it goes on in this way. */
@@ -26,6 +31,8 @@ export function goingOn(
 ): Omit<ExecuteOptions, "screen"> {
   return {
     takeOver: options.takeOver === true,
+    stay: options.stay === true,
+    autoApprove: options.autoApprove === true,
     ...(request === undefined
       ? {}
       : { wishes: async (now) => (await planBack(project, now, request)).facts }),
@@ -53,7 +60,8 @@ function foreignChoice(back: Back | undefined, options: GoingOn): { foreign?: Fi
 }
 
 /** Its owner may have been killed after the last event and before the files that tell of it. */
-export function completeFiles(known: KnownRun): void {
+export async function completeFiles(project: Project, known: KnownRun): Promise<void> {
   const { dir, run, events } = known;
   RunFiles.open(dir, run, known, events).close(run);
+  await walkFilesOf(project, known);
 }

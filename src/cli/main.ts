@@ -9,12 +9,15 @@ import { Command, CommanderError } from "commander";
 import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
+import type { ReadingOptions } from "./reading.ts";
 import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {
   surviveClosedOutput();
+  // Whoever a lease names may be woken at any time; without a listener that would end it.
+  process.on("SIGUSR2", () => undefined);
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {
     exit = status;
@@ -99,21 +102,41 @@ Examples:
   perdure run fix.yaml -i issue=42 -i dry=true
   perdure run nightly.yaml --detach`;
 
+const ANSWER_EXAMPLES = `
+Examples:
+  perdure answer 1a2b3c4d
+  perdure answer 1a2b3c4d approve approve
+  perdure answer 1a2b3c4d approve reject --text "the tests are missing"`;
+
 const GRAPH_EXAMPLES = `
 Examples:
   perdure graph build.yaml
   perdure graph 1a2b3c4d -o run.svg
   perdure graph 1a2b3c4d --format dot | dot -Tpng > run.png`;
 
+const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
+const APPROVE_HELP = "answer every question with its first choice that does not reject";
+
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML or TypeScript file")
+    .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option(
+      "--simulate [what]",
+      "call no model: agents answer at once; all: run no commands either",
+    )
+    .option("--validate", "only say what is wrong with the file")
+    .option("--logs <dir>", "write checkpoint, prompts and outcomes there, as DOT engines do")
+    .option("--agent <name>", "DOT: the agent for prompts that name no provider; default claude")
+    .option("--permissions <which>", "DOT: what agents may do without asking: default, edit or all")
+    .option("--handler <type=command>", "DOT: a command for a node type; may be repeated", collect)
+    .option("--stay", STAY_HELP)
+    .option("--auto-approve", APPROVE_HELP)
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: its last unfinished run")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
@@ -122,31 +145,7 @@ function addRunning(program: Command, finish: Finish): void {
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
-  program
-    .command("resume")
-    .description("go on with a run from exactly where it was")
-    .argument("[run]", "id or a prefix of 8 or more; the last unfinished run if absent")
-    .option("--pipeline-id <run>", "the run, spelled as an option")
-    .option(
-      "--from-step <step>",
-      "take what lies before this step as done, and run it and all behind it",
-    )
-    .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
-    .option(
-      "--recover <how>",
-      "work that was cut off: continue with it, restart it, or ask about each",
-    )
-    .option("--update", "adopt the edit of the pipeline's file; shows what that does, and asks")
-    .option("-y, --yes", "with --update: agree without being asked")
-    .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what would happen to each step, and why; change nothing")
-    .option("-d, --detach", "leave the run to a background process")
-    .option("--take-over", "its owner is on another machine, and I know that it is dead")
-    .option("-o, --output <format>", "text, or json for a stream of events")
-    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
-    );
+  addResume(program, finish);
   program
     .command("retry")
     .description("run a failed step again, or a done one and all that lies behind it")
@@ -170,7 +169,50 @@ function addRunning(program: Command, finish: Finish): void {
     );
 }
 
+function addResume(program: Command, finish: Finish): void {
+  program
+    .command("resume")
+    .description("go on with a run from exactly where it was")
+    .argument("[run]", "id or a prefix of 8 or more; the last unfinished run if absent")
+    .option("--pipeline-id <run>", "the run, spelled as an option")
+    .option("--logs <dir>", "the run that writes to this directory (run --logs)")
+    .option(
+      "--from-step <step>",
+      "take what lies before this step as done, and run it and all behind it",
+    )
+    .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
+    .option(
+      "--recover <how>",
+      "work that was cut off: continue with it, restart it, or ask about each",
+    )
+    .option("--update", "adopt the edit of the pipeline's file; shows what that does, and asks")
+    .option("-y, --yes", "with --update: agree without being asked")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what would happen to each step, and why; change nothing")
+    .option("-d, --detach", "leave the run to a background process")
+    .option("--stay", STAY_HELP)
+    .option("--auto-approve", APPROVE_HELP)
+    .option("--take-over", "its owner is on another machine, and I know that it is dead")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
+    );
+}
+
 function addSettling(program: Command, finish: Finish): void {
+  program
+    .command("answer")
+    .description("answer a question that a run asks; without a choice: list what is asked")
+    .argument("<run>", "id or prefix")
+    .argument("[gate]", "the step that asks")
+    .argument("[choice]", "the key or the label of a choice")
+    .option("-t, --text <words>", "words of your own, kept with the answer")
+    .option("-o, --output <format>", "text or json, for the list")
+    .addHelpText("after", ANSWER_EXAMPLES)
+    .action(async (id, gate, choice, options) =>
+      finish(await (await import("./commands/answer.ts")).answerCommand(id, gate, choice, options)),
+    );
   program
     .command("settle")
     .description("say whether a step happened that must not happen twice")
@@ -183,11 +225,15 @@ function addSettling(program: Command, finish: Finish): void {
     );
 }
 
-interface RunArguments {
+interface RunArguments extends ReadingOptions {
+  readonly validate?: boolean;
+  readonly logs?: string;
   readonly input?: readonly string[];
   readonly detach?: boolean;
   readonly output?: string;
   readonly quiet?: boolean;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
   readonly resume?: string;
   readonly resumeLast?: boolean;
   readonly fromStep?: string;
@@ -294,7 +340,10 @@ function describeList(command: Command, finish: Finish): void {
   command
     .description("the runs of this project, newest first")
     .option("-o, --output <format>", "text or json")
-    .option("-s, --status <status>", "only queued, running, interrupted, completed or failed ones")
+    .option(
+      "-s, --status <status>",
+      "only queued, running, waiting, interrupted, completed or failed ones",
+    )
     .option("-p, --pipeline <name>", "only runs of this pipeline")
     .option("-n, --limit <count>", "at most so many", "50")
     .action(async (options) =>

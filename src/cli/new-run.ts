@@ -8,7 +8,7 @@ import { redactJson, redactor } from "../util/redact.ts";
 import type { Project } from "./project.ts";
 
 /** Where a run comes from. */
-export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd">;
+export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
 
 /** Stores a run of a plan; gives its id. */
 export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): string {

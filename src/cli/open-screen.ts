@@ -15,6 +15,11 @@ export async function openScreen(
     case "json":
       return new (await import("./json-screen.ts")).JsonScreen(options);
     case "quiet":
-      return { say: () => undefined, update: () => undefined, close: async () => undefined };
+      return {
+        say: () => undefined,
+        update: () => undefined,
+        refresh: () => undefined,
+        close: async () => undefined,
+      };
   }
 }

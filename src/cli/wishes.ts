@@ -1,5 +1,5 @@
 /**
- * What others want of a run while this process drives it: that it stops.
+ * What others want of a run while this process drives it: that it stops, or takes up an answer.
  *
  * Owns: handing wishes to the driver, also those that came before there was one.
  * Does not: find out about them. A program of ours is told by signals (signals.ts); somebody else's
@@ -56,5 +56,6 @@ export class Wishes {
       this.#lastRequest = request.id;
       this.#driver.stop(request.mode, request.by);
     }
+    this.#driver.lookForAnswers();
   }
 }

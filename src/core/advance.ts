@@ -32,6 +32,8 @@ export interface Turn {
   readonly cancels: readonly Cancel[];
   /** Attempts whose probe is to be asked, once. */
   readonly probes: readonly AttemptRef[];
+  /** Attempts whose question has stood long enough. */
+  readonly expired: readonly AttemptRef[];
   /** The snapshot to which the files are to be put back before anything else. */
   readonly restore?: string;
   /** When to come back although no fact has arrived. */
@@ -59,7 +61,7 @@ export function advance(
   for (const fact of facts) take(fact);
   let actions = nextActions(plan, run, now);
   for (;;) {
-    const reactions = actions.flatMap((action) => reactionTo(run, action, around));
+    const reactions = actions.flatMap((action) => reactionTo(plan, run, action, around));
     if (reactions.length === 0 || events.length >= EVENTS_PER_TURN) break;
     for (const fact of reactions) take(fact);
     actions = nextActions(plan, run, now);
@@ -80,15 +82,17 @@ function outlook(
   });
   const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action] : []));
   const probes = actions.flatMap((action) => (action.type === "probe" ? [action.at] : []));
+  const expired = actions.flatMap((action) => (action.type === "expire" ? [action.at] : []));
   const wake = actions.find((action) => action.type === "wake-at");
   const restore = actions.find((action) => action.type === "restore");
   const more = actions.some(
-    ({ type }) => !["cancel", "wake-at", "restore", "probe"].includes(type),
+    ({ type }) => !["cancel", "wake-at", "restore", "probe", "expire"].includes(type),
   );
   return {
     launches,
     cancels,
     probes,
+    expired,
     more,
     ...(restore === undefined ? {} : { restore: restore.commit }),
     ...(wake === undefined ? {} : { wakeAt: wake.time }),
@@ -96,12 +100,12 @@ function outlook(
 }
 
 /** Actions that are decisions, not effects, come back as facts at once. */
-function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fact[] {
+function reactionTo(plan: Plan, run: Run, action: Action, around: Surroundings): readonly Fact[] {
   switch (action.type) {
     case "start": {
       const { place } = action;
       const visit = findVisit(run, place);
-      const offer = visit && around.offer(place, sessionWanted(run, visit));
+      const offer = visit && around.offer(place, sessionWanted(plan, run, visit));
       const base = around.base?.();
       const items = around.items?.(place);
       return [
@@ -117,6 +121,8 @@ function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fa
     }
     case "close":
       return [{ type: "scopes-closed", place: action.place }];
+    case "wake":
+      return [{ type: "woken", place: action.place }];
     case "finish":
       return [{ type: "exhausted" }];
     case "halt":

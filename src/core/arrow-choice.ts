@@ -3,16 +3,26 @@
  *
  * Owns: the evaluation of conditions on arrows, and the order among those that apply.
  * Does not: settle arrows (flow.ts).
+ * Invariants:
+ * - B1 The one arrow is, in this order: the heaviest whose condition is true; the first one without a
+ *   condition whose label the step asked for; the one without a condition to the first step that it
+ *   asked for; the heaviest without a condition. Among equals the one that comes first in the graph.
  */
-import { indexOf } from "../plan/graph-index.ts";
+import { indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Arrow } from "../plan/plan.ts";
-import type { StepFailed } from "./event.ts";
-import { type Run, stepOf, type Visit } from "./run.ts";
+import { normalizedLabel } from "../util/choice.ts";
+import type { FailureReason, StepFailed, Told } from "./event.ts";
+import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
 
 type Chosen =
   | { readonly ok: true; readonly arrows: readonly number[] }
-  | { readonly ok: false; readonly message: string };
+  | { readonly ok: false; readonly reason: FailureReason; readonly message: string };
+
+interface Candidate {
+  readonly index: number;
+  readonly arrow: Arrow;
+}
 
 /** The arrows that a visit is left by; `on` is the kind of end whose arrows are asked. */
 export function chooseArrows(
@@ -22,33 +32,54 @@ export function chooseArrows(
   on: Arrow["on"] = outcome.status === "failed" ? "failed" : "completed",
 ): Chosen {
   const { scope, position } = visit.record;
-  const candidates: { index: number; arrow: Arrow }[] = [];
+  const candidates: Candidate[] = [];
   for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
     const arrow = scope.graph.arrows[index];
     if (arrow?.on === on) candidates.push({ index, arrow });
   }
-  const applying: typeof candidates = [];
+  const applying: Candidate[] = [];
   for (const candidate of candidates) {
     const { condition } = candidate.arrow;
     if (condition !== undefined) {
       const held = evaluateIn(run, visit, condition, {}, outcome);
-      if (!held.ok) return held;
+      if (!held.ok) return { ...held, reason: "expression" };
       if (held.value !== true) continue;
     }
     applying.push(candidate);
   }
   if (stepOf(visit).split === "all")
     return { ok: true, arrows: applying.map(({ index }) => index) };
-  const conditional = applying.filter(({ arrow }) => arrow.condition !== undefined);
-  const best = heaviest(conditional.length > 0 ? conditional : applying);
+  const best = bestOf(scope, applying, outcome.told ?? {});
   if (best === undefined && candidates.length > 0 && on === "completed") {
-    return { ok: false, message: "none of the arrows that leave it applies" };
+    return { ok: false, reason: "no-arrow", message: "no matching edge" };
   }
   return { ok: true, arrows: best === undefined ? [] : [best.index] };
 }
 
-function heaviest<T extends { readonly arrow: Arrow }>(candidates: readonly T[]): T | undefined {
-  return candidates.reduce<T | undefined>(
+/** The one arrow to follow, of those that apply (B1). */
+function bestOf(
+  { graph }: Scope,
+  applying: readonly Candidate[],
+  { label, next = [] }: Told,
+): Candidate | undefined {
+  const conditional = applying.filter(({ arrow }) => arrow.condition !== undefined);
+  if (conditional.length > 0) return heaviest(conditional);
+  if (label !== undefined && label !== "") {
+    const wanted = normalizedLabel(label);
+    const labelled = applying.find(
+      ({ arrow }) => arrow.label !== undefined && normalizedLabel(arrow.label) === wanted,
+    );
+    if (labelled !== undefined) return labelled;
+  }
+  for (const id of next) {
+    const named = applying.find(({ arrow }) => stepAt(graph, arrow.to).id === id);
+    if (named !== undefined) return named;
+  }
+  return heaviest(applying);
+}
+
+function heaviest(candidates: readonly Candidate[]): Candidate | undefined {
+  return candidates.reduce<Candidate | undefined>(
     (best, next) => (best === undefined || next.arrow.weight > best.arrow.weight ? next : best),
     undefined,
   );
@@ -61,9 +92,10 @@ function heaviest<T extends { readonly arrow: Arrow }>(candidates: readonly T[])
 export function wayAfterFailure(
   run: Run,
   visit: Visit,
-  exit: number,
+  known: Pick<StepFailed, "exit" | "told" | "context">,
 ): Pick<StepFailed, "arrows" | "handled"> {
-  const outcome: Outcome = { status: "failed", exit, context: {}, outputs: {} };
+  const { exit = 1, told, context = {} } = known;
+  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, told };
   const chosen = chooseArrows(run, visit, outcome);
   if (!chosen.ok) return { arrows: [] };
   if (chosen.arrows.length > 0 || stepOf(visit).onFailure !== "continue") {

@@ -1,7 +1,7 @@
 /** Which files an attempt starts from: those that are there, or those that the first attempt found. */
 import type { Plan, Recover } from "../plan/plan.ts";
 import type { Conversation } from "./event.ts";
-import { isComposite, type Run, recoverFor, stepOf, type Visit, workedAlone } from "./run.ts";
+import { hasProcess, type Run, recoverFor, stepOf, type Visit, workedAlone } from "./run.ts";
 
 /**
  * The files that an attempt starts from. The first one takes them as they are. A new try starts from
@@ -15,7 +15,7 @@ export function filesFor(
   conversation: Conversation | undefined,
   base: string | undefined,
 ): { readonly base?: string; readonly restore?: true } {
-  if (plan.workspace?.snapshots !== true || isComposite(stepOf(visit))) return {};
+  if (plan.workspace?.snapshots !== true || !hasProcess(stepOf(visit))) return {};
   // What is only to be merged stays as it is.
   if (visit.held !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };

@@ -9,42 +9,43 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { EachWork, LoopWork, Plan } from "../plan/plan.ts";
+import type { BranchesWork, EachWork, LoopWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
+import { complete, exited, fail, paidBy } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
+import { endOfBranches, pickBranch } from "./branches.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
-import {
-  afterProbe,
-  afterVerdict,
-  type Completion,
-  doubtfulEnd,
-  type Ends,
-  unsettled,
-} from "./doubt.ts";
-import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import { afterProbe, afterVerdict, doubtfulEnd, type Ends, unsettled } from "./doubt.ts";
+import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
-import { type FailureEvidence, finalFailure } from "./failure.ts";
+import { finalFailure } from "./failure.ts";
+import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
-import { placeText } from "./place.ts";
-import { retryAfterFailure, retryAfterPause } from "./retry.ts";
+import { restartProblem, withRestart } from "./restart.ts";
+import { retryAfterPause } from "./retry.ts";
 import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
+import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
 import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
+  return withRestart(run, eventsOf(plan, run, fact, now));
+}
+
+function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
   switch (fact.type) {
     case "opened":
       return open(run, fact);
     case "dispatched": {
       const visit = findVisit(run, fact.place);
       if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
-      return dispatch(plan, run, visit, fact);
+      return dispatch(plan, run, visit, fact, now);
     }
     case "scopes-closed": {
       const visit = findVisit(run, fact.place);
@@ -64,6 +65,10 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
       return afterProbe(run, fact, now, ENDS);
     case "settled":
       return afterVerdict(run, fact, now, ENDS);
+    case "answered":
+      return answerEvents(run, fact.at, fact.answer, now);
+    case "woken":
+      return wakeEvents(run, findVisit(run, fact.place));
     case "stop-requested":
       return stop(run, fact);
     case "funds-added":
@@ -83,7 +88,7 @@ export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly 
   }
 }
 
-type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" }>;
+type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" | "answered" }>;
 
 /** What is told about the running attempt of a visit. */
 function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {
@@ -133,7 +138,13 @@ function allowances(run: Run): readonly RunEvent[] {
 
 type Dispatched = Extract<Fact, { type: "dispatched" }>;
 
-function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonly RunEvent[] {
+function dispatch(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  fact: Dispatched,
+  now: number,
+): readonly RunEvent[] {
   const { env, offer, base } = fact;
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
@@ -152,6 +163,10 @@ function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonl
       if (!held.value) return skip(run, visit);
     }
   }
+  if (step.work.kind === "gate" || step.work.kind === "wait") {
+    const begun = begin(run, visit, at, now, step.work);
+    return begun.ok ? begun.events : failAtStart(run, visit, at, "expression", begun.message);
+  }
   const started = { type: "step.started", ...at } as const;
   if (step.work.kind === "each") {
     const found = itemsOf(run, visit, step.work, fact.items);
@@ -163,9 +178,31 @@ function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonl
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
-  const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-  const files = filesFor(plan, run, visit, conversation, base);
-  return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
+  if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
+  if (step.work.kind === "pick") return [started, pick(run, visit, at)];
+  const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
+  const fidelity = tellingFor(plan, run, visit, conversation);
+  return [
+    {
+      ...started,
+      ...filesFor(plan, run, visit, conversation, base),
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(fidelity === undefined ? {} : { fidelity }),
+    },
+  ];
+}
+
+/** A step that does nothing is over when it begins, with the answer that it is taken to have given. */
+function pass(run: Run, visit: Visit, { simulates }: PassWork, at: AttemptRef): RunEvent {
+  const answer = simulates === undefined ? {} : { answer: simulates.answer };
+  return complete(run, visit, 0, { outputs: {}, context: {}, ...answer }, at);
+}
+
+/** A choice among what is known takes no time either. */
+function pick(run: Run, visit: Visit, at: AttemptRef): RunEvent {
+  const picked = pickBranch(run, visit);
+  if (!picked.ok) return finalFailure(run, visit, at, "pick", picked.message);
+  return complete(run, visit, 0, { outputs: {}, ...picked }, at);
 }
 
 /**
@@ -195,6 +232,11 @@ function typeText(value: Json): string {
 
 function skip(run: Run, visit: Visit): readonly RunEvent[] {
   const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
+  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
+  if (problem !== undefined) {
+    const at = { ...placeOf(visit), attempt: visit.attempts + 1 };
+    return failAtStart(run, visit, at, "restart", problem);
+  }
   return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.ok ? chosen.arrows : [] }];
 }
 
@@ -211,6 +253,7 @@ function failAtStart(
 
 function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
+  if (work.kind === "branches") return [closeBranches(run, visit, work, now)];
   const failed = visit.instances?.failed ?? 0;
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
   if (failed === 0 || tolerant) {
@@ -224,6 +267,15 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const message =
     work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
   return [fail(run, visit, "items", message, now)];
+}
+
+function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {
+  const missed = missedInside(run, visit);
+  if (missed?.back !== undefined) return missed.back;
+  if (missed !== undefined) return fail(run, visit, "goal", missed.message, now);
+  const { context, ...end } = endOfBranches(run, visit, work);
+  if (!end.ok) return fail(run, visit, "items", end.message, now, { context });
+  return complete(run, visit, 0, { outputs: {}, context, told: end.told });
 }
 
 /** After a good iteration: the loop is done, goes on, or has used up its iterations. */
@@ -315,80 +367,6 @@ function relay(
   }
   const message = `it was handed over ${RELAYS_MAX} times: raise \`relay.at\` or split the task`;
   return fail(run, visit, "relay", message, now, paid);
-}
-
-/** What an attempt used and left, for the event that ends it. */
-function paidBy(end: {
-  readonly spent?: Spent;
-  readonly snapshot?: Saved | undefined;
-}): Pick<Ending, "spent" | "snapshot"> {
-  const { spent, snapshot } = end;
-  return {
-    ...(snapshot === undefined ? {} : { snapshot }),
-    ...(spent === undefined ? {} : { spent }),
-  };
-}
-
-type Exited = Extract<Ending, { how: "exited" }>;
-
-function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, said, signature } = ending;
-  const evidence = {
-    exit,
-    ...(said === undefined ? {} : { said }),
-    ...(signature === undefined ? {} : { signature }),
-    ...(check === undefined ? {} : { check }),
-    ...paidBy(ending),
-  };
-  if (problem !== undefined) {
-    return fail(run, visit, problem.reason, problem.message, now, evidence);
-  }
-  if (exit === 0) return complete(run, visit, exit, ending);
-  return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
-}
-
-function complete(run: Run, visit: Visit, exit: number, result: Completion): RunEvent {
-  const { outputs, context, answer, check, identity, settledBy } = result;
-  const outcome = { status: "completed", exit, context, outputs, answer, identity } as const;
-  const chosen = chooseArrows(run, visit, outcome);
-  const paid = paidBy(result);
-  if (!chosen.ok) {
-    const failed = finalFailure(run, visit, attemptOf(visit), "expression", chosen.message);
-    return { ...failed, ...paid };
-  }
-  const completed = {
-    type: "step.completed",
-    ...attemptOf(visit),
-    exit,
-    outputs,
-    context,
-  } as const;
-  const evidence = {
-    ...(answer === undefined ? {} : { answer }),
-    ...(identity && { identity }),
-    ...(settledBy && { settledBy }),
-    ...(check === undefined ? {} : { check }),
-  };
-  return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
-}
-
-function fail(
-  run: Run,
-  visit: Visit,
-  reason: FailureReason,
-  message: string,
-  now: number,
-  evidence: FailureEvidence = {},
-): RunEvent {
-  const failures = visit.failures + 1;
-  const at = attemptOf(visit);
-  if (failures < visit.failuresMax) {
-    const { said: _, signature: __, ...told } = evidence;
-    const salt = `${run.id}/${placeText(placeOf(visit))}`;
-    const retry = retryAfterFailure(stepOf(visit).retry.backoff, failures, now, salt);
-    return { type: "step.failed", ...at, reason, message, ...told, retry, arrows: [] };
-  }
-  return finalFailure(run, visit, at, reason, message, evidence);
 }
 
 function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: number): RunEvent {

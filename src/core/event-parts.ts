@@ -1,5 +1,5 @@
 /** What events are made of: places, evidence, conversations, snapshots. Plain JSON, like them (V1). */
-import type { WorkspaceKind } from "../plan/plan.ts";
+import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 
 /** Where a run works. */
@@ -30,6 +30,7 @@ export interface Held {
   readonly context: JsonObject;
   readonly answer?: Json;
   readonly check?: CheckEvidence;
+  readonly told?: Told;
 }
 
 /** Who owns a run: enough to prove that the process is alive, or dead. */
@@ -43,6 +44,18 @@ export interface Owner {
   readonly user: string;
   /** A program with signals of its own: it looks for requests by itself. */
   readonly unsignalled?: true;
+}
+
+/**
+ * What a step says about how it went and where to go on: an outcome (`success`, `partial_success`,
+ * `retry`, `fail`, `skipped`, or a word of the author's), the label of an arrow, steps in order of
+ * preference, and words for people.
+ */
+export interface Told {
+  readonly outcome?: string;
+  readonly label?: string;
+  readonly next?: readonly string[];
+  readonly notes?: string;
 }
 
 /** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
@@ -78,6 +91,17 @@ export interface CheckEvidence {
 /** Why an attempt failed. */
 export type FailureReason =
   | "exit"
+  /** It said that it failed, although it exited with 0. */
+  | "told"
+  /** It asked for another try, and there is none left. */
+  | "retry"
+  /** None of the arrows that leave it applies. */
+  | "no-arrow"
+  /** It would begin anew, and must not. */
+  | "restart"
+  /** There is no branch that could be picked. */
+  | "pick"
+  | "status"
   | "check"
   | "output"
   | "context"
@@ -96,6 +120,7 @@ export type FailureReason =
   | "lost"
   | "once"
   | "aborted"
+  | "rejected"
   | "visits"
   | "iterations"
   | "goal";
@@ -127,6 +152,24 @@ export interface Conversation {
   readonly kind: "start" | "continue";
   readonly says: Says;
   readonly why: string;
+}
+
+/** How much of what came before its agent is told at the start of an attempt, and who says so. */
+export interface Telling {
+  readonly mode: Fidelity;
+  /** The arrow that led to the step, the step, the pipeline; or what holds after a lost conversation. */
+  readonly by: "edge" | "step" | "pipeline" | "resume";
+  readonly why: string;
+  /** Where `full` was asked for: the conversation that it was to be part of. */
+  readonly thread?: Thread;
+  /** The text in front of the prompt; the same when the attempt has to begin again. */
+  readonly preamble?: string;
+}
+
+/** A conversation that steps share, by its name or by the step that spoke in it last. */
+export interface Thread {
+  readonly name: string;
+  readonly by: "step" | "edge" | "pipeline" | "group" | "previous";
 }
 
 /**
@@ -163,3 +206,40 @@ export interface Spent {
 
 /** What kept an agent from going on that is not the step's fault. */
 export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";
+
+/** A question as it was put to people. */
+export interface Question {
+  readonly question: string;
+  readonly choices: readonly Choice[];
+  readonly text: GateWork["text"];
+  /** Until when it stands; the length is kept so that a clock that was set back cannot stretch it. */
+  readonly deadline?: Deadline;
+  /** The key of the choice that counts when nobody has answered by then. */
+  readonly default?: string;
+}
+
+/** A moment, and how far away it was when it was set; of a moment that was given there is no length. */
+export interface Deadline {
+  readonly at: number;
+  readonly delayMs?: number;
+}
+
+/** What was answered to a question, by whom and from where. */
+export interface Answer {
+  /** The key of the choice; absent when nobody chose in time and nothing counts instead. */
+  readonly choice?: string;
+  readonly text?: string;
+  /** `user@host`. */
+  readonly by: string;
+  readonly from: AnswerSource;
+  /** When it was given; it may be taken up later. */
+  readonly given: number;
+}
+
+export type AnswerSource =
+  | "terminal"
+  | "command"
+  | "program"
+  | "dashboard"
+  | "timeout"
+  | "auto-approve";

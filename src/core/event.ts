@@ -12,10 +12,12 @@
 import type { Budget, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Answer,
   Ask,
   AttemptRef,
   CheckEvidence,
   Conversation,
+  Deadline,
   Doubt,
   FailureReason,
   Found,
@@ -27,8 +29,11 @@ import type {
   Place,
   Placed,
   ProbeAnswer,
+  Question,
   Saved,
   Spent,
+  Telling,
+  Told,
   Verdict,
 } from "./event-parts.ts";
 
@@ -72,6 +77,7 @@ export type RunEvent =
   | RunMoved
   | RunUpdated
   | RunReturned
+  | RunRestarted
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -80,11 +86,19 @@ export type RunEvent =
         /** The input of a sub-pipeline, when it is not that of the scope around it. */
         readonly input?: JsonObject;
         readonly conversation?: Conversation;
+        /** For an agent: what of the run it is told first. */
+        readonly fidelity?: Telling;
         /** The snapshot that it works on; absent when `step.based` is to tell it. */
         readonly base?: string;
         /** The files are put back to it first. */
         readonly restore?: true;
+        /** Of a wait: when it is over. */
+        readonly wake?: Deadline;
       })
+  /** A person is asked; nothing behind it goes on before there is an answer. */
+  | ({ readonly type: "step.asked" } & AttemptRef & Question)
+  /** There is an answer. What follows from it is the next event. */
+  | ({ readonly type: "step.answered" } & AttemptRef & Answer & { readonly label?: string })
   /** It ended well, and what it did in a workspace of its own does not fit what others did. */
   | ({ readonly type: "step.conflicted" } & AttemptRef & {
         /** The files in conflict, as many as are named. */
@@ -181,6 +195,8 @@ export interface RunCreated {
   readonly cwd: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
+  /** The directory in which the run is told in the form of the DOT language, as an absolute path. */
+  readonly logs?: string;
   /** Of a fork: where it comes from. The events up to `run.forked` are those of that run. */
   readonly from?: Origin;
 }
@@ -272,6 +288,18 @@ export interface RunReturned {
   readonly goal: string;
 }
 
+/** An arrow began a scope anew: what was done in it is history, and so is its context. */
+export interface RunRestarted {
+  readonly type: "run.restarted";
+  readonly scope: string;
+  /** Where it goes on. */
+  readonly step: string;
+  /** How often that has happened, this time included. */
+  readonly number: number;
+  /** Keys of the context that stay. */
+  readonly keep: readonly string[];
+}
+
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";
   readonly exit: number;
@@ -284,6 +312,7 @@ export interface StepCompleted extends AttemptRef {
   readonly identity?: string;
   /** Who vouches for it in place of an exit status: its probe, or a person. */
   readonly settledBy?: string;
+  readonly told?: Told;
   readonly check?: CheckEvidence;
   /** The files right after it. */
   readonly snapshot?: Saved;
@@ -297,6 +326,9 @@ export interface StepFailed extends AttemptRef {
   readonly reason: FailureReason;
   readonly message: string;
   readonly exit?: number;
+  readonly told?: Told;
+  /** Key-values that it handed to the run nevertheless. */
+  readonly context?: JsonObject;
   readonly check?: CheckEvidence;
   readonly snapshot?: Saved;
   readonly spent?: Spent;

@@ -8,29 +8,19 @@
  * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - C5 An event that the transition tables do not allow is an error, never ignored.
  */
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
-import { applyDoubt, askProbesAgain, vouched } from "./doubt-flow.ts";
-import type {
-  Place,
-  Recorded,
-  Retry,
-  RunEvent,
-  Saved,
-  Spent,
-  StepCompleted,
-  StepFailed,
-} from "./event.ts";
+import { begin } from "./context.ts";
+import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
+import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
 import {
-  absorbFailures,
   closeIfOver,
   draft,
   enter,
   goBack,
   LOSSES_MAX,
-  leave,
   openInstances,
   openIteration,
   openScope,
@@ -38,12 +28,14 @@ import {
   uncountInside,
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
+import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { move } from "./move.ts";
-import { abandonInside } from "./past.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
+import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
   findVisit,
+  hasProcess,
   isComposite,
   type Run,
   type RunState,
@@ -55,7 +47,9 @@ import {
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
+import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { complete, fail, goOn, wait } from "./visit-end.ts";
 
 /** The run before its first event. */
 export function emptyRun(id: string): Run {
@@ -65,14 +59,18 @@ export function emptyRun(id: string): Run {
     state: { status: "created" },
     updatedAt: 0,
     context: new Map<string, Json>(),
+    given: {},
     scopes: new Map<string, Scope>(),
     gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
     readyGaps: 0,
+    prompt: new Set<Visit>(),
     running: new Set<Visit>(),
     waiting: new Set<Visit>(),
     interrupted: new Set<Visit>(),
     unsettled: new Set<Visit>(),
+    asked: new Set<Visit>(),
+    sleeping: new Set<Visit>(),
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
@@ -126,6 +124,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       const plan = typeof plans === "function" ? plans(event.fingerprint) : plans;
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
+      begin(run, plan);
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
     }
@@ -165,6 +164,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "completed" });
     case "run.returned":
       return goBack(run, event);
+    case "run.restarted":
+      return restartScope(run, event, time);
     case "run.failed": {
       const { type: _, ...words } = event;
       return become(run, { status: "failed", ...words });
@@ -190,6 +191,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.base !== undefined) draft(visit).base = event.base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
+      tell(visit, event.fidelity);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);
@@ -228,10 +230,12 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.probed":
     case "step.settled":
       return applyDoubt(run, visit, event, time);
+    case "step.asked":
+    case "step.answered":
+      return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      leave(run, visit.record, event.arrows);
-      return closeIfOver(run, visit.record.scope);
+      return goOn(run, visit, event.arrows);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -328,6 +332,7 @@ function open(run: Run, time: number): void {
   }
   for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
   askProbesAgain(run);
+  shortenWaits(run, time);
   for (const visit of run.waiting) {
     const { state } = visit;
     if (state.status !== "waiting") continue;
@@ -337,22 +342,29 @@ function open(run: Run, time: number): void {
 
 type StepStarted = Extract<RunEvent, { type: "step.started" }>;
 
-function start(run: Run, visit: Visit, { items, input }: StepStarted, time: number): void {
+function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
+  const { items, input, wake } = event;
   uncountInside(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
+  if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });
   const composite = isComposite(stepOf(visit));
   if (composite) {
-    const total = stepOf(visit).work.kind === "each" ? (items?.length ?? 0) : 1;
+    const total = instancesTotal(stepOf(visit).work, items);
     draft(visit).instances = {
       ...(items === undefined ? {} : { items }),
       ...(input === undefined ? {} : { input }),
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }
-  if (!composite) crowd(run, visit);
+  if (hasProcess(stepOf(visit))) crowd(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
+}
+
+function instancesTotal(work: Work, items: readonly Json[] = []): number {
+  if (work.kind === "branches") return work.branches.length;
+  return work.kind === "each" ? items.length : 1;
 }
 
 /** Notes who works beside whom: files that others may have changed are not put back for one. */
@@ -363,59 +375,6 @@ function crowd(run: Run, visit: Visit): void {
     draft(visit).crowded = true;
   }
   draft(run).latest = visit;
-}
-
-function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
-  for (const [key, value] of Object.entries(event.context)) draft(run).context.set(key, value);
-  const { exit, outputs, answer } = event;
-  draft(run).closing.delete(visit);
-  absorbFailures(run, visit);
-  share(run, visit);
-  const told = { ...(answer !== undefined && { answer }), ...vouched(event) };
-  enter(run, visit, { status: "completed", at: time, exit, outputs, ...told, assumed: false });
-  leave(run, visit.record, event.arrows);
-  closeIfOver(run, visit.record.scope);
-}
-
-/** Leaves its conversation to the steps that share it. */
-function share(run: Run, visit: Visit): void {
-  const { work, id: step } = stepOf(visit);
-  const session = visit.talk?.session;
-  if (work.kind !== "agent" || work.session === undefined || session === undefined) return;
-  draft(run).shared.set(work.session, { session, step });
-}
-
-function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
-  draft(visit).failures++;
-  delete draft(visit).held;
-  draft(run).closing.delete(visit);
-  const { opened = 0, ended = 0 } = visit.instances ?? {};
-  // It failed at its start, before anything in it could run.
-  if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.handled === true || event.arrows.length > 0;
-  // Only failures that made this one are worth another try of their own.
-  const superseded = handled || event.retry !== undefined || event.reason !== "items";
-  if (superseded) absorbFailures(run, visit);
-  if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature } = event;
-  enter(run, visit, {
-    status: "failed",
-    ...{ at: time, reason, message, handled },
-    ...(exit === undefined ? {} : { exit }),
-    ...(signature === undefined ? {} : { signature }),
-  });
-  if (handled) leave(run, visit.record, event.arrows);
-  closeIfOver(run, visit.record.scope);
-}
-
-function wait(
-  run: Run,
-  visit: Visit,
-  retry: { at: number; delayMs: number },
-  message: string,
-): void {
-  const { at: until, delayMs } = retry;
-  enter(run, visit, { status: "waiting", until, delayMs, message });
 }
 
 function grant(run: Run, visit: Visit, attempts: number): void {

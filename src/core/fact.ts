@@ -2,6 +2,7 @@
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Answer,
   Ask,
   AttemptRef,
   CheckEvidence,
@@ -17,6 +18,7 @@ import type {
   Saved,
   Spent,
   StopMode,
+  Told,
   Verdict,
 } from "./event.ts";
 
@@ -82,6 +84,10 @@ export type Fact =
       readonly identity?: string;
       readonly result?: Result;
     }
+  /** A question was answered; of all answers to it, this is the one that counts. */
+  | { readonly type: "answered"; readonly at: AttemptRef; readonly answer: Answer }
+  /** The time of a wait is over. */
+  | { readonly type: "woken"; readonly place: Place }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }
@@ -151,6 +157,7 @@ export interface Result {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly context: JsonObject;
   readonly check?: CheckEvidence;
+  readonly told?: Told;
 }
 
 /** How an attempt ended, with the evidence and what it used of a model. */
@@ -162,9 +169,10 @@ export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
       readonly context: JsonObject;
       readonly answer?: Json;
       readonly check?: CheckEvidence;
+      readonly told?: Told;
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: {
-        readonly reason: "output" | "context" | "check" | "agent";
+        readonly reason: "output" | "context" | "status" | "check" | "agent";
         readonly message: string;
       };
       /** The last of what it printed before it failed, for a step that may come again. */

@@ -4,8 +4,11 @@
  * Owns: the event that ends a visit badly: handled, unhandled, or the end of a loop.
  * Does not: decide whether there is another try (decide.ts).
  */
+import type { JsonObject } from "../util/json.ts";
 import { wayAfterFailure } from "./arrow-choice.ts";
+import { keysAtEnd } from "./built-in-keys.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
+import { restartProblem } from "./restart.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
 import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
 
@@ -13,7 +16,10 @@ import { mayRepeat, STALL_AFTER, signatureOf, timesInARow } from "./stall.ts";
 const LAST_WORDS_MAX = 200;
 
 /** What is known of a failure beside its reason. */
-export type FailureEvidence = Pick<StepFailed, "exit" | "check" | "spent" | "snapshot"> & {
+export type FailureEvidence = Pick<
+  StepFailed,
+  "exit" | "told" | "context" | "check" | "spent" | "snapshot"
+> & {
   /** The last of what it printed. */
   readonly said?: string;
   /** What tells it from others, when that is known already. */
@@ -29,13 +35,19 @@ export function finalFailure(
   message: string,
   evidence: FailureEvidence = {},
 ): StepFailed {
-  const { said, signature: known, ...told } = evidence;
-  const base = { type: "step.failed", ...at, reason, message, ...told } as const;
+  const { said, signature: told, ...handed } = evidence;
+  const context = contextAfter(run, visit, handed);
+  const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
+  const base = { type: "step.failed", ...at, reason, message, ...known } as const;
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
-  if (reason === "visits") return { ...base, arrows: [] };
-  const way = wayAfterFailure(run, visit, told.exit ?? 1);
+  if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
+  const way = wayAfterFailure(run, visit, known);
+  const problem = restartProblem(visit, way.arrows);
+  if (problem !== undefined) {
+    return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };
+  }
   if (!mayRepeat(visit)) return { ...base, ...way };
-  const signature = known ?? signatureOf(reason, `${message}\n${said ?? ""}`);
+  const signature = told ?? signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
   const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
   if (!stalled || !(way.handled === true || way.arrows.length > 0)) {
@@ -43,6 +55,12 @@ export function finalFailure(
   }
   const text = `the same failure came ${times} times in a row: ${message}${lastWords(said)}`;
   return { ...base, reason: "stall", message: text, signature, arrows: [] };
+}
+
+function contextAfter(run: Run, visit: Visit, known: FailureEvidence): JsonObject {
+  const { exit = 1, told, context = {} } = known;
+  const outcome = { status: "failed", exit, context, outputs: {}, told } as const;
+  return { ...context, ...keysAtEnd(run, visit, outcome) };
 }
 
 /** The last line that a step printed, for people. */

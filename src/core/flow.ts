@@ -11,13 +11,15 @@
  *   loop needs no counter of its own: arrows from outside the loop stay settled.
  * - F3 An unhandled failure settles nothing: what lies behind it stays pending.
  */
-import { arrowAt, closureOf, indexOf } from "../plan/graph-index.ts";
+import { arrowAt, closureOf, graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
 import { childScopeId } from "./place.ts";
 import {
   currentVisit,
   isDone,
+  isPrompt,
   placeOf,
   type Run,
   type Scope,
@@ -36,8 +38,8 @@ const READY_GAPS_SHARE = 8;
 
 /** A value of the run with its readonly marks taken off. */
 export type Draft<T> = {
-  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B>
-    ? Map<A, B>
+  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B> | undefined
+    ? Map<A, B> | Extract<T[K], undefined>
     : T[K] extends ReadonlySet<infer A>
       ? Set<A>
       : T[K] extends readonly (infer A)[]
@@ -57,7 +59,7 @@ export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "input" | "index">;
+type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "input" | "index" | "context">;
 
 /** A scope in which nothing has happened yet. */
 export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
@@ -77,13 +79,14 @@ export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-/** Starts a new visit of a step. */
-function activate(run: Run, scope: Scope, position: number): void {
+/** Starts a new visit of a step; `via` is the arrow that leads to it. */
+function activate(run: Run, scope: Scope, position: number, via?: number): void {
   const record = recordAt(scope, position);
   const { retry } = stepOf(record);
   const visit: Visit = {
     record,
     number: record.visits.length + 1,
+    ...(via === undefined ? {} : { via }),
     state: { status: "ready" },
     attempts: 0,
     failures: 0,
@@ -126,6 +129,7 @@ export function enter(run: Run, visit: Visit, state: VisitState): void {
   for (const set of setsOf(run, visit, state)) set.add(visit);
   if (state.status === "failed" && !state.handled) draft(scope).failures++;
   if (isOver(before) !== isOver(state)) draft(scope).active += isOver(state) ? -1 : 1;
+  if (isOver(state) && !isOver(before)) draft(visit).endSeq = run.seq + 1;
   touch(run, record);
 }
 
@@ -158,7 +162,7 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
   const sets = draft(run);
   switch (state.status) {
     case "ready":
-      return [sets.ready];
+      return isPrompt(stepOf(visit)) ? [sets.ready, sets.prompt] : [sets.ready];
     case "running":
       return [visit.instances === undefined ? sets.running : sets.composites];
     case "waiting":
@@ -167,6 +171,10 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
       return [sets.interrupted];
     case "unsettled":
       return [sets.unsettled];
+    case "asked":
+      return [sets.asked];
+    case "sleeping":
+      return [sets.sleeping];
     case "failed":
       return state.handled ? [] : [sets.failed];
     default:
@@ -190,7 +198,7 @@ export function leave(run: Run, record: StepRecord, followed: readonly number[])
   for (const index of back) {
     const { to } = arrowAt(scope.graph, index);
     reopenBehind(run, scope, to);
-    activate(run, scope, to);
+    activate(run, scope, to, index);
   }
 }
 
@@ -209,7 +217,7 @@ function settle(run: Run, scope: Scope, position: number, live: boolean): readon
   // After a rewind the arrow that starts an `any` step may be one that was followed long ago.
   const forgotten = currentVisit(record) === undefined;
   if (any ? live || (last && reached && forgotten) : last && reached) {
-    activate(run, scope, to);
+    activate(run, scope, to, live ? position : liveArrowTo(scope, to));
     return [];
   }
   if (!last) return [];
@@ -219,6 +227,11 @@ function settle(run: Run, scope: Scope, position: number, live: boolean): readon
   return (indexOf(scope.graph).outgoing[to] ?? []).filter(
     (index) => !arrowAt(scope.graph, index).back && arrows[index] === "open",
   );
+}
+
+/** The first forward arrow that was followed to a step. */
+function liveArrowTo(scope: Scope, step: number): number | undefined {
+  return indexOf(scope.graph).incoming[step]?.find((index) => scope.arrows[index] === "live");
 }
 
 function markUnreachable(run: Run, record: StepRecord): void {
@@ -249,27 +262,31 @@ export function reopenBehind(run: Run, scope: Scope, start: number): readonly nu
   return region;
 }
 
-/** Starts a step after a rewind or an update, whatever its arrows say. */
-export function restart(run: Run, scope: Scope, position: number): void {
-  activate(run, scope, position);
+/** Starts a step whatever its arrows say; without `via` it came as it came before. */
+export function restart(run: Run, scope: Scope, position: number, via?: number): void {
+  const before = via ?? scope.steps[position]?.visits.at(-1)?.via;
+  activate(run, scope, position, before ?? liveArrowTo(scope, position));
 }
 
 /** Opens as many instances of a composite visit as there is room for. */
 export function openInstances(run: Run, visit: Visit): void {
   const { work } = stepOf(visit);
-  assert(work.kind !== "shell" && work.kind !== "agent", "only composite steps have instances");
-  const roomMax = work.kind === "each" ? work.maxParallel : 1;
+  const graphs = graphsIn(work);
+  const roomMax = "maxParallel" in work ? work.maxParallel : 1;
   for (let now = instancesOf(visit); mayOpen(visit, now, roomMax); now = instancesOf(visit)) {
     draft(visit).instances = { ...now, opened: now.opened + 1 };
     const item = now.items?.[now.opened];
     const { input } = now;
     const id = childScopeId({ ...placeOf(visit), attempt: visit.attempts }, now.opened);
-    const scope = openScope(run, work.graph, {
+    const graph = graphs[work.kind === "branches" ? now.opened : 0];
+    assert(graph !== undefined, "only composite steps have instances");
+    const scope = openScope(run, graph, {
       id,
       parent: visit,
       index: now.opened,
       ...(item === undefined ? {} : { item }),
       ...(input === undefined ? {} : { input }),
+      ...(work.kind === "branches" ? { context: new Map<string, Json>() } : {}),
     });
     if (scope.active === 0) endInstance(visit, scope);
   }
@@ -280,7 +297,9 @@ export function openInstances(run: Run, visit: Visit): void {
 function mayOpen(visit: Visit, now: Instances, roomMax: number): boolean {
   const { work } = stepOf(visit);
   const failFast = work.kind === "each" && work.onItemFailure === "fail" && now.failed > 0;
-  return now.opened < now.total && now.opened - now.ended < roomMax && !failFast;
+  const succeeded = now.ended > now.failed;
+  const enough = work.kind === "branches" && work.policy === "first_success" && succeeded;
+  return now.opened < now.total && now.opened - now.ended < roomMax && !failFast && !enough;
 }
 
 function endInstance(visit: Visit, scope: Scope): void {
@@ -345,7 +364,10 @@ export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     draft(run).stepsTotal -= scope.graph.steps.length;
     draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
-    for (const inner of visitsOf(scope)) uncountInside(run, inner);
+    // What a restart left behind was taken out then.
+    for (const record of scope.steps) {
+      for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);
+    }
   }
 }
 

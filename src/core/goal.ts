@@ -4,11 +4,12 @@
  * Owns: which goal was missed, and whether the run may still go back for it.
  * Does not: go back (flow.ts).
  */
-import { stepAt } from "../plan/graph-index.ts";
+import { graphsIn, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph } from "../plan/plan.ts";
 import type { RunReturned } from "./event.ts";
 import { childScopes } from "./flow.ts";
-import { currentVisit, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { currentVisit, type Run, type Scope, stepOf, type Visit, type VisitState } from "./run.ts";
+import { outcomeWord } from "./values.ts";
 
 /** A goal that was missed: the way back, or why there is none. */
 export interface MissedGoal {
@@ -18,14 +19,23 @@ export interface MissedGoal {
   readonly from?: string;
 }
 
+/** The outcomes with which a goal is reached. */
+const REACHED: ReadonlySet<string> = new Set(["success", "partial_success"]);
+
+/** True when a goal is reached by a visit that has come to this. */
+export function isReached(state: VisitState | undefined): boolean {
+  return state?.status === "completed" && REACHED.has(outcomeWord(state));
+}
+
 /** The first goal of a scope that was missed. */
 export function missedGoal(scope: Scope): MissedGoal | undefined {
   for (const [position, { goal, id }] of scope.graph.steps.entries()) {
     if (goal === undefined) continue;
     const state = currentVisit(scope.steps[position])?.state;
-    if (state?.status === "completed") continue;
-    if (state === undefined && goal.holds === "visited") continue;
-    return describe(scope, id, goal, state?.status ?? "not reached");
+    if (isReached(state) || (state === undefined && goal.holds === "visited")) continue;
+    const came =
+      state?.status === "completed" ? `completed with ${outcomeWord(state)}` : state?.status;
+    return describe(scope, id, goal, came ?? "not reached");
   }
   return undefined;
 }
@@ -49,7 +59,7 @@ function describe(scope: Scope, id: string, goal: Goal, came: string): MissedGoa
 /** The first goal that was missed inside a composite visit all of whose instances have ended. */
 export function missedInside(run: Run, visit: Visit): MissedGoal | undefined {
   const { work } = stepOf(visit);
-  if (!("graph" in work) || !hasGoals(work.graph)) return undefined;
+  if (!graphsIn(work).some(hasGoals)) return undefined;
   for (const scope of childScopes(run, visit)) {
     const missed = scope.failures > 0 ? undefined : missedGoal(scope);
     if (missed !== undefined) return missed;

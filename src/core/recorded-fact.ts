@@ -14,11 +14,13 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { AttemptRef, FailureReason, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
+import type { Answer, AttemptRef, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
-import { findVisit, isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { type AttemptEnd, endingsOf } from "./recorded-ending.ts";
+import { withRestart } from "./restart.ts";
+import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 export type Cause =
   /** It is no decision. */
@@ -45,6 +47,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.forked":
     case "run.moved":
     case "run.updated":
+    // It comes with the start of its attempt, and is compared with that.
+    case "step.asked":
       return { kind: "given" };
     case "run.restoring":
       return said(
@@ -56,11 +60,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
-      return said({ type: "placed", workspace: event.workspace });
-    case "run.restored": {
-      const { commit, aside } = event;
-      return said({ type: "restored", commit, ...(aside === undefined ? {} : { aside }) });
-    }
+    case "run.restored":
+      return said(filesOf(event));
     case "run.stopping":
       return event.by.startsWith(BUDGET_STOP)
         ? { kind: "unknown", needs: "what agents were using at that moment" }
@@ -79,6 +80,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.session":
     case "step.based":
     case "step.saved":
+    case "step.answered":
       return said(newsOf(event));
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
@@ -96,6 +98,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
+    case "run.restarted":
+      return restartOf(run, events[index - 1]);
     case "step.iterated":
       return closingOf(event);
     case "step.granted":
@@ -107,23 +111,20 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
 
 type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
 
-type AttemptEnd = EventOf<
-  | "step.completed"
-  | "step.failed"
-  | "step.lost"
-  | "step.paused"
-  | "step.interrupted"
-  | "step.continued"
-  | "step.relayed"
-  | "step.conflicted"
->;
-
 function said(...facts: readonly Fact[]): Cause {
   return { kind: "facts", facts };
 }
 
 function refOf({ scope, step, visit, attempt }: AttemptRef): AttemptRef {
   return { scope, step, visit, attempt };
+}
+
+function answerIn({ choice, text, by, from, given }: EventOf<"step.answered">): Answer {
+  return {
+    ...(choice === undefined ? {} : { choice }),
+    ...(text === undefined ? {} : { text }),
+    ...{ by, from, given },
+  };
 }
 
 function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fact {
@@ -146,8 +147,16 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
   }
 }
 
+/** It is decided with the event whose arrow it follows from, unless that cannot be decided again. */
+function restartOf(run: Run, before: Recorded | undefined): Cause {
+  const follows = before !== undefined && withRestart(run, [before.event]).length > 1;
+  return follows ? { kind: "given" } : said();
+}
+
 /** What was told about a running attempt. */
-function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): Fact {
+type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
+
+function newsOf(event: News): Fact {
   const at = refOf(event);
   switch (event.type) {
     case "step.session":
@@ -158,9 +167,18 @@ function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): F
     }
     case "step.saved":
       return { type: "saved", at, snapshot: event.snapshot };
+    case "step.answered":
+      return { type: "answered", at, answer: answerIn(event) };
     default:
       return unreachable(event);
   }
+}
+
+/** What was said about the files of the whole run. */
+function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
+  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
+  const { commit, aside } = event;
+  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
 }
 
 /** All instances of a composite visit had ended. */
@@ -253,7 +271,7 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
   if (end?.type !== "step.completed" && end?.type !== "step.failed") return said();
   // No arrow could be chosen for what it handed on, and a failure does not hold that.
   if (end.type === "step.failed" && end.reason === "expression") {
-    return { kind: "unknown", needs: "what the attempt handed on" };
+    return { kind: "unknown", needs: HANDED_ON };
   }
   const visit = findVisit(run, event);
   const endings = visit === undefined ? [] : endingsOf(end, visit);
@@ -265,14 +283,29 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
   return said(...facts);
 }
 
+/** What a failure does not hold of the attempt that failed. */
+const HANDED_ON = "what the attempt handed on";
+
+/** True for a step whose arrows may ask for files or an answer, which a failure does not hold. */
+function handsOn(visit: Visit): boolean {
+  const { work, outputs } = stepOf(visit);
+  return work.kind === "agent" || Object.keys(outputs).length > 0;
+}
+
 function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
   if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
+  if (visit.state.status === "sleeping") {
+    return { kind: "facts", facts: [{ type: "woken", place: placeOf(visit) }], action: "wake" };
+  }
   if (run.closing.has(visit)) return closingOf(event);
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
     return needs === undefined ? said() : { kind: "unknown", needs };
+  }
+  if (event.type === "step.failed" && event.reason === "no-arrow" && handsOn(visit)) {
+    return { kind: "unknown", needs: HANDED_ON };
   }
   const at = refOf(event);
   return said(
@@ -284,145 +317,9 @@ function endOf(run: Run, event: AttemptEnd): Cause {
 function isAtStart({ reason, message }: StepFailed, visit: Visit): boolean {
   const step = stepOf(visit);
   if (reason !== "expression") return reason === "visits";
-  return isComposite(step) || (step.when !== undefined && message.includes(`\`${step.when}\``));
+  return (
+    isComposite(step) ||
+    isPrompt(step) ||
+    (step.when !== undefined && message.includes(`\`${step.when}\``))
+  );
 }
-
-function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
-  const paid: Paid = {
-    ...(event.spent === undefined ? {} : { spent: event.spent }),
-    ...(event.snapshot === undefined ? {} : { snapshot: event.snapshot }),
-  };
-  switch (event.type) {
-    case "step.conflicted": {
-      const { paths, message, base, held } = event;
-      return [{ how: "conflicted", paths, message, base, held, ...paid }];
-    }
-    case "step.completed": {
-      const { exit, outputs, context, answer, check } = event;
-      const told = answer === undefined ? {} : { answer };
-      const checked = check === undefined ? {} : { check };
-      return [{ how: "exited", exit, outputs, context, ...told, ...checked, ...paid }];
-    }
-    case "step.failed":
-      return FAILURES[event.reason](event, paid);
-    case "step.lost": {
-      const { message, tool } = event;
-      const lost = {
-        how: "lost",
-        message,
-        ...(tool === undefined ? {} : { tool }),
-        ...paid,
-      } as const;
-      // Of a step that must not happen twice only what never ran is lost; of others nobody knows.
-      return stepOf(visit).once
-        ? [{ ...lost, started: false }]
-        : [
-            { ...lost, started: true },
-            { ...lost, started: false },
-          ];
-    }
-    case "step.paused": {
-      const { reason, message, retry } = event;
-      const paused = { how: "paused", reason, message, ...paid } as const;
-      return retry === undefined ? [paused] : [paused, { ...paused, retryAfterMs: retry.delayMs }];
-    }
-    case "step.interrupted": {
-      const { message, tool } = event;
-      return [{ how: "stopped", message, ...(tool === undefined ? {} : { tool }), ...paid }];
-    }
-    case "step.continued":
-      return [{ how: "asked", ask: event.ask, ...paid }];
-    case "step.relayed":
-      return [{ how: "relayed", checkpoint: event.checkpoint, ...paid }];
-    default:
-      return unreachable(event);
-  }
-}
-
-type Paid = Pick<Ending, "spent" | "snapshot">;
-type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
-
-/** It exited; what is wrong with what it left is in the event. */
-const exited: EndingsOf = ({ reason, message, exit = 0, check, signature }, paid) => {
-  const known = {
-    ...(check === undefined ? {} : { check }),
-    ...(signature === undefined ? {} : { signature }),
-  };
-  const base = { how: "exited", exit, outputs: {}, context: {}, ...known, ...paid } as const;
-  switch (reason) {
-    case "output":
-    case "context":
-    case "check":
-    case "agent":
-      return [{ ...base, problem: { reason, message } }];
-    default:
-      return [base];
-  }
-};
-
-const limited: EndingsOf = ({ reason, message }, paid) =>
-  reason === "timeout" || reason === "idle" || reason === "output-limit"
-    ? [{ how: "timed-out", limit: reason, message, ...paid }]
-    : [];
-
-/** An agent was stopped at its limit; or a loop got nowhere, whatever the failure was. */
-const stalled: EndingsOf = (event, paid) => {
-  if (event.signature === undefined) return reined(event, paid);
-  const message = event.message.replace(STALL_WORDS, "");
-  return [
-    ...exited({ ...event, reason: "check", message }, paid),
-    ...notStarted({ ...event, reason: "expression", message }, paid),
-    ...reined(event, paid),
-  ];
-};
-
-const reined: EndingsOf = ({ reason, message }, paid) =>
-  reason === "stall" || reason === "turns" ? [{ how: "reined", reason, message, ...paid }] : [];
-
-const notStarted: EndingsOf = ({ reason, message }) =>
-  reason === "spawn" || reason === "expression" ? [{ how: "not-started", reason, message }] : [];
-
-const asked: EndingsOf = ({ message }, paid) => [
-  { how: "asked", ask: { kind: "correct", why: message }, ...paid },
-];
-
-/** The agent did not hand over when it was asked, or the visit was handed over too often. */
-const relayed: EndingsOf = ({ message }, paid) => [
-  { how: "asked", ask: { kind: "relay", why: message }, ...paid },
-  { how: "relayed", checkpoint: { path: "", sha256: "", bytes: 0 }, ...paid },
-];
-
-const vanished: EndingsOf = ({ message }, paid) => [
-  { how: "lost", started: true, message, ...paid },
-];
-
-/** How the end of a loop that got nowhere begins to be told. */
-const STALL_WORDS = /^the same failure came \d+ times in a row: /;
-
-/** No ending of an attempt leads to a failure of this kind. */
-const none: EndingsOf = () => [];
-
-const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
-  exit: exited,
-  check: exited,
-  output: exited,
-  context: exited,
-  agent: exited,
-  timeout: limited,
-  idle: limited,
-  "output-limit": limited,
-  spawn: notStarted,
-  expression: notStarted,
-  answer: asked,
-  relay: relayed,
-  stall: stalled,
-  turns: reined,
-  once: vanished,
-  aborted: none,
-  iterations: none,
-  goal: none,
-  items: none,
-  visits: none,
-  paused: none,
-  lost: none,
-};

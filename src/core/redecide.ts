@@ -55,6 +55,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.moved": [],
   "run.updated": [],
   "run.returned": ["scope", "step"],
+  "run.restarted": ["scope", "step", "number", "keep"],
   "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],
@@ -65,7 +66,9 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.funded": [],
   "run.placed": [],
   "run.restored": [],
-  "step.started": ["items", "conversation", "base", "restore"],
+  "step.started": ["items", "conversation", "fidelity", "base", "restore", "wake"],
+  "step.asked": ["question", "choices", "text", "deadline", "default"],
+  "step.answered": ["label"],
   "step.based": [],
   "step.saved": [],
   "step.conflicted": [],
@@ -87,7 +90,13 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
 };
 
 /** Actions that a turn does not leave undone. */
-const DECISIONS: ReadonlySet<Action["type"]> = new Set(["start", "close", "finish", "halt"]);
+const DECISIONS: ReadonlySet<Action["type"]> = new Set([
+  "start",
+  "close",
+  "wake",
+  "finish",
+  "halt",
+]);
 
 /** Makes every decision of a run again. */
 export function redecide(plans: Plans, id: string, events: readonly Recorded[]): Redecided {
@@ -301,8 +310,12 @@ function fieldDifferences(recorded: RunEvent, now: RunEvent): readonly FieldDiff
   });
 }
 
-/** The value of a field; the words that explain a conversation are no choice. */
+/** The value of a field; the words that explain a conversation or are told in it are no choice. */
 function choiceOf(event: RunEvent, field: string): Json | undefined {
+  if (field === "fidelity" && "fidelity" in event && event.fidelity !== undefined) {
+    const { mode, by, thread } = event.fidelity;
+    return { mode, by, ...(thread === undefined ? {} : { thread: { ...thread } }) };
+  }
   if (field === "conversation" && "conversation" in event && event.conversation !== undefined) {
     const { why: _, ...choice } = event.conversation;
     return { ...choice };

@@ -9,7 +9,7 @@
  */
 import { LazyMap } from "../util/expression-value.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { Output } from "./event.ts";
+import type { Output, Told } from "./event.ts";
 import { childScopeId } from "./place.ts";
 import type { Visit } from "./run.ts";
 import { currentVisit, placeOf, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
@@ -65,13 +65,26 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
   if (state.status === "completed") {
-    const { exit, answer, identity } = state;
-    const told = answer === undefined ? { ...base, exit } : { ...base, exit, answer };
-    return identity === undefined ? told : { ...told, identity };
+    const { exit, answer, identity, told } = state;
+    return {
+      ...{ ...base, exit, ...wordsOf(told) },
+      ...(answer === undefined ? {} : { answer }),
+      ...(identity === undefined ? {} : { identity }),
+    };
   }
   if (state.status !== "failed") return base;
-  const failed = { ...base, reason: state.reason, message: state.message };
+  const { reason, message, told } = state;
+  const failed = { ...base, reason, message, ...wordsOf(told) };
   return state.exit === undefined ? failed : { ...failed, exit: state.exit };
+}
+
+/** What a step said of itself. */
+export function wordsOf({ outcome, label, notes }: Told = {}): JsonObject {
+  return {
+    ...(outcome === undefined ? {} : { outcome }),
+    ...(label === undefined ? {} : { label }),
+    ...(notes === undefined ? {} : { notes }),
+  };
 }
 
 /** What a composite step tells beyond its own state. */

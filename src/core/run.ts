@@ -8,12 +8,13 @@
  *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
  *   steps would otherwise be copied 200,000 times.
  * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
- *   interrupted, unsettled, composites.
+ *   interrupted, unsettled, asked, sleeping, composites. (`prompt` repeats some of the ready ones.)
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Budget, Graph, Recover, Step } from "../plan/plan.ts";
+import { graphsIn, indexOf } from "../plan/graph-index.ts";
+import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Deadline,
   Doubt,
   FailureReason,
   Held,
@@ -21,9 +22,12 @@ import type {
   Output,
   Place,
   Placed,
+  Question,
   RunCreated,
   Spent,
   StopMode,
+  Telling,
+  Told,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
@@ -37,6 +41,10 @@ export interface Run {
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
+  /** The context that it began with. */
+  readonly given: JsonObject;
+  /** The language whose built-in keys it keeps. */
+  readonly keys?: Plan["keys"];
   readonly scopes: ReadonlyMap<string, Scope>;
   /** Steps that an update took out of the plan; one that comes back is numbered on. */
   readonly gone: ReadonlyMap<string, StepRecord>;
@@ -44,6 +52,8 @@ export interface Run {
   readonly ready: ReadonlySet<Visit>;
   /** How many were taken out of `ready` since that set was made. */
   readonly readyGaps: number;
+  /** Those of them that need no room: gates and waits. */
+  readonly prompt: ReadonlySet<Visit>;
   /** Have a process. */
   readonly running: ReadonlySet<Visit>;
   /** Wait for the time of their next attempt. */
@@ -51,6 +61,10 @@ export interface Run {
   readonly interrupted: ReadonlySet<Visit>;
   /** Have a probe that is to say whether they happened. */
   readonly unsettled: ReadonlySet<Visit>;
+  /** Wait for a person's answer. */
+  readonly asked: ReadonlySet<Visit>;
+  /** Wait for a time that their author set. */
+  readonly sleeping: ReadonlySet<Visit>;
   /** Have open instances. */
   readonly composites: ReadonlySet<Visit>;
   /** Composites all of whose instances have ended. */
@@ -90,6 +104,10 @@ export interface Run {
 export interface SharedConversation {
   readonly session: string;
   readonly step: string;
+  /** Who talks in it, by the plan's name. */
+  readonly agent: string;
+  /** It stays with the run that this one was forked from. */
+  readonly left?: true;
 }
 
 export type RunState =
@@ -109,6 +127,12 @@ export interface Scope {
   /** What `input` is in it, when it is not that of the scope around it. */
   readonly input?: JsonObject;
   readonly index: number;
+  /** Key-values of its own, which hide those around it; of a branch. */
+  readonly context?: ReadonlyMap<string, Json>;
+  /** How often it was begun anew. */
+  readonly restarts?: number;
+  /** The visit that ended last, those apart that only pass on. */
+  readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
   /** What has come along each arrow. */
@@ -140,7 +164,11 @@ export interface StepRecord {
 export interface Visit {
   readonly record: StepRecord;
   readonly number: number;
+  /** The arrow that started it, by its position; absent when none did. */
+  readonly via?: number;
   readonly state: VisitState;
+  /** The event that ended it, by its sequence number. */
+  readonly endSeq?: number;
   /** Attempts started so far. */
   readonly attempts: number;
   readonly failures: number;
@@ -170,6 +198,8 @@ export interface Visit {
   readonly files?: "keep";
   /** For a step that talks to an agent. */
   readonly talk?: Talk;
+  /** What its agent was told of the run, and how often it had failed by then. */
+  readonly telling?: Telling & { readonly failures: number };
   readonly spent?: Spent;
   readonly instances?: Instances;
 }
@@ -202,6 +232,10 @@ export type VisitState =
   | { readonly status: "interrupted"; readonly message: string }
   /** It may have happened or not; its probe is asked. */
   | { readonly status: "unsettled"; readonly message: string }
+  /** A person is asked. */
+  | ({ readonly status: "asked"; readonly since: number } & Question)
+  /** Nothing happens before a time. */
+  | { readonly status: "sleeping"; readonly since: number; readonly wake: Deadline }
   | {
       readonly status: "completed";
       readonly at: number;
@@ -212,6 +246,7 @@ export type VisitState =
       readonly identity?: string;
       /** Who vouches for it in place of an exit status. */
       readonly settledBy?: string;
+      readonly told?: Told;
       /** A person declared it done. */
       readonly assumed: boolean;
     }
@@ -221,6 +256,7 @@ export type VisitState =
       readonly reason: FailureReason;
       readonly message: string;
       readonly exit?: number;
+      readonly told?: Told;
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */
@@ -301,6 +337,21 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 }
 
 /** True when the work of a step is done by steps of its own. */
-export function isComposite(step: Step): boolean {
-  return step.work.kind !== "shell" && step.work.kind !== "agent";
+export function isComposite({ work }: Step): boolean {
+  return graphsIn(work).length > 0;
+}
+
+/** True when a step has a process of its own, for which there must be room. */
+export function hasProcess({ work }: Step): boolean {
+  return work.kind === "shell" || work.kind === "agent";
+}
+
+/** True for a step that only passes on how the one before it went; a simulated one speaks for itself. */
+export function passesOn({ work }: Step): boolean {
+  return work.kind === "pass" && work.simulates === undefined;
+}
+
+/** True when a step asks a person, or waits for a time. */
+export function isPrompt({ work }: Step): boolean {
+  return work.kind === "gate" || work.kind === "wait";
 }

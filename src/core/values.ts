@@ -8,11 +8,20 @@
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
-import { renderValue, TemplateError } from "../util/template.ts";
-import type { Output } from "./event.ts";
+import { renderText, renderValue, TemplateError } from "../util/template.ts";
+import { contextValue } from "./context.ts";
+import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
-import { lastScope, outputsOf, pathsOf, resultOf, withInside } from "./result.ts";
-import { findRecord, type Run, type Scope, type StepRecord, stepOf, type Visit } from "./run.ts";
+import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
+import {
+  findRecord,
+  passesOn,
+  type Run,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
 /** How a visit is about to end; its own arrows may already ask for it. */
 export interface Outcome {
@@ -22,6 +31,7 @@ export interface Outcome {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly answer?: Json | undefined;
   readonly identity?: string | undefined;
+  readonly told?: Told | undefined;
 }
 
 export type Evaluated =
@@ -68,6 +78,17 @@ export function renderInput(
   return rendered.ok ? { ok: true, value: rendered.value as JsonObject } : rendered;
 }
 
+/** A text for people or the clock, rendered; it is kept in the journal like the input. */
+export function renderIn(
+  run: Run,
+  visit: Visit,
+  text: string,
+): { readonly ok: true; readonly text: string } | Extract<Evaluated, { ok: false }> {
+  const values = valuesAt(run, visit, {});
+  const rendered = told(() => renderText(text, (source) => evaluateSource(source, values)));
+  return rendered.ok ? { ok: true, text: String(rendered.value) } : rendered;
+}
+
 function told(evaluate: () => Json): Evaluated {
   try {
     return { ok: true, value: evaluate() };
@@ -88,25 +109,51 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const { status, exit, answer, identity, context } = outcome;
   const named = identity === undefined ? {} : { identity };
   const known = { status, exit, attempts: visit.attempts, ...named };
-  const plain = answer === undefined ? known : { ...known, answer };
+  const plain = { ...known, ...wordsOf(outcome.told), ...(answer === undefined ? {} : { answer }) };
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
-    context: new LazyMap((key) => context[key] ?? run.context.get(key)),
+    context: new LazyMap((key) => context[key] ?? contextValue(run, scope, key)),
     outputs: new LazyMap((id) =>
       id === own && visit.instances === undefined
         ? pathsOf(outcome.outputs)
         : outputsOf(run, lookUp(scope, id)),
     ),
     results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
+    ...lastWords(run, visit, outcome),
   };
+}
+
+/** What arrows ask of the step that they leave; a step that only passes on says what was said before. */
+function lastWords(
+  run: Run,
+  visit: Visit,
+  outcome: Outcome,
+): Required<Pick<Values, "outcome" | "preferred_label">> {
+  if (!passesOn(stepOf(visit))) {
+    return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
+  }
+  const word = (key: string): string | undefined => {
+    const value = contextValue(run, visit.record.scope, key);
+    return typeof value === "string" ? value : undefined;
+  };
+  return {
+    outcome: word("outcome") ?? outcomeWord(outcome),
+    preferred_label: word("preferred_label") ?? "",
+  };
+}
+
+/** How it went, in one word: the step's own, if it has not failed. */
+export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">): string {
+  if (status === "failed") return "fail";
+  return told?.outcome ?? (status === "skipped" ? "skipped" : "success");
 }
 
 /** Everything that an expression in a scope may name. */
 function valuesIn(run: Run, scope: Scope, visit: number, env: Environment): Values {
   return {
     input: inputOf(run, scope),
-    context: new LazyMap((key) => run.context.get(key)),
+    context: new LazyMap((key) => contextValue(run, scope, key)),
     outputs: new LazyMap((id) => outputsOf(run, lookUp(scope, id))),
     results: new LazyMap((id) => resultOf(run, lookUp(scope, id))),
     env: new LazyMap((name) => env[name]),

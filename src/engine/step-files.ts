@@ -114,13 +114,14 @@ export class StepFiles {
   ): Promise<Ending> {
     const merged = await this.#options.keeper.merge(at, visit.base ?? "");
     if (merged.ok) return { ...ending, snapshot: merged.snapshot };
-    const { exit, outputs, context, answer, check, spent } = ending;
+    const { exit, outputs, context, answer, check, told, spent } = ending;
     const held = {
       exit,
       outputs,
       context,
       ...(answer === undefined ? {} : { answer }),
       ...(check === undefined ? {} : { check }),
+      ...(told === undefined ? {} : { told }),
     };
     const conflict = { ...conflictOf(merged.paths, merged.base, held), snapshot: merged.theirs };
     return spent === undefined ? conflict : { ...conflict, spent };

@@ -10,76 +10,42 @@
  *   skipped. A field that is not in the table is kept as it is.
  */
 import {
+  type Answer,
   type Conversation,
+  type Deadline,
   EVENT_VERSION,
   type Held,
   type LastTool,
   type Origin,
   type Owner,
   type Placed,
+  type Question,
   type Recorded,
   type Rerun,
   type RunEvent,
   type Saved,
   type Spent,
+  type Telling,
+  type Thread,
+  type Told,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
+import {
+  boolean,
+  type Check,
+  type Fields,
+  integer,
+  json,
+  listOf,
+  mapOf,
+  number,
+  oneOf,
+  optional,
+  record,
+  text,
+} from "./field-check.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
-
-/** The place of the first wrong value below this one (".a.b", "" for itself), if there is one. */
-type Check = (value: unknown) => string | undefined;
-type Fields<T> = { readonly [Field in keyof Omit<T, "type">]-?: Check };
-
-const given =
-  (holds: (value: unknown) => boolean): Check =>
-  (value) =>
-    holds(value) ? undefined : "";
-const text = given((value) => typeof value === "string");
-const number = given((value) => typeof value === "number");
-const boolean = given((value) => typeof value === "boolean");
-const integer = given(Number.isSafeInteger);
-const json = given((value) => value !== undefined);
-const oneOf = (...words: readonly string[]): Check =>
-  given((value) => typeof value === "string" && words.includes(value));
-const optional =
-  (check: Check): Check =>
-  (value) =>
-    value === undefined ? undefined : check(value);
-
-function listOf(check: Check): Check {
-  return (value) => {
-    if (!Array.isArray(value)) return "";
-    for (let index = 0; index < value.length; index++) {
-      const fault = check(value[index]);
-      if (fault !== undefined) return `[${index}]${fault}`;
-    }
-    return undefined;
-  };
-}
-
-function mapOf(check: Check): Check {
-  return (value) => {
-    if (!isObject(value)) return "";
-    for (const [key, item] of Object.entries(value)) {
-      const fault = check(item);
-      if (fault !== undefined) return `.${key}${fault}`;
-    }
-    return undefined;
-  };
-}
-
-function record(fields: Readonly<Record<string, Check>>): Check {
-  const entries = Object.entries(fields);
-  return (value) => {
-    if (!isObject(value)) return "";
-    for (const [key, check] of entries) {
-      const fault = check(value[key]);
-      if (fault !== undefined) return `.${key}${fault}`;
-    }
-    return undefined;
-  };
-}
 
 const owner = record({
   pid: integer,
@@ -145,6 +111,45 @@ const conversation = optional(
   } satisfies Fields<Conversation>),
 );
 
+const deadline = optional(
+  record({ at: number, delayMs: optional(number) } satisfies Fields<Deadline>),
+);
+const choice = record({
+  key: text,
+  label: text,
+  fails: optional(boolean),
+  next: optional(text),
+} satisfies Fields<Question["choices"][number]>);
+const answer = {
+  choice: optional(text),
+  text: optional(text),
+  by: text,
+  from: oneOf("terminal", "command", "program", "dashboard", "timeout", "auto-approve"),
+  given: number,
+} satisfies Fields<Answer>;
+const told = optional(
+  record({
+    outcome: optional(text),
+    label: optional(text),
+    next: optional(listOf(text)),
+    notes: optional(text),
+  } satisfies Fields<Told>),
+);
+const telling = optional(
+  record({
+    mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
+    by: oneOf("edge", "step", "pipeline", "resume"),
+    why: text,
+    thread: optional(
+      record({
+        name: text,
+        by: oneOf("step", "edge", "pipeline", "group", "previous"),
+      } satisfies Fields<Thread>),
+    ),
+    preamble: optional(text),
+  } satisfies Fields<Telling>),
+);
+
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
     pipeline: text,
@@ -155,6 +160,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     args: listOf(text),
     cwd: text,
     envNames: listOf(text),
+    logs: optional(text),
     from: optional(origin),
   },
   "run.opened": {
@@ -213,12 +219,24 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     items: optional(listOf(json)),
     input: optional(mapOf(json)),
     conversation,
+    fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
+    wake: deadline,
   },
+  "step.asked": {
+    ...attempt,
+    question: text,
+    choices: listOf(choice),
+    text: oneOf("none", "optional", "required"),
+    deadline,
+    default: optional(text),
+  },
+  "step.answered": { ...attempt, ...answer, label: optional(text) },
   "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "run.returned": { scope: text, step: text, goal: text },
+  "run.restarted": { scope: text, step: text, number: integer, keep: listOf(text) },
   "step.iterated": { ...attempt, iteration: integer },
   "step.session": { ...attempt, session: text },
   "step.adopted": { ...attempt, found: oneOf("alive", "ended", "result") },
@@ -233,6 +251,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       context: mapOf(json),
       answer: optional(json),
       check: evidence,
+      told,
     } satisfies Fields<Held>),
     snapshot: saved,
     spent,
@@ -252,6 +271,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     answer: optional(json),
     identity: optional(text),
     settledBy: optional(text),
+    told,
     check: evidence,
     snapshot: saved,
     spent,
@@ -262,6 +282,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     reason: text,
     message: text,
     exit: optional(integer),
+    told,
+    context: optional(mapOf(json)),
     check: evidence,
     snapshot: saved,
     spent,
@@ -364,6 +386,19 @@ export function decodeRequest(id: number, type: string, data: string): Request {
   const fault = check(value);
   if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
   return { id, type, ...value } as unknown as Request;
+}
+
+/** An answer as it is kept. */
+export function encodeAnswer(given: Answer): string {
+  return JSON.stringify(given);
+}
+
+/** The answer in a row. Throws "broken". */
+export function decodeAnswer(where: string, data: string): Answer {
+  const value = parseObject(data, where);
+  const fault = record(answer)(value);
+  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
+  return value as unknown as Answer;
 }
 
 function parseObject(data: string, where: string): Record<string, unknown> {

@@ -59,6 +59,7 @@ export function drivenRun(
   const screen = {
     say: () => undefined,
     update: () => bell.ring(),
+    refresh: () => undefined,
     close: async () => undefined,
   };
   const owned = own(project, known, { ...options, screen }, { ...thisOwner(), unsignalled: true });

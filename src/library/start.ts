@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { unavailable } from "../cli/available-run.ts";
 import { type FilesOption, filesOption } from "../cli/back-files.ts";
 import { checkEnvironment } from "../cli/environment.ts";
+import { answerGate } from "../cli/give-answer.ts";
 import type { BackRequest } from "../cli/going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
 import { fitInput } from "../cli/input.ts";
@@ -39,6 +40,10 @@ export interface RunOptions {
   readonly cwd?: string;
   /** Stops the run when it is aborted, as `stop()` does. */
   readonly signal?: AbortSignal;
+  /** Waits for people's answers when nothing else can move, instead of ending with status 6. */
+  readonly stay?: boolean;
+  /** Answers every question with the choice that approves. */
+  readonly autoApprove?: boolean;
 }
 
 export interface ResumeOptions extends Omit<RunOptions, "input"> {
@@ -64,6 +69,8 @@ export interface OpenedRun {
   readonly id: string;
   /** The run as it is now. */
   view(): RunView;
+  /** Answers a question of the run: the first answer counts, whoever gives it. */
+  answer(gate: string, choice: string, options?: { readonly text?: string }): void;
   /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
   events(options?: { readonly follow?: boolean }): AsyncIterable<ToldEvent>;
 }
@@ -81,7 +88,8 @@ export async function startRun(
     checkEnvironment(envNamesOf(plan));
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
-      return drivenRun(project, loadRun(project, runId), 0, { signal: options.signal });
+      const { signal, stay = false, autoApprove = false } = options;
+      return drivenRun(project, loadRun(project, runId), 0, { signal, stay, autoApprove });
     });
   });
 }
@@ -121,7 +129,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   const request: BackRequest | undefined =
     step === undefined ? undefined : { verb: "from-step", step, files };
   if (known.run.state.status === "completed" && request === undefined) {
-    completeFiles(known);
+    await completeFiles(project, known);
     return endedRun(project, known);
   }
   const back = request && (await workedOut(project, known, request));
@@ -150,6 +158,7 @@ export async function lookAtRun(id: string, options: OpenOptions): Promise<Opene
       reading(({ journal }) => livenessOf(journal.leaseOf(runId)) === "owned");
     return {
       id: runId,
+      answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
       view: () => reading((project) => runView(loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
@@ -161,6 +170,22 @@ export async function lookAtRun(id: string, options: OpenOptions): Promise<Opene
         }),
     };
   });
+}
+
+function answerAs(
+  from: string,
+  runId: string,
+  gate: string,
+  reply: { readonly choice: string; readonly text: string | undefined },
+): void {
+  const project = openProject(from, "read-write");
+  try {
+    answerGate(project, loadRun(project, runId), gate, { ...reply, from: "program" });
+  } catch (error) {
+    throw publicError(error);
+  } finally {
+    project.journal.close();
+  }
 }
 
 /** A handle closes its project at its end; without a handle there is nobody to. */

@@ -156,7 +156,7 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
       const help = "add `agent:`, or `agent:` under `defaults:` for all steps";
       return problem(`has a \`${asking}\` but no agent`, help, asking);
     }
-    const help = "add `run:` with a command, or `agent:` and `prompt:`";
+    const help = "add `run:` with a command, `agent:` and `prompt:`, or `gate:` with a question";
     return problem("has neither `run` nor `agent`", help, "id");
   }
   if (run === undefined && !asks) {
@@ -185,7 +185,11 @@ function checkAgentSettings(
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */
-function talks(shape: PipelineShape, cut: ReadonlySet<string>, agent: string | undefined): boolean {
+export function talks(
+  shape: PipelineShape,
+  cut: ReadonlySet<string>,
+  agent: string | undefined,
+): boolean {
   if (agent === undefined) return false;
   const declared = shape.agents?.[agent];
   if (declared === undefined || cut.has(`agents.${agent}`)) return true;

@@ -13,6 +13,7 @@ import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "./step-list.ts"
 const PROCESS_KEYS = [
   ...["prompt", "prompt_file", "agent", "session", "check", "outputs", "once"],
   ...["cwd", "timeout", "idle_timeout", "isolate", "recover"],
+  ...["fidelity", "thread", "resume_fidelity"],
   ...AGENT_SETTINGS,
 ] as const;
 
@@ -35,6 +36,23 @@ export function checkBody(list: StepList, index: number, report: Report): void {
     if (!Object.hasOwn(step, key) || step[key as keyof StepShape] === undefined) continue;
     const message = `\`${key}\` means nothing to a step that holds steps`;
     add("body-setting", message, "put it on the steps in it", key);
+  }
+}
+
+/** Adds what means nothing to a step for which nothing is run. */
+export function checkPass(list: StepList, index: number, report: Report): void {
+  const step = list.steps[index] as StepShape;
+  for (const key of ["run", ...BODY_KEYS, ...PROCESS_KEYS, "env", "retry", "workspace"] as const) {
+    if (step[key] === undefined) continue;
+    const message = `\`${key}\` means nothing to a step that passes: nothing is run for it`;
+    const path = pathIn(list, index, key);
+    report.add({
+      rule: "pass-setting",
+      message,
+      help: `leave out \`${key}\`, or \`pass\``,
+      path,
+      on: "key",
+    });
   }
 }
 
@@ -102,7 +120,7 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
     }
   }
   if (for_each === undefined) return;
-  const leaf = step.run !== undefined || step.prompt !== undefined;
+  const leaf = (step.run ?? step.prompt ?? step.gate ?? step.wait) !== undefined;
   if (!hasBody(step) && !leaf && step.prompt_file === undefined) {
     const help = "add `steps:` to it, or `run:` or `prompt:` to the step";
     yield { rule, message: "`for_each` does not say what to do", help, keys: ["for_each"] };

@@ -17,6 +17,7 @@ type Readable<T> = T extends object ? { readonly [Key in keyof T]: Readable<T[Ke
 type CommonKey =
   | "id"
   | "needs"
+  | "join"
   | "when"
   | "env"
   | "retry"
@@ -49,7 +50,10 @@ type AgentKey =
   | "permissions"
   | "max_turns"
   | "output_schema"
-  | "relay";
+  | "relay"
+  | "fidelity"
+  | "thread"
+  | "resume_fidelity";
 
 type FanOutKey = "for_each" | "as" | "max_parallel" | "on_item_failure";
 type BodyKey = FanOutKey | "input" | "loop" | "iterations";
@@ -61,6 +65,9 @@ interface Kinds {
   readonly prompt_file: ProcessKey | FanOutKey | AgentKey;
   readonly steps: BodyKey;
   readonly pipeline: BodyKey;
+  readonly gate: never;
+  readonly wait: never;
+  readonly pass: never;
 }
 
 /** T1: a key of the schema that no kind of step has; there is none. */
@@ -111,6 +118,9 @@ export type StepDefinition<Id extends string = string> =
   | Kind<Id, "prompt_file">
   | Kind<Id, "steps">
   | Kind<Id, "pipeline">
+  | Kind<Id, "gate">
+  | Kind<Id, "wait">
+  | Kind<Id, "pass">
   | FanOutKind<Id>;
 
 /** A pipeline, with the keys of a YAML file. */

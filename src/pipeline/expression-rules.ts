@@ -17,7 +17,9 @@ import type { Path } from "./source.ts";
 
 /** Variables that exist only in something that is repeated. */
 const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);
-const VARIABLES = EXPRESSION_VARIABLES.filter((name) => !REPEATED.has(name));
+/** Variables that exist only where a step is left: in the conditions of its edges. */
+const LEAVING: ReadonlySet<string> = new Set(["outcome", "preferred_label"]);
+const VARIABLES = EXPRESSION_VARIABLES.filter((name) => !REPEATED.has(name) && !LEAVING.has(name));
 const EXPRESSION_HELP = 'expressions are CEL, such as: input.n > 3 && context.risk != "high"';
 const UNWRAP_HELP = "write the expression without ${{ and }}";
 const SHELL_HELP = 'pass the value through `env` and use "$NAME" in the script';
@@ -156,6 +158,7 @@ export class ExpressionRules {
     const [first] = keys;
     if (variable === "outputs" || variable === "results") this.#step(reference, base, site);
     else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, site);
+    else if (LEAVING.has(variable)) this.#leaving(variable, base + reference.offset, site);
     else if (variable === "env" && (site.sees !== undefined || site.kept === true)) {
       const message = site.kept
         ? "what is kept in the journal cannot use `env`"
@@ -186,6 +189,14 @@ export class ExpressionRules {
     const message = `\`${shown}\` exists only inside ${where}`;
     const help = `variables: ${VARIABLES.join(", ")}`;
     const place = { path, offset, length: shown.length };
+    this.#report.add({ rule: "unknown-variable", message, help, ...place });
+  }
+
+  #leaving(variable: string, offset: number, { path, sees }: Site): void {
+    if (sees === "own") return;
+    const message = `\`${variable}\` exists only in the conditions of \`edges\``;
+    const help = "elsewhere a step's own word is in results.<step>.outcome";
+    const place = { path, offset, length: variable.length };
     this.#report.add({ rule: "unknown-variable", message, help, ...place });
   }
 

@@ -72,10 +72,11 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
   if (retry_target !== undefined && goal !== true) {
     add("goal-target", "`retry_target` belongs to a `goal`", "add `goal: true`", "retry_target");
   }
-  const open = (edges ?? []).filter(({ when }) => when === undefined);
+  // A label is what a step may ask for.
+  const open = (edges ?? []).filter(({ when, label }) => when === undefined && label === undefined);
   if (open.length < 2) return;
-  const message = "of several edges without `when`, only the heaviest is ever taken";
-  const help = "give the others a `when`, or leave them out";
+  const message = "of several edges without `when` and label, only the heaviest is taken";
+  const help = "give the others a `when` or a `label`, or leave them out";
   const path = pathIn(list, index, "edges");
   report.add({ rule: "dead-edge", severity: "warning", message, help, path, on: "key" });
 }

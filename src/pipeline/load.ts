@@ -7,12 +7,11 @@
  */
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
-import { parseDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
 import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
-import { lowerComposite, splitFanOut } from "./lower-work.ts";
+import { lowerComposite, lowerPrompt, milliseconds, splitFanOut } from "./lower-work.ts";
 import {
   isModuleName,
   type ModuleValue,
@@ -256,6 +255,7 @@ function lowerStep(
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
+    ...(step.join === "any" ? { join: step.join } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
     ...(goal === true ? { goal: target } : {}),
@@ -269,6 +269,9 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
+  const prompted = lowerPrompt(step);
+  if (prompted !== undefined) return prompted;
+  if (step.pass === true) return { kind: "pass" };
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;
@@ -290,6 +293,7 @@ function lowerSettings(
   source: Source,
 ): StepSettings {
   const { cwd, timeout, idle_timeout, isolate, recover } = settings;
+  const { fidelity, thread, resume_fidelity } = settings;
   return {
     env: lowerEnv(settings.env, [...path, "env"], source),
     ...(cwd === undefined ? {} : { cwd }),
@@ -298,6 +302,9 @@ function lowerSettings(
     retry: lowerRetry(settings.retry),
     ...(isolate === undefined ? {} : { isolate }),
     ...(recover === undefined ? {} : { recover }),
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resume_fidelity === undefined ? {} : { resumeFidelity: resume_fidelity }),
   };
 }
 
@@ -325,10 +332,4 @@ function lowerEnv(env: PipelineShape["env"], path: Path, source: Source): Env {
       typeof value === "string" ? value : (source.scalarText([...path, name]) ?? String(value)),
     ]),
   );
-}
-
-function milliseconds(text: string): number {
-  const value = parseDuration(text);
-  assert(value !== undefined, "the schema let a bad duration pass");
-  return value;
 }

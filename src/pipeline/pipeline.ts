@@ -3,6 +3,7 @@
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
 import type { Json, JsonObject } from "../util/json.ts";
+import type { Fidelity, Retelling } from "./fidelity.ts";
 
 export interface Pipeline {
   readonly name: string;
@@ -64,6 +65,9 @@ export interface StepSettings {
   readonly retry: RetrySettings;
   readonly isolate?: boolean;
   readonly recover?: "continue" | "restart";
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
+  readonly resumeFidelity?: Retelling;
 }
 
 /** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
@@ -87,6 +91,8 @@ export interface PipelineStep extends StepSettings, Links {
   readonly probe?: string;
   /** It works in a directory of its own, which is merged back. */
   readonly own?: true;
+  /** Starts at each step that it needs, not when all are over. */
+  readonly join?: "any";
   readonly maxVisits?: number;
   readonly stallAfter?: number;
   readonly goal?: { readonly retryTarget?: string };
@@ -110,9 +116,12 @@ export interface Exit {
   readonly when?: string;
   readonly label?: string;
   readonly weight: number;
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
 }
 
 export type PipelineWork =
+  | { readonly kind: "pass" }
   | { readonly kind: "shell"; readonly run: string }
   | {
       readonly kind: "agent";
@@ -122,6 +131,8 @@ export type PipelineWork =
       readonly session?: string;
       readonly settings: AgentSettings;
     }
+  | PipelineGate
+  | PipelineWait
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
@@ -147,6 +158,32 @@ export type PipelineWork =
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
+
+/** A question to a person. */
+export interface PipelineGate {
+  readonly kind: "gate";
+  readonly ask: string;
+  readonly choices: readonly GateChoice[];
+  readonly text: "none" | "optional" | "required";
+  readonly timeoutMs?: number;
+  /** The key of the choice that counts when nobody answers in time. */
+  readonly default?: string;
+}
+
+export interface GateChoice {
+  /** What to type for it. */
+  readonly key: string;
+  readonly label: string;
+  /** The step fails when it is chosen. */
+  readonly fails?: true;
+  /** The step that it leads to. */
+  readonly next?: string;
+}
+
+/** Time that passes: so much of it, or until a moment (a template). */
+export type PipelineWait =
+  | { readonly kind: "wait"; readonly forMs: number }
+  | { readonly kind: "wait"; readonly until: string };
 
 /** Steps in a step: as written there, or the pipeline of another file. */
 export type PipelineBody = readonly PipelineStep[] | Pipeline;

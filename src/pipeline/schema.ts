@@ -6,7 +6,9 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
-import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
+import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
+import { gate, wait } from "./prompt-schema.ts";
+import { command, duration } from "./schema-text.ts";
 
 export const STEPS_MAX = 100_000;
 const NEEDS_MAX = 1_000;
@@ -28,7 +30,6 @@ export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
-const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
 const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
 const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -38,16 +39,7 @@ const envName = z
   .string()
   .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
   .regex(/^(?!PERDURE_)/, "reserved-env-name");
-const command = z.string().regex(/\S/, "empty-text");
 const path = z.string().regex(/\S/, "empty-text");
-
-const duration = z
-  .string()
-  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
-  .meta({
-    pattern: "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$",
-    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
-  });
 
 const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
   entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");
@@ -116,6 +108,9 @@ const retry = z.union([
   }),
 ]);
 
+const fidelity = z.enum(FIDELITIES).optional();
+const thread = id.optional();
+
 /** Settings of a step that also `defaults` may have. */
 const settings = {
   env: env.optional().describe("Variables of the step's environment; values may hold ${{ }}."),
@@ -133,6 +128,14 @@ const settings = {
     .describe(
       "What becomes of an agent that was cut off: its conversation goes on, or begins anew.",
     ),
+  fidelity: fidelity.describe("How much of what came before its agent is told. Default: nothing."),
+  thread: thread.describe(
+    "For `fidelity: full`: the conversation to go on with. Default: that of the step before.",
+  ),
+  resume_fidelity: z
+    .enum(RETELLINGS)
+    .optional()
+    .describe("What its agent is told after its conversation was lost. Default: compact."),
 };
 
 const check = z.union([
@@ -220,13 +223,18 @@ const itemSource = z.union([
 const edge = z.strictObject({
   to: z.string().describe("The step that it leads to."),
   when: expression.optional().describe("An expression; the edge can be taken when it is true."),
-  label: z.string().optional().describe("A word for people."),
+  label: z
+    .string()
+    .optional()
+    .describe("Its name: taken when the step asks for it in $PERDURE_STATUS_FILE."),
   weight: z
     .number()
     .min(-WEIGHT_MAX)
     .max(WEIGHT_MAX)
     .optional()
     .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
+  fidelity: fidelity.describe("What the agent behind it is told, whatever its step says."),
+  thread: thread.describe("For `full`: the conversation, unless the step names one."),
 });
 
 /** What leads on from a step, and how often. */
@@ -241,7 +249,9 @@ const links = {
     .min(1)
     .max(NEEDS_MAX)
     .optional()
-    .describe("Where it leads: the first by weight whose `when` holds, else one without `when`."),
+    .describe(
+      "Where it leads: the heaviest whose `when` holds, else the one that the step asks for by label.",
+    ),
   max_visits: visits
     .optional()
     .describe("How often the run may come to this step. Default: 10 in a loop."),
@@ -261,6 +271,11 @@ const links = {
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
   run: command.optional().describe("A shell command (POSIX sh)."),
+  gate: gate
+    .optional()
+    .describe("A question to a person: nothing behind it goes on before it is answered."),
+  wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
+  pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),
@@ -298,6 +313,10 @@ const plainStep = z.strictObject({
     .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
     .optional()
     .describe("Steps that must be over before. Default: the step above; [] starts at once."),
+  join: z
+    .enum(["all", "any"])
+    .optional()
+    .describe("all: starts when all that it needs are over (the default); any: at each of them."),
   when: z
     .union([z.string(), z.boolean()])
     .optional()
@@ -358,7 +377,11 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline"].map((key) => ({ required: [key] })),
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait", "pass"].map(
+        (key) => ({
+          required: [key],
+        }),
+      ),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },

@@ -15,7 +15,7 @@ import type {
 import { arrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
-import { closureOfAll } from "./graph-index.ts";
+import { closureOfAll, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 
@@ -30,8 +30,9 @@ const LOOP_VISITS_MAX = 10;
 
 /** What surrounds a list of steps. */
 export interface Surroundings {
-  /** The file that it stands in. */
+  /** The file that it stands in, and the file that the run began with. */
   readonly pipeline: Pipeline;
+  readonly main: Pipeline;
   /** How many steps of the whole run may run at once. */
   readonly maxParallel: number;
   /** What the files and groups around it add to the environment of each step. */
@@ -43,13 +44,9 @@ export interface Surroundings {
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
   const { arrows, roots, unreached, above } = arrowsOf(list);
-  const all = arrows.map(({ from, to, on, when, label, weight }) => ({
-    from,
-    to,
-    on,
+  const all = arrows.map(({ when, ...arrow }) => ({
+    ...arrow,
     ...(when === undefined ? {} : { condition: when }),
-    ...(label === undefined ? {} : { label }),
-    weight,
   }));
   // A step that waits for nothing would start at once; what nothing leads to must never start.
   for (const to of unreached) {
@@ -64,12 +61,16 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   return { steps: withVisits(list, { steps, arrows: marked }), arrows: marked };
 }
 
-/** Steps that a loop or a missed goal can lead back to may be visited more than once. */
+/** Steps that a loop or a missed goal can lead back to, or several arrows to, may be visited again. */
 function withVisits(list: readonly PipelineStep[], graph: Graph): readonly Step[] {
   const starts = new Set<number>();
   for (const { back, to } of graph.arrows) if (back) starts.add(to);
   for (const { goal } of graph.steps) {
     if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
+  }
+  const { forwardCount } = indexOf(graph);
+  for (const [index, { join }] of graph.steps.entries()) {
+    if (join === "any" && (forwardCount[index] ?? 0) > 1) starts.add(index);
   }
   const again = closureOfAll(graph, starts);
   return graph.steps.map((step, index) => {
@@ -87,7 +88,7 @@ function buildStep(
   const target = goal?.retryTarget === undefined ? undefined : position.get(goal.retryTarget);
   return {
     id: step.id,
-    join: "all",
+    join: step.join ?? "all",
     split: exits === undefined ? "all" : "one",
     work: buildWork(step, around),
     ...(step.when === undefined ? {} : { when: step.when }),
@@ -127,6 +128,24 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     ...(step.own === true ? { own: true } : {}),
     ...(isolate ? { isolate } : {}),
     ...(recover === undefined ? {} : { recover }),
+    ...(step.work.kind === "agent" ? toldSettings(step, around) : {}),
+  };
+}
+
+/** What an agent is told. The first file's defaults are those of the plan, which all files share. */
+function toldSettings(
+  step: PipelineStep,
+  { pipeline, main }: Surroundings,
+): Pick<Step, "fidelity" | "thread" | "resumeFidelity"> {
+  const { defaults } = pipeline;
+  const own = pipeline === main ? undefined : defaults;
+  const fidelity = step.fidelity ?? own?.fidelity;
+  const thread = step.thread ?? own?.thread;
+  const resumeFidelity = step.resumeFidelity ?? own?.resumeFidelity;
+  return {
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
   };
 }
 
@@ -155,6 +174,9 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   const { work } = step;
   switch (work.kind) {
     case "shell":
+    case "gate":
+    case "wait":
+    case "pass":
       return work;
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };

@@ -10,6 +10,7 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
+import { graphsIn } from "./graph-index.ts";
 import {
   type AgentDefinition,
   type AgentSettings,
@@ -21,7 +22,7 @@ import {
 } from "./plan.ts";
 
 /** Where steps work when the author says nothing about it. */
-const WORKSPACE_DEFAULT: WorkspacePlan = {
+export const WORKSPACE_DEFAULT: WorkspacePlan = {
   kind: "here",
   include: [],
   snapshots: true,
@@ -31,10 +32,12 @@ const WORKSPACE_DEFAULT: WorkspacePlan = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
+  const { fidelity, thread, resumeFidelity } = pipeline.defaults;
   const agents = new AgentNames();
   agents.add(pipeline);
   const around = {
     pipeline,
+    main: pipeline,
     maxParallel,
     env: {},
     agentIn: (file: Pipeline, agent: string) => agents.nameOf(file, agent),
@@ -49,6 +52,9 @@ export function buildPlan(pipeline: Pipeline): Plan {
     agents: agents.definitions,
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
     graph,
   };
 }
@@ -155,7 +161,7 @@ function visitGraph(
     if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
     for (const source of expressionsOf(work)) addExpression(source);
     addTexts(textsOf(work));
-    if ("graph" in work) visitGraph(work.graph, addExpression, addTexts);
+    for (const inner of graphsIn(work)) visitGraph(inner, addExpression, addTexts);
   }
 }
 
@@ -174,7 +180,14 @@ function textsOf(work: Work): readonly (string | undefined)[] {
       return textsIn(work.input ?? null);
     case "each":
       return typeof work.items === "string" || "list" in work.items ? [] : values(work.items);
+    case "gate":
+      return [work.ask];
+    case "wait":
+      return "until" in work ? [work.until] : [];
     case "loop":
+    case "branches":
+    case "pass":
+    case "pick":
       return [];
     default:
       return unreachable(work);

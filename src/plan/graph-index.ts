@@ -1,5 +1,5 @@
 /** What the engine asks of a graph again and again, worked out once per graph. */
-import type { Arrow, Graph, Step } from "./plan.ts";
+import type { Arrow, Graph, Step, Work } from "./plan.ts";
 
 export interface GraphIndex {
   readonly byId: ReadonlyMap<string, number>;
@@ -39,6 +39,12 @@ function buildIndex(graph: Graph): GraphIndex {
   const byId = new Map(graph.steps.map((step, position) => [step.id, position]));
   const hasOutputs = graph.steps.some(({ outputs }) => Object.keys(outputs).length > 0);
   return { byId, outgoing, incoming, forwardCount, entries, hasOutputs };
+}
+
+/** The graphs of what a step is made of; none for a step that is one piece. */
+export function graphsIn(work: Work): readonly Graph[] {
+  if (work.kind === "branches") return work.branches.map(({ graph }) => graph);
+  return "graph" in work ? [work.graph] : [];
 }
 
 /** The step at a position; positions come from the same graph, so it exists. */

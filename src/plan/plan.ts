@@ -9,8 +9,11 @@
  * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
+import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+
+export type { Fidelity, Retelling };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -36,10 +39,34 @@ export interface Plan {
   readonly env: Readonly<Record<string, string>>;
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
+  /** The context that a run begins with. */
+  readonly context?: JsonObject;
+  /** The language whose built-in keys the run keeps in its context. */
+  readonly keys?: "attractor";
   /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
   readonly workspace?: WorkspacePlan;
+  /** How the author's file was read, so that an edit of it is read in the same way. */
+  readonly reading?: PlanReading;
+  /** For agent steps where neither the arrow nor the step says it; absent: nothing is told. */
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
+  readonly resumeFidelity?: Retelling;
   readonly graph: Graph;
 }
+
+/** What a person said about how to read a pipeline file. */
+export interface PlanReading {
+  /** What is only pretended: the answers of agents, or all work. */
+  readonly simulate?: Simulation;
+  /** For DOT: the agent for prompts whose provider is not known. */
+  readonly agent?: string;
+  /** For DOT: what agents may do without asking. */
+  readonly permissions?: AgentSettings["permissions"];
+  /** For DOT: a command for each type of node that the language does not have. */
+  readonly handlers?: Readonly<Record<string, string>>;
+}
+
+export type Simulation = "agents" | "all";
 
 /**
  * Where steps work: in the project itself, in a git worktree and branch of the run, in a fresh
@@ -136,6 +163,16 @@ export interface Step {
   /** How often in a row it may fail in the same way before its loop is stopped. */
   readonly stallAfter?: number;
   readonly goal?: Goal;
+  /** When it asks for another try and none is left, that is a partial success, not a failure. */
+  readonly allowPartial?: true;
+  /** For an agent: how much of what came before it is told. */
+  readonly fidelity?: Fidelity;
+  /** For `full`: the name of the conversation that it is part of. */
+  readonly thread?: string;
+  /** Its thread where nobody names one; without that it is the one of the step that it came from. */
+  readonly threadGroup?: string;
+  /** What it is told when it was cut off and its own conversation is gone. */
+  readonly resumeFidelity?: Retelling;
 }
 
 /** What a step must have come to before its scope may end well. */
@@ -166,7 +203,80 @@ export type Work =
       readonly input?: JsonObject;
     }
   | LoopWork
-  | EachWork;
+  | EachWork
+  /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
+  | PassWork
+  | BranchesWork
+  /** Picks the best of the branches that ended last, by what they came to. */
+  | { readonly kind: "pick" }
+  | GateWork
+  | WaitWork;
+
+export interface PassWork {
+  readonly kind: "pass";
+  /** It stands for work that is only pretended, and its outcome is its own: success. */
+  readonly simulates?: Simulated;
+}
+
+/** What a simulated step would have been told, and what it is taken to have answered. */
+export interface Simulated {
+  /** A template. */
+  readonly prompt?: string;
+  readonly answer: string;
+}
+
+/**
+ * Ways that are gone side by side: one instance of each graph, each with key-values of its own, which
+ * are left behind with it. A branch that fails does not fail the run.
+ */
+export interface BranchesWork {
+  readonly kind: "branches";
+  readonly branches: readonly Branch[];
+  /** How many may be open at once. */
+  readonly maxParallel: number;
+  /**
+   * `wait_all`: all are gone, and those that failed make it a partial success. `first_success`: no
+   * further one is begun once one has succeeded, and it fails only when all have.
+   */
+  readonly policy: "wait_all" | "first_success";
+}
+
+export interface Branch {
+  readonly id: string;
+  readonly graph: Graph;
+}
+
+/** A question to a person; nothing is run for it. */
+export interface GateWork {
+  readonly kind: "gate";
+  /** The question; a template. */
+  readonly ask: string;
+  /** What may be answered, at least one; the first that does not fail is the approving one. */
+  readonly choices: readonly Choice[];
+  /** Whether words of the person's own belong to the answer. */
+  readonly text: "none" | "optional" | "required";
+  /** How long the question stands. */
+  readonly timeoutMs?: number;
+  /** The key of the choice that counts when nobody has answered in time. */
+  readonly default?: string;
+}
+
+/** One of the answers that a gate takes. */
+export interface Choice {
+  /** What to type for it; no two choices of a gate have the same. */
+  readonly key: string;
+  readonly label: string;
+  /** Whoever chooses it makes the step fail. */
+  readonly fails?: true;
+  /** The step that it leads to. */
+  readonly next?: string;
+}
+
+/** Time that passes; nothing is run for it. */
+export type WaitWork =
+  | { readonly kind: "wait"; readonly forMs: number }
+  /** A moment as ISO 8601; a template. */
+  | { readonly kind: "wait"; readonly until: string };
 
 /** Repeats its graph: one instance after the other. */
 export interface LoopWork {
@@ -201,6 +311,11 @@ export type ItemSource =
 export interface RetryPolicy {
   /** How many tries a visit gets, the first included. */
   readonly attempts: number;
+  /**
+   * What is tried again. Absent: all that went wrong, but not what the step itself calls a failure.
+   * `any`: that too. `retry`: only when the step asks for it, or could not even begin.
+   */
+  readonly on?: "any" | "retry";
   readonly backoff: Backoff;
   /** What `resume` grants a failed step on top: a new allowance, or nothing. */
   readonly onResume: "fresh" | "keep";
@@ -230,6 +345,11 @@ export interface Arrow {
   readonly weight: number;
   /** Returns to a step that lies before it: takes the run back there (a loop). */
   readonly back: boolean;
+  /** Begins its scope anew at the step that it leads to; of the context these keys are kept. */
+  readonly restart?: { readonly keep: readonly string[] };
+  /** What the step that it leads to is told, and in which thread. */
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

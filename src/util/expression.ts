@@ -35,6 +35,8 @@ export const EXPRESSION_VARIABLES = [
   "item",
   "index",
   "loop_index",
+  "outcome",
+  "preferred_label",
 ] as const;
 export type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
 
@@ -50,6 +52,9 @@ export interface Scope {
   readonly index?: number;
   /** What `loop.index` stands for: `loop` itself is a reserved word of CEL. */
   readonly loop_index?: number;
+  /** How the step that is being left went, in one word, and the label that it asked for. */
+  readonly outcome?: string;
+  readonly preferred_label?: string;
   /** Values whose names the author chose. */
   readonly locals?: Readonly<Record<string, Json>>;
 }

@@ -4,6 +4,12 @@ import { cutText, firstLine } from "./display-text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
   exit: "it exited with an error",
+  told: "it says that it failed",
+  retry: "it asks for another try",
+  "no-arrow": "nothing follows from it",
+  restart: "the run cannot begin anew",
+  pick: "there is nothing to pick",
+  status: "its status file could not be read",
   check: "its check did not pass",
   output: "a file that it should have written is missing or broken",
   context: "the values that it handed on could not be read",
@@ -22,6 +28,7 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   lost: "its process vanished without an exit status, again and again",
   once: "it must not happen twice",
   aborted: "it will not be done",
+  rejected: "it was rejected",
   visits: "the run came to it too often",
   iterations: "its iterations are used up",
   goal: "a goal in it was missed",

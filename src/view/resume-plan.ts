@@ -12,9 +12,10 @@ import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Recover } from "../plan/plan.ts";
+import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, statusOf } from "./step-status.ts";
 import { rootSteps, type StepNode, stepTree } from "./step-tree.ts";
 import { tableLines } from "./table.ts";
@@ -33,6 +34,7 @@ export type ResumeAction =
 export type Evidence = "alive" | "exited" | "answered" | "dead";
 
 export interface ResumePlanInput {
+  readonly plan: Plan;
   readonly run: Run;
   /** By attempt (`fix@2.3`), for every attempt that the journal says is running. */
   readonly evidence: ReadonlyMap<string, Evidence>;
@@ -145,6 +147,10 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
       const what = cut ? `it was interrupted (${messageText(state.message)})` : "the run stopped";
       return { action: "continue", why: `${what}; ${talk ?? `it starts again${attempt}`}` };
     }
+    case "asked":
+      return { action: "continue", why: `it waits for an answer: ${questionText(state)}` };
+    case "sleeping":
+      return { action: "continue", why: `it waits ${wakeText(state.wake.at, input.now)}` };
     case "unsettled":
       return doubtVerdict(visit, "it may have happened");
     case "failed":
@@ -194,7 +200,7 @@ function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
   // A new owner does not want what the one before wanted.
   const { recover: _, ...run } = input.run;
   const wishes = input.recover === undefined ? run : { ...run, recover: input.recover };
-  const { kind, says } = converse(wishes, visit, offer);
+  const { kind, says } = converse(input.plan, wishes, visit, offer);
   if (kind === "continue" || says === "relayed") return TAKEN_UP[says];
   return visit.talk.session === undefined
     ? "a new conversation is started"

@@ -61,7 +61,7 @@ describe("joins and splits", () => {
   it("fails a `one` split none of whose arrows applies", () => {
     const play = new Play(planOf("a>b?false", { a: { split: "one" } })).open().finish();
     expect(play.status).toBe("failed");
-    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "expression" });
+    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-arrow" });
   });
 
   it("follows an arrow that handles a failure, and completes", () => {

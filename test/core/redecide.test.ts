@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { EVENT_VERSION, type Recorded, type RunEvent } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { type Redecided, redecide } from "../../src/core/redecide.ts";
+import { graphsIn } from "../../src/plan/graph-index.ts";
 import type { EachWork, Graph, Plan } from "../../src/plan/plan.ts";
 import { type Outcome, plansOf, RUN_ID, simulate } from "../sim/simulate.ts";
 import { graphOf, planOf } from "./plans.ts";
@@ -284,7 +285,7 @@ function findsItems({ plans }: Outcome, event: RunEvent): boolean {
     steps.some(
       ({ id, work }) =>
         ("step" in event && id === event.step && work.kind === "each" && isGlob(work.items)) ||
-        ("graph" in work && globs(work.graph)),
+        graphsIn(work).some(globs),
     );
   return [...plans.values()].some(({ graph }) => globs(graph));
 }

@@ -3,16 +3,18 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missedGoal } from "../../src/core/goal.ts";
-import { isIdle } from "../../src/core/next-actions.ts";
+import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
+import type { JsonObject } from "../../src/util/json.ts";
+import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
-import type { World } from "./world.ts";
+import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */
 export function plansIn(journal: Journal): (fingerprint: string) => Plan {
@@ -24,6 +26,9 @@ export function plansIn(journal: Journal): (fingerprint: string) => Plan {
   };
 }
 
+/** Keys that the core adds to what a step hands on. */
+const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
+
 export class Checkers {
   /** An update may take room away from steps that run; they go on. */
   #roomMax: number;
@@ -32,6 +37,7 @@ export class Checkers {
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #talks: TalkCheckers;
+  readonly #people: PeopleCheckers;
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
@@ -47,6 +53,7 @@ export class Checkers {
     this.#planOf = plansIn(journal);
     this.#world = world;
     this.#talks = new TalkCheckers(plan, world);
+    this.#people = new PeopleCheckers(journal, runId);
   }
 
   /** A kept step is what it was; what begins anew is not done; nothing is left of what is gone. */
@@ -84,8 +91,12 @@ export class Checkers {
     this.#talks.afterAppend(recorded);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
+      this.#people.afterEvent(event);
       // Where no arrow could be chosen again and again, that is what has stalled.
-      if (event.type === "step.failed" && ["expression", "stall"].includes(event.reason)) {
+      if (
+        event.type === "step.failed" &&
+        ["expression", "no-arrow", "restart", "stall"].includes(event.reason)
+      ) {
         this.#misrouted.add(attemptText(event));
       }
       if (event.type !== "step.completed") continue;
@@ -93,6 +104,7 @@ export class Checkers {
       this.#completed.add(placeText(event));
       this.#checkResult(event, event.context);
     }
+    this.#people.afterAppend(run);
     if (run.running.size > this.#roomMax) fail("more steps run than there is room for");
   }
 
@@ -102,11 +114,12 @@ export class Checkers {
     if (visit !== undefined && stepOf(visit).once) this.#once.add(placeText(at));
   }
 
-  #checkResult(at: AttemptRef, context: unknown): void {
+  #checkResult(at: AttemptRef, context: JsonObject): void {
     const process = this.#world.processes.get(attemptText(at));
     if (process?.ending.how !== "exited") return;
-    if (!isDeepStrictEqual(process.ending.context, context))
-      fail(`${attemptText(at)} lost its result`);
+    const handed = Object.entries(process.ending.context);
+    const kept = Object.entries(context).filter(([key]) => !BUILT_IN.test(key));
+    if (!isDeepStrictEqual(handed, kept)) fail(`${attemptText(at)} lost its result`);
   }
 
   /** Nothing is started that the journal does not know, twice, or after it was completed. */
@@ -143,7 +156,7 @@ export class Checkers {
       const process = this.#world.processes.get(key);
       if (this.#misrouted.has(key)) continue;
       if (process === undefined || process.killed || this.#world.isAlive(process)) continue;
-      if (process.ending.how === "exited" && process.ending.exit === 0) {
+      if (endedWell(process.ending)) {
         fail(`${key} had succeeded, and its result was thrown away`);
       }
     }
@@ -155,6 +168,7 @@ export class Checkers {
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
+    if (waitsForPerson(run)) return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
     const root = run.scopes.get("");
     const missed = root && run.failed.size === 0 ? missedGoal(root) : undefined;

@@ -12,7 +12,8 @@ import {
   type Step,
   type Work,
 } from "../../src/plan/plan.ts";
-import type { Random } from "../../src/util/random.ts";
+import { canonicalJson } from "../../src/util/json.ts";
+import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
 
 const STEPS_MAX = 7;
 const DEPTH_MAX = 2;
@@ -21,16 +22,92 @@ export const CHOOSES = "chooses";
 const OWN = "own";
 
 export function randomPlan(random: Random): Plan {
-  return {
+  return withFidelity({
     format: PLAN_FORMAT,
     name: "simulated",
     maxParallel: 1 + random.below(4),
     env: {},
     agents: {},
     ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
-    graph: random.chance(0.25) ? randomList(random) : randomGraph(random, 0),
+    ...(random.chance(0.4) ? { keys: "attractor", context: { "graph.goal": "simulated" } } : {}),
+    graph: randomRoot(random),
+  });
+}
+
+function randomRoot(random: Random): Graph {
+  if (random.chance(0.2)) return randomList(random);
+  return random.chance(0.3) ? randomWalk(random, 0) : randomGraph(random, 0);
+}
+
+const OUTCOMES = ["success", "partial_success", "fail", "port"] as const;
+const LABELS = ["Yes", "[N] No"] as const;
+
+/** One step after the other, as in a DOT file: each chooses one arrow, some begin the walk anew. */
+function randomWalk(random: Random, depth: number): Graph {
+  const count = 2 + random.below(depth === 0 ? STEPS_MAX : 2);
+  const arrows: Omit<Arrow, "back">[] = [];
+  const goals = random.chance(0.3) ? 0.3 : 0;
+  for (let from = 0; from < count - 1; from++) {
+    const ways = 1 + random.below(3);
+    for (let way = 0; way < ways; way++) {
+      const forward = way === 0 || random.chance(0.6);
+      const to = forward ? from + 1 + random.below(count - from - 1) : random.below(from + 1);
+      arrows.push(randomWay(random, from, to));
+    }
+  }
+  const steps = Array.from(
+    { length: count },
+    (_, index): Step => ({
+      ...randomStep(random, `s${index}`, depth),
+      join: "any",
+      split: "one",
+      visitsMax: 3,
+      ...(random.chance(goals) ? { goal: randomGoal(random, index) } : {}),
+    }),
+  );
+  return { steps, arrows: markBackArrows(count, arrows) };
+}
+
+function randomWay(random: Random, from: number, to: number): Omit<Arrow, "back"> {
+  const outcome = `outcome == "${random.pick(OUTCOMES)}"`;
+  return {
+    from,
+    to,
+    on: random.chance(0.75) ? "completed" : "failed",
+    weight: random.below(3),
+    ...(random.chance(0.4)
+      ? { condition: random.pick([outcome, 'preferred_label == "Yes"']) }
+      : {}),
+    ...(random.chance(0.3) ? { label: random.pick(LABELS) } : {}),
+    ...(random.chance(0.15) ? { restart: { keep: random.chance(0.5) ? ["dice"] : [] } } : {}),
   };
 }
+
+/** Some plans say what agents are told; dice of their own, so that the others stay what they were. */
+function withFidelity(plan: Plan): Plan {
+  const random = seededRandom(seedOf(canonicalJson(plan)));
+  if (!random.chance(0.4)) return plan;
+  const told = (chance: number): Pick<Arrow, "fidelity" | "thread"> => ({
+    ...(random.chance(chance) ? { fidelity: random.pick(MODES) } : {}),
+    ...(random.chance(chance) ? { thread: random.pick(["t", "u"]) } : {}),
+  });
+  const graphOf = ({ steps, arrows }: Graph): Graph => ({
+    steps: steps.map((step) => {
+      const { work } = step;
+      if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
+      if (work.kind === "branches") {
+        const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
+        return { ...step, work: { ...work, branches } };
+      }
+      return work.kind === "agent" ? { ...step, ...told(0.4) } : step;
+    }),
+    arrows: arrows.map((arrow) => ({ ...arrow, ...told(0.1) })),
+  });
+  return { ...plan, ...told(0.3), graph: graphOf(plan.graph) };
+}
+
+/** Conversations are what can go wrong. */
+const MODES = ["full", "full", "full", "compact", "summary:high"] as const;
 
 /** A list of steps that wait for others; agents that come one after the other share a session. */
 function randomList(random: Random): Graph {
@@ -106,7 +183,9 @@ function randomStep(random: Random, id: string, depth: number): Step {
       attempts,
       backoff: { initialMs: 100, factor: 2, maxMs: 1_000, jitter: 0.5 },
       onResume: random.chance(0.8) ? "fresh" : "keep",
+      ...(random.chance(0.3) ? { on: random.pick(["any", "retry"] as const) } : {}),
     },
+    ...(random.chance(0.2) ? { allowPartial: true } : {}),
     outputs: {},
     ...randomOnce(random),
     ...(random.chance(0.1) ? { recover: "restart" } : {}),
@@ -150,7 +229,35 @@ function randomWork(random: Random, depth: number): Work {
       onItemFailure: random.chance(0.5) ? "fail" : "continue",
     };
   }
+  if (depth < DEPTH_MAX && random.chance(0.12)) {
+    const ids = ["left", "middle", "right"].slice(0, 1 + random.below(3));
+    return {
+      kind: "branches",
+      branches: ids.map((id) => ({ id, graph: randomWalk(random, depth + 1) })),
+      maxParallel: 1 + random.below(3),
+      policy: random.chance(0.6) ? "wait_all" : "first_success",
+    };
+  }
+  if (random.chance(0.08)) return { kind: random.chance(0.8) ? "pass" : "pick" };
+  if (random.chance(0.1)) return randomGate(random);
+  if (random.chance(0.06)) return { kind: "wait", forMs: 50 + random.below(800) };
   if (random.chance(0.5)) return { kind: "shell", run: "simulated" };
   const agent = random.chance(0.7) ? CHOOSES : OWN;
   return { kind: "agent", agent, prompt: "simulated", settings: {} };
+}
+
+function randomGate(random: Random): Work {
+  const choices = [
+    { key: "A", label: "approve" },
+    { key: "R", label: "reject", fails: true },
+    { key: "N", label: "next", next: "s1" },
+  ] as const;
+  return {
+    kind: "gate",
+    ask: random.chance(0.9) ? "visit ${{ run.visit }}?" : "${{ context.dice }}?",
+    choices,
+    text: "optional",
+    ...(random.chance(0.4) ? { timeoutMs: 100 + random.below(900) } : {}),
+    ...(random.chance(0.5) ? { default: random.pick(["A", "R"]) } : {}),
+  };
 }

@@ -25,6 +25,7 @@ describe("the simulator", () => {
       "run.failed",
       "run.funded",
       "run.opened",
+      "run.restarted",
       "run.restored",
       "run.restoring",
       "run.returned",
@@ -33,6 +34,8 @@ describe("the simulator", () => {
       "run.stopping",
       "run.updated",
       "step.adopted",
+      "step.answered",
+      "step.asked",
       "step.completed",
       "step.continued",
       "step.failed",
@@ -65,6 +68,8 @@ describe("the checkers find a planted bug:", () => {
     "lose-context",
     "probe-lies",
     "doubt-forgotten",
+    "second-answer-counts",
+    "answers-itself",
   ];
   it.each(bugs)("%s", (bug) => {
     const found: string[] = [];

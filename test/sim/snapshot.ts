@@ -12,11 +12,16 @@ export function snapshot(run: Run) {
     seq: run.seq,
     state: run.state,
     context: [...run.context],
+    given: run.given,
+    keys: run.keys,
     ready: names(run.ready),
     running: names(run.running),
     waiting: names(run.waiting),
     interrupted: names(run.interrupted),
     unsettled: names(run.unsettled),
+    prompt: names(run.prompt),
+    asked: names(run.asked),
+    sleeping: names(run.sleeping),
     composites: names(run.composites),
     closing: names(run.closing),
     failed: names(run.failed),
@@ -36,6 +41,9 @@ export function snapshot(run: Run) {
       live: scope.live,
       active: scope.active,
       failures: scope.failures,
+      context: scope.context && [...scope.context],
+      restarts: scope.restarts,
+      last: scope.last && placeText(placeOf(scope.last)),
       steps: scope.steps.map((record) =>
         record === undefined
           ? null

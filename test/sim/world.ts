@@ -1,5 +1,5 @@
 /** The simulated outside: processes that live on when their runner dies, conversations, and time. */
-import type { AttemptRef, Conversation, Says, Spent } from "../../src/core/event.ts";
+import type { AttemptRef, Conversation, Says, Spent, Told } from "../../src/core/event.ts";
 import type { Ending, Fact, Result } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import type { Random } from "../../src/util/random.ts";
@@ -60,7 +60,7 @@ export class World {
     const endsAt = this.now + 1 + random.below(500);
     const ending =
       conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
-    const failed = ending.how !== "exited" || ending.exit !== 0;
+    const failed = !endedWell(ending);
     const effectAt = failed ? Number.POSITIVE_INFINITY : this.now + random.below(endsAt - this.now);
     const base = { at, endsAt, ending, effectAt, killed: false, killedAt: 0 };
     if (conversation === undefined) {
@@ -127,6 +127,12 @@ export class World {
   }
 }
 
+/** True for an end that is a success: by its exit status, and by its own word. */
+export function endedWell(ending: Ending): boolean {
+  if (ending.how !== "exited" || ending.exit !== 0) return false;
+  return ending.told?.outcome !== "fail" && ending.told?.outcome !== "retry";
+}
+
 function traceOf({ trace, ending }: SimProcess): Ending {
   const lost = { how: "lost", started: true, message: "its process is gone" } as const;
   const { spent } = ending;
@@ -146,7 +152,19 @@ const tooLong: Ending = { how: "timed-out", limit: "timeout", message: "it took 
 function exited(random: Random, chance: number): Extract<Ending, { how: "exited" }> {
   const exit = random.chance(chance) ? 0 : 1;
   const context = random.chance(0.3) ? { dice: String(random.below(3)) } : {};
-  return { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {} };
+  const told = random.chance(0.25) ? { told: randomWords(random) } : {};
+  return { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {}, ...told };
+}
+
+/** What a step says of itself. */
+function randomWords(random: Random): Told {
+  const outcome = random.pick(["success", "partial_success", "retry", "fail", "port"]);
+  return {
+    ...(random.chance(0.7) ? { outcome } : {}),
+    ...(random.chance(0.4) ? { label: random.pick(["yes", "N) no", "maybe"]) } : {}),
+    ...(random.chance(0.3) ? { next: [`s${random.below(4)}`, "s1"] } : {}),
+    ...(random.chance(0.2) ? { notes: "as it seemed" } : {}),
+  };
 }
 
 /** How an agent ends, after what was said to it. */

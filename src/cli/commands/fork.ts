@@ -156,7 +156,9 @@ function createFork(
   assert(first?.event.type === "run.created", "a run begins with its creation");
   const time = Date.now();
   const changed = input === undefined ? {} : { input };
-  const created: RunCreated = { ...first.event, ...changed, from };
+  // The directory of the other run is that of the other run.
+  const { logs: _, ...common } = first.event;
+  const created: RunCreated = { ...common, ...changed, from };
   const forked: RunForked = {
     type: "run.forked",
     from,

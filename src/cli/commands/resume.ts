@@ -15,6 +15,7 @@ import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../going-on.ts";
+import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
@@ -45,8 +46,12 @@ export interface ResumeOptions extends OutputOptions {
   readonly yes?: boolean;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
+  /** The directory that the run writes to, in place of its id. */
+  readonly logs?: string;
 }
 
 /** Resumes the run that is named, or the last unfinished one. */
@@ -54,14 +59,21 @@ export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const runId = chooseRun(project, id ?? options.pipelineId, options.file);
+  const { project, runId } =
+    options.logs === undefined
+      ? chosenRun(id, options)
+      : (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
     options.fromStep === undefined
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
   return goOn(project, runId, request, options);
+}
+
+function chosenRun(id: string | undefined, options: ResumeOptions): LogsRun {
+  const project = openProject(process.cwd(), "read-write");
+  return { project, runId: chooseRun(project, id ?? options.pipelineId, options.file) };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -98,7 +110,7 @@ async function goOn(
   if (agreed.kind === "over") return agreed.exit;
   const update = agreed.kind === "update" ? agreed.update : undefined;
   if (known.run.state.status === "completed" && request === undefined && update === undefined) {
-    if (options.dryRun !== true) completeFiles(known);
+    if (options.dryRun !== true) await completeFiles(project, known);
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
@@ -108,8 +120,9 @@ async function goOn(
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   if (options.detach === true) {
-    const { detach } = await import("../detach.ts");
-    return detach(project, runId, known.shortId, detachedOptions(options));
+    const { detach, peopleOptions } = await import("../detach.ts");
+    const told = [...detachedOptions(options), ...peopleOptions(options)];
+    return detach(project, runId, known.shortId, told);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
@@ -134,7 +147,7 @@ function chooseRun(
   file: string | undefined,
 ): string {
   if (given !== undefined) return resolveRunId(journal, given);
-  const status = ["queued", "running", "interrupted", "failed"] as const;
+  const status = ["queued", "running", "waiting", "interrupted", "failed"] as const;
   const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
   const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
   if (last !== undefined) return last.runId;
@@ -198,6 +211,7 @@ async function showPlan(
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
   const { resumeEvidence } = await import("../resume-evidence.ts");
   const steps = resumePlan({
+    plan: known.plan,
     run: known.run,
     ...(await resumeEvidence(known)),
     rewind: back?.rewind,

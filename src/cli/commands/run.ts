@@ -4,7 +4,7 @@ import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
 import { ask } from "../ask.ts";
-import { detach } from "../detach.ts";
+import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -14,17 +14,32 @@ import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
 import { createProject, livenessOf, loadRun, type Project, shortIdOf } from "../project.ts";
+import { type ReadingOptions, readingOf } from "../reading.ts";
 
-export interface RunOptions extends OutputOptions {
+export interface RunOptions extends OutputOptions, ReadingOptions {
   readonly input: readonly string[];
   readonly detach?: boolean;
+  /** Only say what is wrong with the file. */
+  readonly validate?: boolean;
+  /** Where the files of the run are written in the form of the DOT language. */
+  readonly logs?: string;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
 }
 
 /** Starts a new run and drives it to its end. */
 export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
   const path = resolve(file);
   const screen = screenKind(options);
-  const { plan, text } = await requirePlan(path);
+  const reading = readingOf(options, file);
+  if (options.validate === true) {
+    const { validateCommand } = await import("./validate.ts");
+    return validateCommand([file], options);
+  }
+  const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
+  if (options.logs !== undefined) {
+    (await import("../logs-run.ts")).refuseUsedLogs(options.logs);
+  }
   const input = await fitInput(parseInput(options.input), plan.inputSchema, file);
   checkEnvironment(envNamesOf(plan));
   const project = createProject(process.cwd());
@@ -37,20 +52,24 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     print("Nothing was started.");
     return EXIT.interrupted;
   }
+  const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
   const runId = createRun(project, plan, {
     file: path,
     fileSha256: sha256(text),
     input,
     args: process.argv.slice(2),
     cwd: process.cwd(),
+    ...logs,
   });
   const shortId = shortIdOf(project.journal, runId);
-  if (options.detach === true) return detach(project, runId, shortId);
+  if (options.detach === true) return detach(project, runId, shortId, peopleOptions(options));
   const greet = (): readonly string[] => [
     `Run ${runId} of ${plan.name} (${plan.graph.steps.length} steps)`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const exit = await execute(project, loadRun(project, runId), { screen, greet });
+  const { stay = false, autoApprove = false } = options;
+  const known = loadRun(project, runId);
+  const exit = await execute(project, known, { screen, greet, stay, autoApprove });
   sayGoodbye(project, runId, screen);
   return exit;
 }
@@ -64,7 +83,11 @@ async function askAboutUnfinished(
   file: string,
   options: RunOptions,
 ): Promise<Choice> {
-  const unfinished = journal.list({ file, status: ["queued", "running", "interrupted"], limit: 1 });
+  const unfinished = journal.list({
+    file,
+    status: ["queued", "running", "waiting", "interrupted"],
+    limit: 1,
+  });
   const [last] = unfinished.filter(({ cleanedAt }) => cleanedAt === undefined);
   if (last === undefined) return { kind: "new" };
   const shortId = shortIdOf(journal, last.runId);

@@ -1,0 +1,71 @@
+/** `perdure answer RUN [GATE [CHOICE]]`: answers a question of a run, or lists what is asked. */
+import type { Visit } from "../../core/run.ts";
+import type { JsonObject } from "../../util/json.ts";
+import { perdure } from "../../view/command-text.ts";
+import { answerText, gateName, questionLines } from "../../view/question-text.ts";
+import { isoText } from "../../view/time-text.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { answerGate, askedAt, openQuestions } from "../give-answer.ts";
+import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print } from "../print.ts";
+import { findRunId, type KnownRun, loadRun, openProject } from "../project.ts";
+
+export interface AnswerOptions extends OutputOptions {
+  readonly text?: string;
+}
+
+/** Answers, or shows what can be answered. */
+export async function answerCommand(
+  id: string,
+  gate: string | undefined,
+  choice: string | undefined,
+  options: AnswerOptions,
+): Promise<ExitCode> {
+  const project = openProject(process.cwd(), choice === undefined ? "read-only" : "read-write");
+  const known = loadRun(project, findRunId(project, id));
+  if (gate === undefined || choice === undefined) return show(known, gate, options);
+  const { visit, answer, told } = answerGate(project, known, gate, {
+    choice,
+    text: options.text,
+    from: "command",
+  });
+  print(`${gateName(visit)}: ${answerText(answer)}`);
+  print(told ? "Its runner goes on." : `Nobody drives the run now; go on with it:`);
+  if (!told) print(`  ${perdure("resume", known.shortId)}`);
+  return EXIT.done;
+}
+
+function show(known: KnownRun, gate: string | undefined, options: OutputOptions): ExitCode {
+  const only = gate === undefined ? undefined : askedAt(known, gate);
+  const open = openQuestions(known).filter(({ visit }) => only === undefined || visit === only);
+  if (wantsJson(options)) {
+    print(
+      JSON.stringify(
+        open.map(({ visit }) => questionJson(visit)),
+        null,
+        2,
+      ),
+    );
+    return EXIT.done;
+  }
+  if (open.length === 0) print(`Run ${known.shortId} asks nothing now.`);
+  for (const { visit, answer } of open) {
+    if (answer === undefined) for (const line of questionLines(known.shortId, visit)) print(line);
+    else print(`${gateName(visit)}: ${answerText(answer)}; the next owner takes it up`);
+  }
+  return EXIT.done;
+}
+
+function questionJson(visit: Visit): JsonObject {
+  const { state } = visit;
+  if (state.status !== "asked") return {};
+  return {
+    gate: gateName(visit),
+    question: state.question,
+    choices: state.choices.map(({ key, label, fails }) => ({ key, label, fails: fails === true })),
+    text: state.text,
+    asked_at: isoText(state.since),
+    deadline: state.deadline === undefined ? null : isoText(state.deadline.at),
+    default: state.default ?? null,
+  };
+}

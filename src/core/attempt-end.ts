@@ -1,0 +1,130 @@
+/**
+ * How an attempt that came to its own end is judged: it completed, it failed, or it gets another try.
+ *
+ * Owns: what an exit status and the step's own words mean together, and what uses up the retries.
+ * Does not: know losses, pauses and doubts (decide.ts, doubt.ts), or what follows from a failure for
+ * good (failure.ts).
+ * Invariants:
+ * - W1 A step that says `retry` or `fail` has failed, whatever its exit status; with an exit status
+ *   other than 0 it has failed, whatever it says.
+ */
+import type { RetryPolicy } from "../plan/plan.ts";
+import { chooseArrows } from "./arrow-choice.ts";
+import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
+import type { Completion } from "./doubt.ts";
+import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type { Ending } from "./fact.ts";
+import { type FailureEvidence, finalFailure } from "./failure.ts";
+import { attemptOf } from "./next-actions.ts";
+import { placeText } from "./place.ts";
+import { restartProblem } from "./restart.ts";
+import { retryAfterFailure } from "./retry.ts";
+import { placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import type { Outcome } from "./values.ts";
+
+type Exited = Extract<Ending, { how: "exited" }>;
+
+/** The event that ends an attempt whose process ended by itself. */
+export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
+  const { exit, problem, check, said, signature, told, context } = ending;
+  const evidence = {
+    exit,
+    ...(said === undefined ? {} : { said }),
+    ...(signature === undefined ? {} : { signature }),
+    ...(check === undefined ? {} : { check }),
+    ...(told === undefined ? {} : { told }),
+    ...(Object.keys(context).length === 0 ? {} : { context }),
+    ...paidBy(ending),
+  };
+  if (problem !== undefined) {
+    return fail(run, visit, problem.reason, problem.message, now, evidence);
+  }
+  if (exit !== 0) return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
+  if (told?.outcome === "fail") {
+    return fail(run, visit, "told", told.notes ?? "it says that it failed", now, evidence);
+  }
+  if (told?.outcome !== "retry") return complete(run, visit, exit, ending);
+  if (stepOf(visit).allowPartial === true && visit.failures + 1 >= visit.failuresMax) {
+    return complete(run, visit, exit, { ...ending, told: { ...told, outcome: "partial_success" } });
+  }
+  return fail(run, visit, "retry", told.notes ?? "it asks for another try", now, evidence);
+}
+
+/** The event that ends a visit well, unless no arrow leads on from it. */
+export function complete(
+  run: Run,
+  visit: Visit,
+  exit: number,
+  result: Completion,
+  at: AttemptRef = attemptOf(visit),
+): RunEvent {
+  const { outputs, answer, check, identity, settledBy, told } = result;
+  const plain = { ...result, status: "completed", exit } as const;
+  const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
+  const chosen = chooseWay(run, visit, { ...plain, context });
+  const paid = paidBy(result);
+  const words = told === undefined ? {} : { told };
+  if (!chosen.ok) {
+    const handed = Object.keys(context).length === 0 ? {} : { context };
+    const evidence = { exit, ...words, ...handed, ...paid };
+    return finalFailure(run, visit, at, chosen.reason, chosen.message, evidence);
+  }
+  const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
+  const evidence = {
+    ...(answer === undefined ? {} : { answer }),
+    ...(identity && { identity }),
+    ...(settledBy && { settledBy }),
+    ...words,
+    ...(check === undefined ? {} : { check }),
+  };
+  return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
+}
+
+/** The arrows that lead on, unless they would lead where they must not. */
+function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseArrows> {
+  const chosen = chooseArrows(run, visit, outcome);
+  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
+  return problem === undefined ? chosen : { ok: false, reason: "restart", message: problem };
+}
+
+/** A failure: another try, while the allowance lasts and the author wants one for it. */
+export function fail(
+  run: Run,
+  visit: Visit,
+  reason: FailureReason,
+  message: string,
+  now: number,
+  evidence: FailureEvidence = {},
+): RunEvent {
+  const failures = visit.failures + 1;
+  const at = attemptOf(visit);
+  const { retry: policy } = stepOf(visit);
+  if (failures < visit.failuresMax && isTriedAgain(policy, reason)) {
+    // What it handed on counts only when nothing comes after it.
+    const { said: _, signature: __, context: ___, ...told } = evidence;
+    const keys = keysAtRetry(run, visit);
+    const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
+    const salt = `${run.id}/${placeText(placeOf(visit))}`;
+    const retry = retryAfterFailure(policy.backoff, failures, now, salt);
+    return { type: "step.failed", ...at, reason, message, ...known, retry, arrows: [] };
+  }
+  return finalFailure(run, visit, at, reason, message, evidence);
+}
+
+/** Whether the author wants another try after such a failure. */
+function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
+  if (on === "retry") return reason === "retry" || reason === "spawn";
+  return on === "any" || reason !== "told";
+}
+
+/** What an attempt used and left, for the event that ends it. */
+export function paidBy(end: {
+  readonly spent?: Spent;
+  readonly snapshot?: Saved | undefined;
+}): Pick<Ending, "spent" | "snapshot"> {
+  const { spent, snapshot } = end;
+  return {
+    ...(snapshot === undefined ? {} : { snapshot }),
+    ...(spent === undefined ? {} : { spent }),
+  };
+}

@@ -1,0 +1,67 @@
+/**
+ * The key-values that a language of pipelines promises without the author asking for them: what the
+ * DOT language calls its built-in keys. They stand in the events like any other context.
+ *
+ * Owns: which they are and when they change.
+ * Does not: know `graph.*`, which the plan itself brings along.
+ */
+import type { Work } from "../plan/plan.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
+import { type Outcome, outcomeWord } from "./values.ts";
+
+/** How much of an answer `last_response` holds. */
+const RESPONSE_LENGTH_MAX = 200;
+
+/** What the end of a visit adds to the context. */
+export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject {
+  if (run.keys !== "attractor") return {};
+  const { id, work } = stepOf(visit);
+  const { label = "" } = outcome.told ?? {};
+  // What only passes on leaves the outcome to be that of the step before it.
+  if (passesOn(stepOf(visit))) return { current_node: id };
+  const counter = retryKey(visit);
+  const reset = outcome.status === "completed" && visit.failures > 0 ? { [counter]: 0 } : {};
+  return {
+    outcome: outcomeWord(outcome),
+    ...(label === "" ? {} : { preferred_label: label }),
+    current_node: id,
+    ...(isAsked(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
+    ...(work.kind === "pipeline" ? childKeys(outcome) : {}),
+    ...(work.kind === "gate" ? gateKeys(outcome.answer) : {}),
+    ...reset,
+  };
+}
+
+/** True for a step that talks to an agent, or is taken to have. */
+function isAsked(work: Work): boolean {
+  return work.kind === "agent" || (work.kind === "pass" && work.simulates?.prompt !== undefined);
+}
+
+/** What is known of a pipeline that was run as a part of this one. */
+function childKeys(outcome: Outcome): JsonObject {
+  const word = outcomeWord(outcome);
+  return { "stack.child.status": outcome.status, "stack.child.outcome": word };
+}
+
+/** What a person chose. */
+function gateKeys(answer: Json | undefined): JsonObject {
+  if (!isObject(answer)) return {};
+  const { choice = "", label = "" } = answer;
+  return { "human.gate.selected": choice, "human.gate.label": label };
+}
+
+/** What another try adds to the context. */
+export function keysAtRetry(run: Run, visit: Visit): JsonObject {
+  return run.keys === "attractor" ? { [retryKey(visit)]: visit.failures + 1 } : {};
+}
+
+function retryKey(visit: Visit): string {
+  return `internal.retry_count.${stepOf(visit).id}`;
+}
+
+function responseOf(answer: Json | undefined): JsonObject {
+  if (answer === undefined) return {};
+  const text = typeof answer === "string" ? answer : JSON.stringify(answer);
+  return { last_response: text.slice(0, RESPONSE_LENGTH_MAX) };
+}
