@@ -380,7 +380,7 @@ it("validate", async () => {
       |
     2 |   - id: one
       |         ^^^
-      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+      = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
     error[unknown-key]: unknown key \`rum\`
      --> wrong.yaml:3:5
@@ -423,7 +423,7 @@ it("validate", async () => {
             "column": 9,
             "endLine": 2,
             "endColumn": 12,
-            "help": "add \`run:\` with a command, or \`agent:\` and \`prompt:\`"
+            "help": "add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question"
           },
           {
             "severity": "error",
@@ -471,7 +471,7 @@ it("validate", async () => {
       |
     2 |   - id: one
       |         ^^^
-      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+      = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
     error[unknown-key]: unknown key \`rum\`
      --> wrong.yaml:3:5
@@ -504,7 +504,7 @@ it("validate", async () => {
   expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML or TypeScript)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
