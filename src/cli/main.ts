@@ -6,7 +6,7 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { Command, CommanderError } from "commander";
-import { CliError, explain, RunError } from "./cli-error.ts";
+import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
 import type { ReadingOptions } from "./reading.ts";
@@ -37,7 +37,7 @@ function told(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const explained = explain(error);
   if (explained !== undefined) {
-    for (const line of explained.lines) printError(line);
+    for (const line of errorLines(explained)) printError(line);
     return explained.exit;
   }
   const bug = error instanceof RunError ? error.cause : error;
@@ -121,7 +121,7 @@ function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML or a DOT file")
+    .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")

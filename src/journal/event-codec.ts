@@ -53,6 +53,7 @@ const owner = record({
   boot: text,
   host: text,
   user: text,
+  unsignalled: optional(boolean),
 } satisfies Fields<Owner>);
 const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };
@@ -123,7 +124,7 @@ const answer = {
   choice: optional(text),
   text: optional(text),
   by: text,
-  from: oneOf("terminal", "command", "dashboard", "timeout", "auto-approve"),
+  from: oneOf("terminal", "command", "program", "dashboard", "timeout", "auto-approve"),
   given: number,
 } satisfies Fields<Answer>;
 const told = optional(

@@ -14,8 +14,8 @@ import {
   PROTOCOL_ADAPTER,
   type StepShape,
 } from "./schema.ts";
+import type { Path } from "./source.ts";
 import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 

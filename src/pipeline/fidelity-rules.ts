@@ -7,8 +7,8 @@
 import { agentOf, talks } from "./agent-rules.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
+import type { Path } from "./source.ts";
 import { hasBody, isCut, pathIn, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
 const EDGE_KEYS = ["fidelity", "thread"] as const;

@@ -31,11 +31,11 @@ import type { Pipeline } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
+import type { Path } from "./source.ts";
 import type { StepArrows } from "./step-arrows.ts";
 import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
 import { failureTarget, linksOf } from "./step-links.ts";
 import { fanOutOf, hasBody, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 /** How deep lists of steps may stand in each other. */
 const NESTING_MAX = 16;

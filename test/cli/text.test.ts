@@ -504,7 +504,7 @@ it("validate", async () => {
   expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML or DOT)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
@@ -632,7 +632,7 @@ it("usage errors", async () => {
   expect(await said("run", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML or DOT)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
@@ -863,7 +863,7 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                      the pipeline: a YAML or a DOT file
+      file                      the pipeline: a YAML, DOT or TypeScript file
 
     Options:
       -i, --input <value>       key=value, JSON, @file.json or text; may be repeated
