@@ -153,16 +153,9 @@ function restartOf(run: Run, before: Recorded | undefined): Cause {
   return follows ? { kind: "given" } : said();
 }
 
-/** What was told about a running attempt. */
-/** What was told of where the run works, and with which files. */
-function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
-  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
-  const { commit, aside } = event;
-  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
-}
-
 type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
 
+/** What was told about a running attempt. */
 function newsOf(event: News): Fact {
   const at = refOf(event);
   switch (event.type) {

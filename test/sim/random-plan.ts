@@ -69,18 +69,21 @@ function randomWalk(random: Random, depth: number): Graph {
 }
 
 function randomWay(random: Random, from: number, to: number): Omit<Arrow, "back"> {
-  const outcome = `outcome == "${random.pick(OUTCOMES)}"`;
-  return {
+  const base = {
     from,
     to,
     on: random.chance(0.75) ? "completed" : "failed",
     weight: random.below(3),
-    ...(random.chance(0.4)
-      ? { condition: random.pick([outcome, 'preferred_label == "Yes"']) }
-      : {}),
     ...(random.chance(0.3) ? { label: random.pick(LABELS) } : {}),
-    ...(random.chance(0.15) ? { restart: { keep: random.chance(0.5) ? ["dice"] : [] } } : {}),
-  };
+  } as const;
+  if (random.chance(0.15)) {
+    const restart = { keep: random.chance(0.5) ? ["dice"] : [] };
+    // Visits are numbered on over restarts, so that a run does not use up all that it may have.
+    return { ...base, condition: "run.visit < 4", restart };
+  }
+  const outcome = `outcome == "${random.pick(OUTCOMES)}"`;
+  const conditions = [outcome, 'preferred_label == "Yes"'];
+  return random.chance(0.4) ? { ...base, condition: random.pick(conditions) } : base;
 }
 
 /** Some plans say what agents are told; dice of their own, so that the others stay what they were. */
