@@ -423,7 +423,7 @@ it("validate", async () => {
             "column": 9,
             "endLine": 2,
             "endColumn": 12,
-            "help": "add \`run:\` with a command, or \`agent:\` and \`prompt:\`"
+            "help": "add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question"
           },
           {
             "severity": "error",
