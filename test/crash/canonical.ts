@@ -112,7 +112,7 @@ function journalOf(
   }));
   if (pipeline.parallel !== true) return delayless;
   const stepOf = (event: object): string =>
-    "step" in event && "scope" in event ? `${event.scope}${event.step}` : "";
+    "step" in event && "scope" in event ? `${String(event.scope)}${String(event.step)}` : "";
   return delayless.toSorted((one, other) => compare(stepOf(one), stepOf(other)));
 }
 
