@@ -1,36 +1,45 @@
 /**
  * Tries the program on a folder of pipelines in DOT:
  *
- *   npm run corpus -- DIR [--warnings]
+ *   npm run corpus -- DIR [--warnings] [--walks]
  *
- * Reports how many parse, lint without an error and survive printing, and for every other one why.
- * Exit status 1 when a file changes by being printed, which is always our mistake.
+ * Reports how many parse, lint without an error and survive printing, how many come to their end when
+ * all work is simulated and every gate approved, and for every other one why. Exit status 1 when a
+ * file changes by being printed or a walk does not end, which is always our mistake.
  */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { Diagnostic } from "../src/pipeline/diagnostic.ts";
 import { loadDot } from "../src/pipeline/dot/load-dot.ts";
 import { printDot } from "../src/pipeline/dot/print.ts";
+import { buildDotPlan, type DotFile } from "../src/plan/dot-plan.ts";
+import { simulated } from "../src/plan/simulate.ts";
+import { type Walked, walkThrough } from "./walk-through.ts";
 
 const PIPELINE = /\.(dot|gv|fabro)$/;
 
-/** What came of one file. Whether it finishes under `--simulate` will be one more field of it. */
+/** What came of one file. */
 interface Tried {
   readonly file: string;
   readonly parses: boolean;
   readonly lints: boolean;
   readonly roundTrips: boolean;
   readonly diagnostics: readonly Diagnostic[];
+  /** Absent for files that cannot be run. */
+  readonly walk?: Walked;
 }
 
 const { values, positionals } = parseArgs({
-  options: { warnings: { type: "boolean", default: false } },
+  options: {
+    warnings: { type: "boolean", default: false },
+    walks: { type: "boolean", default: false },
+  },
   allowPositionals: true,
 });
 const [folder] = positionals;
 if (folder === undefined) {
-  console.error("usage: npm run corpus -- DIR [--warnings]");
+  console.error("usage: npm run corpus -- DIR [--warnings] [--walks]");
   process.exitCode = 2;
 } else process.exitCode = report(pipelinesIn(folder).map((file) => tryOne(folder, file)));
 
@@ -42,14 +51,28 @@ function pipelinesIn(root: string): readonly string[] {
 }
 
 function tryOne(root: string, file: string): Tried {
-  const { document, pipeline, diagnostics } = loadDot(file, readFileSync(join(root, file), "utf8"));
+  const path = join(root, file);
+  const text = readFileSync(path, "utf8");
+  const { document, pipeline, diagnostics } = loadDot(file, text);
   const parses = pipeline !== undefined;
   const lints = parses && !diagnostics.some(({ severity }) => severity === "error");
   const printed = printDot(document);
   const again = loadDot(file, printed).document;
   const roundTrips =
     parses && withoutPlaces(again) === withoutPlaces(document) && printDot(again) === printed;
-  return { file, parses, lints, roundTrips, diagnostics };
+  const lowered = buildDotPlan(dotFile(path, text), {});
+  const walk = lowered.plan && walkThrough(simulated(lowered.plan, "all"));
+  const all = parses ? lowered.diagnostics : diagnostics;
+  const tried = { file, parses, lints, roundTrips, diagnostics: all };
+  return walk === undefined ? tried : { ...tried, walk };
+}
+
+function dotFile(path: string, text: string): DotFile {
+  const other = (name: string): DotFile | undefined => {
+    const there = resolve(dirname(path), name);
+    return existsSync(there) ? dotFile(there, readFileSync(there, "utf8")) : undefined;
+  };
+  return { name: path, path, text, other };
 }
 
 /** A tree as text, without the places of things. */
@@ -74,10 +97,28 @@ function report(tried: readonly Tried[]): number {
   console.log(`${count(({ parses }) => parses)} parse`);
   console.log(`${count(({ lints }) => lints)} lint without an error`);
   console.log(`${count(({ roundTrips }) => roundTrips)} are the same after printing`);
+  console.log(`${count(({ walk }) => walk?.end === "completed")} finish when simulated`);
+  for (const [why, files] of unfinished(tried)) {
+    console.log(`${String(files.length).padStart(5)} do not: ${why}`);
+    for (const { file, walk } of values.walks ? files : []) {
+      console.log(`        ${walk === undefined ? file : `${file}: ${walk.at}`}`);
+    }
+  }
   for (const [rule, files] of rulesOf(tried)) {
     console.log(`${String(files).padStart(5)} have ${rule}`);
   }
-  return changed.length === 0 ? 0 : 1;
+  const endless = tried.some(({ walk }) => walk?.end === "endless");
+  return changed.length === 0 && !endless ? 0 : 1;
+}
+
+/** The files that do not come to their end, by the reason. */
+function unfinished(tried: readonly Tried[]): readonly (readonly [string, readonly Tried[]])[] {
+  const others = tried.filter(({ walk }) => walk?.end !== "completed");
+  const groups = Map.groupBy(others, ({ walk, parses }) => {
+    if (walk !== undefined) return walk.why;
+    return parses ? "it is invalid" : "it is not DOT";
+  });
+  return [...groups].sort((one, other) => other[1].length - one[1].length);
 }
 
 /** In how many files each rule speaks, the most frequent first. */

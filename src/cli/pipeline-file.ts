@@ -2,11 +2,15 @@
 import { readFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
-import type { Plan } from "../plan/plan.ts";
+import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
+import type { ModuleValue } from "../pipeline/module-source.ts";
+import type { DotFile } from "../plan/dot-plan.ts";
+import type { Plan, PlanReading } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { printError } from "./print.ts";
+import { isDotFile } from "./reading.ts";
 
 export interface ReadPipeline {
   readonly plan?: Plan;
@@ -15,25 +19,95 @@ export interface ReadPipeline {
 }
 
 /** Reads and validates a file; a file that cannot be read is an error of the command. */
-export async function readPipeline(path: string): Promise<ReadPipeline> {
+export async function readPipeline(path: string, reading: PlanReading = {}): Promise<ReadPipeline> {
   const text = readText(path);
+  const read = isDotFile(path)
+    ? await readDot(path, text, reading)
+    : await readYaml(path, text, reading);
+  if (read.plan === undefined || reading.simulate === undefined) return read;
+  const { simulated } = await import("../plan/simulate.ts");
+  return { ...read, plan: simulated(read.plan, reading.simulate) };
+}
+
+async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
+  const { buildDotPlan } = await import("../plan/dot-plan.ts");
+  return { text, ...buildDotPlan(dotFile(path, text), reading) };
+}
+
+function dotFile(path: string, text: string): DotFile {
+  const other = (named: string): DotFile | undefined => {
+    // Beside the file that names it, else from where the run is started.
+    for (const there of [resolve(dirname(path), named), resolve(named)]) {
+      const found = textOf(there);
+      if (found !== undefined) return dotFile(there, found);
+    }
+    return undefined;
+  };
+  return { name: nameOf(path), path, text, other };
+}
+
+/** A file's name for people. */
+function nameOf(path: string): string {
+  const shown = relative(process.cwd(), path);
+  return shown.startsWith("..") ? path : shown;
+}
+
+async function readYaml(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
   const { loadPipeline } = await import("../pipeline/load.ts");
   const { buildPlan } = await import("../plan/build.ts");
-  const shown = relative(process.cwd(), path);
-  const name = shown.startsWith("..") ? path : shown;
+  const name = nameOf(path);
   const readNamed = (named: string): string | undefined => textOf(resolve(dirname(path), named));
-  const { pipeline, diagnostics } = loadPipeline(name, text, readNamed);
+  const { pipeline, diagnostics } = await withModules(dirname(path), (readValue) =>
+    loadPipeline(name, text, readNamed, readValue),
+  );
   return pipeline === undefined
     ? { text, diagnostics }
-    : { text, diagnostics, plan: buildPlan(pipeline) };
+    : { text, diagnostics, plan: withReading(buildPlan(pipeline), reading) };
+}
+
+function withReading(plan: Plan, reading: PlanReading): Plan {
+  return Object.keys(reading).length === 0 ? plan : { ...plan, reading };
+}
+
+/** Reads a pipeline that a program gives; the files that it names are looked for in a directory. */
+export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
+  const { loadDefinition } = await import("../pipeline/load.ts");
+  const { buildPlan } = await import("../plan/build.ts");
+  const readNamed = (named: string): string | undefined => textOf(resolve(directory, named));
+  const { pipeline, diagnostics } = await withModules(directory, (readValue) =>
+    loadDefinition(value, readNamed, readValue),
+  );
+  return pipeline === undefined
+    ? { text: "", diagnostics }
+    : { text: "", diagnostics, plan: buildPlan(pipeline) };
+}
+
+/** Reads again for as long as there are modules that were not run; each is run once. */
+async function withModules(
+  directory: string,
+  read: (readValue: ReadValue) => LoadedPipeline,
+): Promise<LoadedPipeline> {
+  const values = new Map<string, ModuleValue>();
+  for (;;) {
+    const wanted = new Set<string>();
+    const loaded = read((name) => {
+      const path = resolve(directory, name);
+      if (!values.has(path)) wanted.add(path);
+      return values.get(path);
+    });
+    if (wanted.size === 0) return loaded;
+    const { loadModule } = await import("./module-load.ts");
+    for (const path of wanted) values.set(path, await loadModule(path));
+  }
 }
 
 /** The plan of a file; prints all diagnostics and throws when there is an error among them. */
 export async function requirePlan(
   path: string,
   next = `perdure run ${relative(process.cwd(), path)}`,
+  reading: PlanReading = {},
 ): Promise<{ plan: Plan; text: string }> {
-  const { plan, text, diagnostics } = await readPipeline(path);
+  const { plan, text, diagnostics } = await readPipeline(path, reading);
   await printDiagnostics(diagnostics, text);
   if (plan !== undefined) return { plan, text };
   const errors = diagnostics.filter(({ severity }) => severity === "error").length;
@@ -63,6 +137,10 @@ function readText(path: string): string {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
-    throw new CliError(EXIT.usage, `${path}: ${why}`, "give the path of a pipeline file (YAML)");
+    throw new CliError(
+      EXIT.usage,
+      `${path}: ${why}`,
+      "give the path of a pipeline file (YAML, DOT or TypeScript)",
+    );
   }
 }

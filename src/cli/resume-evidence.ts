@@ -31,7 +31,7 @@ export async function resumeEvidence(
     const offer =
       visit.talk === undefined
         ? undefined
-        : agents?.offer(placeOf(visit), sessionWanted(run, visit));
+        : agents?.offer(placeOf(visit), sessionWanted(plan, run, visit));
     if (offer !== undefined) offers.set(attemptText(attemptOf(visit)), offer);
   }
   return { evidence, offers };

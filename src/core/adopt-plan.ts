@@ -27,6 +27,7 @@ import {
   type StepRecord,
   stepOf,
 } from "./run.ts";
+import { sharedNames } from "./shared-conversation.ts";
 import { addBudget } from "./spending.ts";
 
 /** Takes the run over to the new plan. */
@@ -49,6 +50,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
   draft(run).stepsTotal -= before.graph.steps.length;
   const scope = makeScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
   const arrows = arrowStates(before, scope.graph, kept);
+  carryWays(before.graph, scope.graph, records.values());
   for (const [id, record] of records) place(run, scope, id, record);
   carryArrows(scope, arrows);
   startReachable(run, scope, kept);
@@ -135,10 +137,23 @@ function arrowStates(before: Scope, graph: Graph, kept: ReadonlySet<string>): Ar
   });
 }
 
-/** The same arrow has the same key in both graphs. */
-function arrowKey(graph: Graph, arrow: Arrow): string {
+/** The same arrow has the same key in both graphs, whatever is told to the step behind it. */
+function arrowKey(graph: Graph, { fidelity: _mode, thread: _name, ...arrow }: Arrow): string {
   const [from, to] = [stepAt(graph, arrow.from).id, stepAt(graph, arrow.to).id];
   return canonicalJson({ ...arrow, from, to });
+}
+
+/** Names the arrows by which a step was reached as the new graph has them. */
+function carryWays(before: Graph, after: Graph, records: Iterable<StepRecord>): void {
+  const positions = new Map(after.arrows.map((arrow, index) => [arrowKey(after, arrow), index]));
+  for (const { visits } of records) {
+    for (const visit of visits) {
+      if (visit.via === undefined) continue;
+      const via = positions.get(arrowKey(before, arrowAt(before, visit.via)));
+      if (via === undefined) delete draft(visit).via;
+      else draft(visit).via = via;
+    }
+  }
 }
 
 /** An arrow that a kept step did not have is plain: it is followed when its step is done. */
@@ -208,9 +223,8 @@ function forgetConversations(run: Run, scope: Scope): void {
   const held = new Set<string>();
   for (const record of scope.steps) {
     const visit = currentVisit(record);
-    const { work } = visit === undefined ? {} : stepOf(visit);
-    if (work?.kind !== "agent" || work.session === undefined) continue;
-    if (visit?.state.status === "completed") held.add(work.session);
+    if (visit?.state.status !== "completed") continue;
+    for (const name of sharedNames(visit)) held.add(name);
   }
   for (const name of [...run.shared.keys()]) if (!held.has(name)) draft(run).shared.delete(name);
 }

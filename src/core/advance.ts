@@ -61,7 +61,7 @@ export function advance(
   for (const fact of facts) take(fact);
   let actions = nextActions(plan, run, now);
   for (;;) {
-    const reactions = actions.flatMap((action) => reactionTo(run, action, around));
+    const reactions = actions.flatMap((action) => reactionTo(plan, run, action, around));
     if (reactions.length === 0 || events.length >= EVENTS_PER_TURN) break;
     for (const fact of reactions) take(fact);
     actions = nextActions(plan, run, now);
@@ -100,12 +100,12 @@ function outlook(
 }
 
 /** Actions that are decisions, not effects, come back as facts at once. */
-function reactionTo(run: Run, action: Action, around: Surroundings): readonly Fact[] {
+function reactionTo(plan: Plan, run: Run, action: Action, around: Surroundings): readonly Fact[] {
   switch (action.type) {
     case "start": {
       const { place } = action;
       const visit = findVisit(run, place);
-      const offer = visit && around.offer(place, sessionWanted(run, visit));
+      const offer = visit && around.offer(place, sessionWanted(plan, run, visit));
       const base = around.base?.();
       const items = around.items?.(place);
       return [

@@ -5,8 +5,9 @@
  * Owns: which they are and when they change.
  * Does not: know `graph.*`, which the plan itself brings along.
  */
+import type { Work } from "../plan/plan.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
-import { type Run, stepOf, type Visit } from "./run.ts";
+import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import { type Outcome, outcomeWord } from "./values.ts";
 
 /** How much of an answer `last_response` holds. */
@@ -18,19 +19,32 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
   const { id, work } = stepOf(visit);
   const { label = "" } = outcome.told ?? {};
   // What only passes on leaves the outcome to be that of the step before it.
-  if (work.kind === "pass") return { current_node: id };
+  if (passesOn(stepOf(visit))) return { current_node: id };
   const counter = retryKey(visit);
   const reset = outcome.status === "completed" && visit.failures > 0 ? { [counter]: 0 } : {};
   return {
     outcome: outcomeWord(outcome),
     ...(label === "" ? {} : { preferred_label: label }),
     current_node: id,
-    ...(work.kind === "agent" ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
+    ...(isAsked(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
+    ...(work.kind === "pipeline" ? childKeys(outcome) : {}),
     ...(work.kind === "gate" ? gateKeys(outcome.answer) : {}),
     ...reset,
   };
 }
 
+/** True for a step that talks to an agent, or is taken to have. */
+function isAsked(work: Work): boolean {
+  return work.kind === "agent" || (work.kind === "pass" && work.simulates?.prompt !== undefined);
+}
+
+/** What is known of a pipeline that was run as a part of this one. */
+function childKeys(outcome: Outcome): JsonObject {
+  const word = outcomeWord(outcome);
+  return { "stack.child.status": outcome.status, "stack.child.outcome": word };
+}
+
+/** What a person chose. */
 function gateKeys(answer: Json | undefined): JsonObject {
   if (!isObject(answer)) return {};
   const { choice = "", label = "" } = answer;

@@ -9,7 +9,7 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { BranchesWork, EachWork, LoopWork, Plan } from "../plan/plan.ts";
+import type { BranchesWork, EachWork, LoopWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
@@ -29,6 +29,7 @@ import { retryAfterPause } from "./retry.ts";
 import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
+import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
 import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
@@ -177,16 +178,24 @@ function dispatch(
     if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
     return [{ ...started, input: input.value }];
   }
-  if (step.work.kind === "pass") return [started, pass(run, visit, at)];
+  if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
-  const conversation = offer === undefined ? undefined : converse(run, visit, offer);
-  const files = filesFor(plan, run, visit, conversation, base);
-  return [{ ...started, ...files, ...(conversation === undefined ? {} : { conversation }) }];
+  const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
+  const fidelity = tellingFor(plan, run, visit, conversation);
+  return [
+    {
+      ...started,
+      ...filesFor(plan, run, visit, conversation, base),
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(fidelity === undefined ? {} : { fidelity }),
+    },
+  ];
 }
 
-/** A step that does nothing is over when it begins. */
-function pass(run: Run, visit: Visit, at: AttemptRef): RunEvent {
-  return complete(run, visit, 0, { outputs: {}, context: {} }, at);
+/** A step that does nothing is over when it begins, with the answer that it is taken to have given. */
+function pass(run: Run, visit: Visit, { simulates }: PassWork, at: AttemptRef): RunEvent {
+  const answer = simulates === undefined ? {} : { answer: simulates.answer };
+  return complete(run, visit, 0, { outputs: {}, context: {}, ...answer }, at);
 }
 
 /** A choice among what is known takes no time either. */

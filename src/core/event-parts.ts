@@ -1,5 +1,5 @@
 /** What events are made of: places, evidence, conversations, snapshots. Plain JSON, like them (V1). */
-import type { Choice, GateWork, WorkspaceKind } from "../plan/plan.ts";
+import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 
 /** Where a run works. */
@@ -42,6 +42,8 @@ export interface Owner {
   readonly boot: string;
   readonly host: string;
   readonly user: string;
+  /** A program with signals of its own: it looks for requests by itself. */
+  readonly unsignalled?: true;
 }
 
 /**
@@ -152,6 +154,24 @@ export interface Conversation {
   readonly why: string;
 }
 
+/** How much of what came before its agent is told at the start of an attempt, and who says so. */
+export interface Telling {
+  readonly mode: Fidelity;
+  /** The arrow that led to the step, the step, the pipeline; or what holds after a lost conversation. */
+  readonly by: "edge" | "step" | "pipeline" | "resume";
+  readonly why: string;
+  /** Where `full` was asked for: the conversation that it was to be part of. */
+  readonly thread?: Thread;
+  /** The text in front of the prompt; the same when the attempt has to begin again. */
+  readonly preamble?: string;
+}
+
+/** A conversation that steps share, by its name or by the step that spoke in it last. */
+export interface Thread {
+  readonly name: string;
+  readonly by: "step" | "edge" | "pipeline" | "group" | "previous";
+}
+
 /**
  * What an attempt says to its agent: the task; the task and what a former conversation handed over;
  * that it was interrupted; that it is to hand over; that its answer does not fit.
@@ -216,4 +236,10 @@ export interface Answer {
   readonly given: number;
 }
 
-export type AnswerSource = "terminal" | "command" | "dashboard" | "timeout" | "auto-approve";
+export type AnswerSource =
+  | "terminal"
+  | "command"
+  | "program"
+  | "dashboard"
+  | "timeout"
+  | "auto-approve";

@@ -32,6 +32,7 @@ import type {
   Question,
   Saved,
   Spent,
+  Telling,
   Told,
   Verdict,
 } from "./event-parts.ts";
@@ -85,6 +86,8 @@ export type RunEvent =
         /** The input of a sub-pipeline, when it is not that of the scope around it. */
         readonly input?: JsonObject;
         readonly conversation?: Conversation;
+        /** For an agent: what of the run it is told first. */
+        readonly fidelity?: Telling;
         /** The snapshot that it works on; absent when `step.based` is to tell it. */
         readonly base?: string;
         /** The files are put back to it first. */
@@ -192,6 +195,8 @@ export interface RunCreated {
   readonly cwd: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
+  /** The directory in which the run is told in the form of the DOT language, as an absolute path. */
+  readonly logs?: string;
   /** Of a fork: where it comes from. The events up to `run.forked` are those of that run. */
   readonly from?: Origin;
 }

@@ -47,6 +47,7 @@ import {
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
+import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
 
@@ -190,6 +191,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.base !== undefined) draft(visit).base = event.base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
+      tell(visit, event.fidelity);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);

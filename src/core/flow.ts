@@ -79,13 +79,14 @@ export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-/** Starts a new visit of a step. */
-function activate(run: Run, scope: Scope, position: number): void {
+/** Starts a new visit of a step; `via` is the arrow that leads to it. */
+function activate(run: Run, scope: Scope, position: number, via?: number): void {
   const record = recordAt(scope, position);
   const { retry } = stepOf(record);
   const visit: Visit = {
     record,
     number: record.visits.length + 1,
+    ...(via === undefined ? {} : { via }),
     state: { status: "ready" },
     attempts: 0,
     failures: 0,
@@ -128,6 +129,7 @@ export function enter(run: Run, visit: Visit, state: VisitState): void {
   for (const set of setsOf(run, visit, state)) set.add(visit);
   if (state.status === "failed" && !state.handled) draft(scope).failures++;
   if (isOver(before) !== isOver(state)) draft(scope).active += isOver(state) ? -1 : 1;
+  if (isOver(state) && !isOver(before)) draft(visit).endSeq = run.seq + 1;
   touch(run, record);
 }
 
@@ -196,7 +198,7 @@ export function leave(run: Run, record: StepRecord, followed: readonly number[])
   for (const index of back) {
     const { to } = arrowAt(scope.graph, index);
     reopenBehind(run, scope, to);
-    activate(run, scope, to);
+    activate(run, scope, to, index);
   }
 }
 
@@ -215,7 +217,7 @@ function settle(run: Run, scope: Scope, position: number, live: boolean): readon
   // After a rewind the arrow that starts an `any` step may be one that was followed long ago.
   const forgotten = currentVisit(record) === undefined;
   if (any ? live || (last && reached && forgotten) : last && reached) {
-    activate(run, scope, to);
+    activate(run, scope, to, live ? position : liveArrowTo(scope, to));
     return [];
   }
   if (!last) return [];
@@ -225,6 +227,11 @@ function settle(run: Run, scope: Scope, position: number, live: boolean): readon
   return (indexOf(scope.graph).outgoing[to] ?? []).filter(
     (index) => !arrowAt(scope.graph, index).back && arrows[index] === "open",
   );
+}
+
+/** The first forward arrow that was followed to a step. */
+function liveArrowTo(scope: Scope, step: number): number | undefined {
+  return indexOf(scope.graph).incoming[step]?.find((index) => scope.arrows[index] === "live");
 }
 
 function markUnreachable(run: Run, record: StepRecord): void {
@@ -255,9 +262,10 @@ export function reopenBehind(run: Run, scope: Scope, start: number): readonly nu
   return region;
 }
 
-/** Starts a step after a rewind or an update, whatever its arrows say. */
-export function restart(run: Run, scope: Scope, position: number): void {
-  activate(run, scope, position);
+/** Starts a step whatever its arrows say; without `via` it came as it came before. */
+export function restart(run: Run, scope: Scope, position: number, via?: number): void {
+  const before = via ?? scope.steps[position]?.visits.at(-1)?.via;
+  activate(run, scope, position, before ?? liveArrowTo(scope, position));
 }
 
 /** Opens as many instances of a composite visit as there is room for. */

@@ -10,7 +10,7 @@
  */
 import type { Recover } from "../plan/plan.ts";
 import type { RunForked } from "./event.ts";
-import { draft, enter } from "./flow.ts";
+import { draft, enter, isOver } from "./flow.ts";
 import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit } from "./run.ts";
 import { withoutSession } from "./talk.ts";
@@ -21,13 +21,13 @@ export const FORK_STOP = "the fork";
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
   for (const visit of [...run.running, ...run.asked]) enter(run, visit, { status: "ready" });
-  for (const visit of unfinished(run)) {
-    if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
+  for (const { steps } of run.scopes.values()) {
+    for (const record of steps) for (const visit of record?.visits ?? []) forgetTalk(visit);
   }
   keepFiles(run);
   const base = run.workspace?.base;
   draft(run).origin = base === undefined ? event.from : { ...event.from, base };
-  draft(run).shared.clear();
+  for (const [name, one] of run.shared) draft(run).shared.set(name, { ...one, left: true });
   delete draft(run).workspace;
   delete draft(run).snapshot;
   delete draft(run).recover;
@@ -36,6 +36,12 @@ export function fork(run: Run, event: RunForked): void {
     draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
   }
   draft(run).state = { status: "stopped", by: FORK_STOP };
+}
+
+/** What was said stays with the other run, and so does the run that it was told of. */
+function forgetTalk(visit: Visit): void {
+  if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
+  if (!isOver(visit.state)) delete draft(visit).telling;
 }
 
 /** The files are as a person wants them: what was begun goes on with them. */

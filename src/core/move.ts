@@ -20,7 +20,8 @@ export function move(run: Run, event: RunMoved): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);
   if (created !== undefined) {
-    draft(run).created = { ...created, cwd: at(created.cwd), file: at(created.file) };
+    const logs = created.logs === undefined ? {} : { logs: at(created.logs) };
+    draft(run).created = { ...created, cwd: at(created.cwd), file: at(created.file), ...logs };
   }
   if (workspace !== undefined) draft(run).workspace = { ...workspace, path: at(workspace.path) };
   for (const { steps } of run.scopes.values()) {

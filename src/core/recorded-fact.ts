@@ -154,13 +154,6 @@ function restartOf(run: Run, before: Recorded | undefined): Cause {
 }
 
 /** What was told about a running attempt. */
-/** What was told of where the run works, and with which files. */
-function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
-  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
-  const { commit, aside } = event;
-  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
-}
-
 type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
 
 function newsOf(event: News): Fact {
@@ -179,6 +172,13 @@ function newsOf(event: News): Fact {
     default:
       return unreachable(event);
   }
+}
+
+/** What was said about the files of the whole run. */
+function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
+  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
+  const { commit, aside } = event;
+  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
 }
 
 /** All instances of a composite visit had ended. */

@@ -66,7 +66,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.funded": [],
   "run.placed": [],
   "run.restored": [],
-  "step.started": ["items", "conversation", "base", "restore", "wake"],
+  "step.started": ["items", "conversation", "fidelity", "base", "restore", "wake"],
   "step.asked": ["question", "choices", "text", "deadline", "default"],
   "step.answered": ["label"],
   "step.based": [],
@@ -310,8 +310,12 @@ function fieldDifferences(recorded: RunEvent, now: RunEvent): readonly FieldDiff
   });
 }
 
-/** The value of a field; the words that explain a conversation are no choice. */
+/** The value of a field; the words that explain a conversation or are told in it are no choice. */
 function choiceOf(event: RunEvent, field: string): Json | undefined {
+  if (field === "fidelity" && "fidelity" in event && event.fidelity !== undefined) {
+    const { mode, by, thread } = event.fidelity;
+    return { mode, by, ...(thread === undefined ? {} : { thread: { ...thread } }) };
+  }
   if (field === "conversation" && "conversation" in event && event.conversation !== undefined) {
     const { why: _, ...choice } = event.conversation;
     return { ...choice };

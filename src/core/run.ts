@@ -26,6 +26,7 @@ import type {
   RunCreated,
   Spent,
   StopMode,
+  Telling,
   Told,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
@@ -103,6 +104,10 @@ export interface Run {
 export interface SharedConversation {
   readonly session: string;
   readonly step: string;
+  /** Who talks in it, by the plan's name. */
+  readonly agent: string;
+  /** It stays with the run that this one was forked from. */
+  readonly left?: true;
 }
 
 export type RunState =
@@ -159,7 +164,11 @@ export interface StepRecord {
 export interface Visit {
   readonly record: StepRecord;
   readonly number: number;
+  /** The arrow that started it, by its position; absent when none did. */
+  readonly via?: number;
   readonly state: VisitState;
+  /** The event that ended it, by its sequence number. */
+  readonly endSeq?: number;
   /** Attempts started so far. */
   readonly attempts: number;
   readonly failures: number;
@@ -189,6 +198,8 @@ export interface Visit {
   readonly files?: "keep";
   /** For a step that talks to an agent. */
   readonly talk?: Talk;
+  /** What its agent was told of the run, and how often it had failed by then. */
+  readonly telling?: Telling & { readonly failures: number };
   readonly spent?: Spent;
   readonly instances?: Instances;
 }
@@ -333,6 +344,11 @@ export function isComposite({ work }: Step): boolean {
 /** True when a step has a process of its own, for which there must be room. */
 export function hasProcess({ work }: Step): boolean {
   return work.kind === "shell" || work.kind === "agent";
+}
+
+/** True for a step that only passes on how the one before it went; a simulated one speaks for itself. */
+export function passesOn({ work }: Step): boolean {
+  return work.kind === "pass" && work.simulates === undefined;
 }
 
 /** True when a step asks a person, or waits for a time. */

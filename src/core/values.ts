@@ -13,7 +13,15 @@ import { contextValue } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
 import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
-import { findRecord, type Run, type Scope, type StepRecord, stepOf, type Visit } from "./run.ts";
+import {
+  findRecord,
+  passesOn,
+  type Run,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
 /** How a visit is about to end; its own arrows may already ask for it. */
 export interface Outcome {
@@ -122,7 +130,7 @@ function lastWords(
   visit: Visit,
   outcome: Outcome,
 ): Required<Pick<Values, "outcome" | "preferred_label">> {
-  if (stepOf(visit).work.kind !== "pass") {
+  if (!passesOn(stepOf(visit))) {
     return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
   }
   const word = (key: string): string | undefined => {

@@ -10,7 +10,8 @@ import type { StepCompleted, StepFailed } from "./event.ts";
 import { absorbFailures, closeIfOver, draft, enter, leave } from "./flow.ts";
 import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
-import { type Run, stepOf, type Visit } from "./run.ts";
+import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
+import { share } from "./talk-flow.ts";
 
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
@@ -37,15 +38,7 @@ export function goOn(run: Run, { record }: Visit, arrows: readonly number[]): vo
 }
 
 function noteLast(visit: Visit): void {
-  if (stepOf(visit).work.kind !== "pass") draft(visit.record.scope).last = visit;
-}
-
-/** Leaves its conversation to the steps that share it. */
-function share(run: Run, visit: Visit): void {
-  const { work, id: step } = stepOf(visit);
-  const session = visit.talk?.session;
-  if (work.kind !== "agent" || work.session === undefined || session === undefined) return;
-  draft(run).shared.set(work.session, { session, step });
+  if (!passesOn(stepOf(visit))) draft(visit.record.scope).last = visit;
 }
 
 /** Ends an attempt badly, and the visit when there is no next one. */

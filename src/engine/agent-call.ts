@@ -129,13 +129,15 @@ function promptOf(
   const served = servedStep(site.plan, visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
-  const { says = "task", why = "" } = visit.talk?.conversation ?? {};
+  const { says = "task", why = "", kind } = visit.talk?.conversation ?? {};
+  const preamble = kind === "start" ? visit.telling?.preamble : undefined;
   const { checkpoint } = visit.talk ?? {};
   const native = served?.adapter.takes?.outputSchema !== false;
   const schema = native ? undefined : served?.settings.outputSchema;
   return promptText({
     says,
     why,
+    ...(preamble === undefined ? {} : { preamble }),
     task: renderText(served?.work.prompt ?? "", evaluate),
     ...(schema === undefined ? {} : { schema }),
     before: before ?? { openTools: [] },

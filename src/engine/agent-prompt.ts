@@ -5,6 +5,7 @@
  * Does not: choose what to say (core/talk.ts), or speak to anybody.
  */
 import type { Says } from "../core/event.ts";
+import { withPreamble } from "../core/preamble.ts";
 import { continuePrompt } from "../runner/agents/continue-prompt.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import type { Json } from "../util/json.ts";
@@ -14,6 +15,8 @@ export const RELAY_SECTIONS = ["Done", "Remaining", "Decisions", "Files touched"
 
 export interface PromptInput {
   readonly says: Says;
+  /** What is told of the run first, where a conversation begins. */
+  readonly preamble?: string;
   readonly task: string;
   /** Asked for in words, for an agent that does not take a schema itself. */
   readonly schema?: Json;
@@ -31,9 +34,9 @@ export interface PromptInput {
 export function promptText(input: PromptInput): string {
   switch (input.says) {
     case "task":
-      return withSchema(input);
+      return withPreamble(input.preamble, withSchema(input));
     case "relayed":
-      return relayedPrompt(input);
+      return withPreamble(input.preamble, relayedPrompt(input));
     case "interrupted":
       return continuePrompt(withSchema(input), input.before);
     case "relay":

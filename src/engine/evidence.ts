@@ -25,6 +25,7 @@ import { renderText } from "../util/template.ts";
 import type { FileFacts } from "../workspace/artifact.ts";
 import { CONTEXT_FILE, evaluatorAt, type LaunchSite, outputPaths, workDirOf } from "./launch.ts";
 import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
+import { toolKeys } from "./walk-stage.ts";
 
 /** How much one attempt may add to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;
@@ -46,10 +47,12 @@ export async function collectEvidence(
 ): Promise<Ending> {
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
-  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: {} } as const;
+  const keys = redactJson(redact, toolKeys(site, visit, dir));
+  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: keys } as const;
   if (ending.exit !== 0) {
-    const told = statusAnyway(dir, redact);
-    return { ...nothing, ...told, ...lastWords(visit, dir, ATTEMPT_FILE.output, redact) };
+    const { context, ...told } = statusAnyway(dir, redact);
+    const said = lastWords(visit, dir, ATTEMPT_FILE.output, redact);
+    return { ...nothing, ...told, context: { ...keys, ...context }, ...said };
   }
   const check = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
@@ -57,7 +60,9 @@ export async function collectEvidence(
     const problem = { reason: "check", message: redact(check.problem) } as const;
     return { ...checked, problem, ...lastWords(visit, dir, ATTEMPT_FILE.checkOutput, redact) };
   }
-  return { ...checked, ...(await collectResult(site, visit, dir, redact)) };
+  const result = await collectResult(site, visit, dir, redact);
+  if ("problem" in result) return { ...checked, ...result };
+  return { ...checked, ...result, context: { ...keys, ...result.context } };
 }
 
 /** What the files of an attempt hand on, or what is wrong with them. */

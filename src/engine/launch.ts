@@ -9,6 +9,7 @@ import { dirname, join, resolve } from "node:path";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { repetitionOf, valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
@@ -21,6 +22,7 @@ import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 import { STATUS_FILE } from "./status-file.ts";
+import { stageVariables } from "./walk-stage.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
 const ANCESTORS_MAX = 1_000;
@@ -53,7 +55,8 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   if (work.kind === "agent") {
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
-    writeFileSync(prompt, renderText(work.prompt, evaluate), { mode: 0o600 });
+    const task = renderText(work.prompt, evaluate);
+    writeFileSync(prompt, withPreamble(visit.telling?.preamble, task), { mode: 0o600 });
     const script = renderShell(agent?.command ?? "", evaluate);
     return {
       dir,
@@ -67,7 +70,9 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     };
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
-  return { dir, cwd, env, script, ...check, ...isolated(visit), separateStderr: false };
+  // What a tool of a DOT pipeline prints is a value of the context; its complaints are not.
+  const separateStderr = site.plan.keys === "attractor";
+  return { dir, cwd, env, script, ...check, ...isolated(visit), separateStderr };
 }
 
 /** Makes the folders that an attempt needs; gives its check, if that is a command. */
@@ -189,6 +194,7 @@ export function environmentOf(
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
     ...prefixed("PERDURE_OUTPUT_", outputPaths(site, visit)),
+    ...stageVariables(site, visit, join(dir, STATUS_FILE)),
     PERDURE: "1",
     PERDURE_STEP: stepPath(at),
     PERDURE_VISIT: String(at.visit),

@@ -5,6 +5,7 @@
  * Owns: which those are, and where they belong here.
  * Does not: copy or write anything.
  */
+import { sessionWanted } from "../core/conversation.ts";
 import type { Place } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, placeOf, type Run, type Visit } from "../core/run.ts";
@@ -25,7 +26,7 @@ export interface OpenConversation {
 
 /** The conversations of visits that are not over, and those that steps share. */
 export function openConversations(site: LaunchSite): readonly OpenConversation[] {
-  const wanted = wantedSessions(site.run);
+  const wanted = wantedSessions(site);
   const found = new Map<string, OpenConversation>();
   for (const visit of allVisits(site.run)) {
     const session = visit.talk?.session;
@@ -54,10 +55,12 @@ export function transcriptHere(
   };
 }
 
-function wantedSessions(run: Run): ReadonlySet<string> {
+function wantedSessions({ plan, run }: LaunchSite): ReadonlySet<string> {
   const open = [run.running, run.interrupted, run.waiting, run.ready, run.failed];
-  const own = open.flatMap((visits) => [...visits]).flatMap(({ talk }) => talk?.session ?? []);
-  return new Set([...own, ...[...run.shared.values()].map(({ session }) => session)]);
+  const visits = open.flatMap((set) => [...set]);
+  const own = visits.flatMap((visit) => sessionWanted(plan, run, visit) ?? []);
+  const shared = [...run.shared.values()].filter(({ left }) => left !== true);
+  return new Set([...own, ...shared.map(({ session }) => session)]);
 }
 
 function* allVisits(run: Run): Generator<Visit> {

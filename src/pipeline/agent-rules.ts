@@ -14,8 +14,8 @@ import {
   PROTOCOL_ADAPTER,
   type StepShape,
 } from "./schema.ts";
+import type { Path } from "./source.ts";
 import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 
@@ -195,7 +195,11 @@ function checkAgentSettings(
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */
-function talks(shape: PipelineShape, cut: ReadonlySet<string>, agent: string | undefined): boolean {
+export function talks(
+  shape: PipelineShape,
+  cut: ReadonlySet<string>,
+  agent: string | undefined,
+): boolean {
   if (agent === undefined) return false;
   const declared = shape.agents?.[agent];
   if (declared === undefined || cut.has(`agents.${agent}`)) return true;

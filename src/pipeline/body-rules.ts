@@ -13,6 +13,7 @@ import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "./step-list.ts"
 const PROCESS_KEYS = [
   ...["prompt", "prompt_file", "agent", "session", "check", "outputs", "once"],
   ...["cwd", "timeout", "idle_timeout", "isolate", "recover"],
+  ...["fidelity", "thread", "resume_fidelity"],
   ...AGENT_SETTINGS,
 ] as const;
 

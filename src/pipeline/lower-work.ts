@@ -88,11 +88,10 @@ export function lowerPrompt(step: StepShape): PipelineWork | undefined {
     return {
       kind: "gate",
       ask,
-      choices: choices.map(({ key, label, fails, next }) => ({
-        ...{ key, label },
-        ...(fails === undefined ? {} : { fails }),
-        ...(next === undefined ? {} : { next }),
-      })),
+      choices: choices.map((one) => {
+        const { at: _, keyed: __, ...choice } = one;
+        return choice;
+      }),
       text,
       ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
       ...(otherwise === undefined ? {} : { default: otherwise.key }),
@@ -118,7 +117,7 @@ export function splitFanOut(whole: PipelineStep): {
   readonly outer: PipelineStep;
 } {
   const { id, work, env, cwd, timeoutMs, idleTimeoutMs, retry, isolate, recover } = whole;
-  const { check, outputs, once, ...around } = whole;
+  const { check, outputs, once, fidelity, thread, resumeFidelity, ...around } = whole;
   const inner = {
     ...{ id, work, needs: [], env, retry, outputs, once },
     ...(cwd === undefined ? {} : { cwd }),
@@ -127,6 +126,9 @@ export function splitFanOut(whole: PipelineStep): {
     ...(isolate === undefined ? {} : { isolate }),
     ...(recover === undefined ? {} : { recover }),
     ...(check === undefined ? {} : { check }),
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
   };
   return { inner, outer: { ...around, env: {}, retry: {}, outputs: {}, once: false } };
 }

@@ -3,6 +3,7 @@
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
 import type { Json, JsonObject } from "../util/json.ts";
+import type { Fidelity, Retelling } from "./fidelity.ts";
 
 export interface Pipeline {
   readonly name: string;
@@ -64,6 +65,9 @@ export interface StepSettings {
   readonly retry: RetrySettings;
   readonly isolate?: boolean;
   readonly recover?: "continue" | "restart";
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
+  readonly resumeFidelity?: Retelling;
 }
 
 /** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
@@ -112,6 +116,8 @@ export interface Exit {
   readonly when?: string;
   readonly label?: string;
   readonly weight: number;
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
 }
 
 export type PipelineWork =

@@ -6,6 +6,7 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
+import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
 import { gate, wait } from "./prompt-schema.ts";
 import { command, duration } from "./schema-text.ts";
 
@@ -107,6 +108,9 @@ const retry = z.union([
   }),
 ]);
 
+const fidelity = z.enum(FIDELITIES).optional();
+const thread = id.optional();
+
 /** Settings of a step that also `defaults` may have. */
 const settings = {
   env: env.optional().describe("Variables of the step's environment; values may hold ${{ }}."),
@@ -124,6 +128,14 @@ const settings = {
     .describe(
       "What becomes of an agent that was cut off: its conversation goes on, or begins anew.",
     ),
+  fidelity: fidelity.describe("How much of what came before its agent is told. Default: nothing."),
+  thread: thread.describe(
+    "For `fidelity: full`: the conversation to go on with. Default: that of the step before.",
+  ),
+  resume_fidelity: z
+    .enum(RETELLINGS)
+    .optional()
+    .describe("What its agent is told after its conversation was lost. Default: compact."),
 };
 
 const check = z.union([
@@ -221,6 +233,8 @@ const edge = z.strictObject({
     .max(WEIGHT_MAX)
     .optional()
     .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
+  fidelity: fidelity.describe("What the agent behind it is told, whatever its step says."),
+  thread: thread.describe("For `full`: the conversation, unless the step names one."),
 });
 
 /** What leads on from a step, and how often. */
@@ -363,7 +377,7 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass", "gate", "wait"].map(
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait", "pass"].map(
         (key) => ({
           required: [key],
         }),

@@ -11,7 +11,7 @@ import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
 import type { Mistake, Report } from "./report.ts";
 import { ENTRIES_MAX, NAME_LENGTH_MAX, type PipelineShape, pipelineSchema } from "./schema.ts";
-import type { Path } from "./yaml-source.ts";
+import type { Path } from "./source.ts";
 
 type Issue = z.core.$ZodIssue;
 

@@ -56,11 +56,14 @@ function waysOf(step: StepShape): Omit<Links, "needs"> {
   };
 }
 
-function exitOf({ to, when, label, weight = 0 }: NonNullable<StepShape["edges"]>[number]): Exit {
+function exitOf(edge: NonNullable<StepShape["edges"]>[number]): Exit {
+  const { to, when, label, weight = 0, fidelity, thread } = edge;
   return {
     to,
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
     ...(label === undefined ? {} : { label }),
     weight,
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
   };
 }

@@ -21,6 +21,7 @@ import {
 } from "./agent-rules.ts";
 import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
+import { checkFidelity } from "./fidelity-rules.ts";
 import { gateOf } from "./gate-choices.ts";
 import { checkPrompt, isPrompt } from "./gate-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
@@ -30,11 +31,11 @@ import type { Pipeline } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
+import type { Path } from "./source.ts";
 import type { StepArrows } from "./step-arrows.ts";
 import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
 import { failureTarget, linksOf } from "./step-links.ts";
 import { fanOutOf, hasBody, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 /** How deep lists of steps may stand in each other. */
 const NESTING_MAX = 16;
@@ -95,6 +96,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
     if (!isCut(list, index)) checkStep(list, index, file, { ...around, known });
   });
   checkSessions(shape, list, known.comesBefore, report);
+  checkFidelity({ shape, list, ids, report });
   if (around.atOnce) reportSharedSessions(list, report);
   reportOutputClashes(list, report);
   return known;

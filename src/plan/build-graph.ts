@@ -30,8 +30,9 @@ const LOOP_VISITS_MAX = 10;
 
 /** What surrounds a list of steps. */
 export interface Surroundings {
-  /** The file that it stands in. */
+  /** The file that it stands in, and the file that the run began with. */
   readonly pipeline: Pipeline;
+  readonly main: Pipeline;
   /** How many steps of the whole run may run at once. */
   readonly maxParallel: number;
   /** What the files and groups around it add to the environment of each step. */
@@ -43,13 +44,9 @@ export interface Surroundings {
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
   const { arrows, roots, unreached, above } = arrowsOf(list);
-  const all = arrows.map(({ from, to, on, when, label, weight }) => ({
-    from,
-    to,
-    on,
+  const all = arrows.map(({ when, ...arrow }) => ({
+    ...arrow,
     ...(when === undefined ? {} : { condition: when }),
-    ...(label === undefined ? {} : { label }),
-    weight,
   }));
   // A step that waits for nothing would start at once; what nothing leads to must never start.
   for (const to of unreached) {
@@ -131,6 +128,24 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     ...(step.own === true ? { own: true } : {}),
     ...(isolate ? { isolate } : {}),
     ...(recover === undefined ? {} : { recover }),
+    ...(step.work.kind === "agent" ? toldSettings(step, around) : {}),
+  };
+}
+
+/** What an agent is told. The first file's defaults are those of the plan, which all files share. */
+function toldSettings(
+  step: PipelineStep,
+  { pipeline, main }: Surroundings,
+): Pick<Step, "fidelity" | "thread" | "resumeFidelity"> {
+  const { defaults } = pipeline;
+  const own = pipeline === main ? undefined : defaults;
+  const fidelity = step.fidelity ?? own?.fidelity;
+  const thread = step.thread ?? own?.thread;
+  const resumeFidelity = step.resumeFidelity ?? own?.resumeFidelity;
+  return {
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
   };
 }
 
@@ -159,9 +174,9 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   const { work } = step;
   switch (work.kind) {
     case "shell":
-    case "pass":
     case "gate":
     case "wait":
+    case "pass":
       return work;
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };

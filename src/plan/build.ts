@@ -22,7 +22,7 @@ import {
 } from "./plan.ts";
 
 /** Where steps work when the author says nothing about it. */
-const WORKSPACE_DEFAULT: WorkspacePlan = {
+export const WORKSPACE_DEFAULT: WorkspacePlan = {
   kind: "here",
   include: [],
   snapshots: true,
@@ -32,10 +32,12 @@ const WORKSPACE_DEFAULT: WorkspacePlan = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
+  const { fidelity, thread, resumeFidelity } = pipeline.defaults;
   const agents = new AgentNames();
   agents.add(pipeline);
   const around = {
     pipeline,
+    main: pipeline,
     maxParallel,
     env: {},
     agentIn: (file: Pipeline, agent: string) => agents.nameOf(file, agent),
@@ -50,6 +52,9 @@ export function buildPlan(pipeline: Pipeline): Plan {
     agents: agents.definitions,
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
+    ...(fidelity === undefined ? {} : { fidelity }),
+    ...(thread === undefined ? {} : { thread }),
+    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
     graph,
   };
 }

@@ -91,7 +91,8 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
   };
 }
 
-function workOf(plan: Plan, { work }: Step): Definition {
+function workOf(plan: Plan, step: Step): Definition {
+  const { work } = step;
   switch (work.kind) {
     case "shell":
       return { run: work.run };
@@ -104,6 +105,8 @@ function workOf(plan: Plan, { work }: Step): Definition {
         command,
         args: args.length === 0 ? undefined : args,
         ...settingsOf({ ...settings, ...work.settings }),
+        fidelity: step.fidelity ?? plan.fidelity,
+        thread: step.thread ?? step.threadGroup ?? plan.thread,
       };
     }
     case "gate":
@@ -131,8 +134,9 @@ function workOf(plan: Plan, { work }: Step): Definition {
       return { branches: Object.fromEntries(ways), policy };
     }
     case "pass":
+      return { pass: true, simulates: work.simulates };
     case "pick":
-      return { [work.kind]: true };
+      return { pick: true };
   }
 }
 
@@ -157,15 +161,23 @@ function arrowsOf(graph: Graph, position: number): Definition {
     .map((index) => arrowAt(graph, index))
     .filter(({ back }) => !back)
     .map((arrow) => ({ from: stepAt(graph, arrow.from).id, on: arrow.on }));
+  const told = (incoming[position] ?? [])
+    .map((index) => arrowAt(graph, index))
+    .filter(({ fidelity, thread }) => (fidelity ?? thread) !== undefined)
+    .map(({ from, fidelity, thread }) => ({ from: stepAt(graph, from).id, fidelity, thread }));
   const choices = (outgoing[position] ?? [])
     .map((index) => arrowAt(graph, index))
     .filter((arrow) => split === "one" || !isPlain(arrow))
-    .map((arrow) => ({ ...arrow, from: undefined, to: stepAt(graph, arrow.to).id }));
+    .map((arrow) => ({ ...arrow, ...NO_MATTER, to: stepAt(graph, arrow.to).id }));
   return {
     needs: needs.length === 0 ? undefined : { join, from: sorted(needs) },
     arrows: choices.length === 0 ? undefined : sorted(choices),
+    told: told.length === 0 ? undefined : sorted(told),
   };
 }
+
+/** What an arrow says to the step behind it is no choice of the step before it. */
+const NO_MATTER = { from: undefined, fidelity: undefined, thread: undefined } as const;
 
 /** True for an arrow that is followed whenever its step is done: nothing is chosen by it. */
 export function isPlain(arrow: Arrow): boolean {

@@ -9,8 +9,11 @@
  * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
+import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+
+export type { Fidelity, Retelling };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -42,8 +45,28 @@ export interface Plan {
   readonly keys?: "attractor";
   /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
   readonly workspace?: WorkspacePlan;
+  /** How the author's file was read, so that an edit of it is read in the same way. */
+  readonly reading?: PlanReading;
+  /** For agent steps where neither the arrow nor the step says it; absent: nothing is told. */
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
+  readonly resumeFidelity?: Retelling;
   readonly graph: Graph;
 }
+
+/** What a person said about how to read a pipeline file. */
+export interface PlanReading {
+  /** What is only pretended: the answers of agents, or all work. */
+  readonly simulate?: Simulation;
+  /** For DOT: the agent for prompts whose provider is not known. */
+  readonly agent?: string;
+  /** For DOT: what agents may do without asking. */
+  readonly permissions?: AgentSettings["permissions"];
+  /** For DOT: a command for each type of node that the language does not have. */
+  readonly handlers?: Readonly<Record<string, string>>;
+}
+
+export type Simulation = "agents" | "all";
 
 /**
  * Where steps work: in the project itself, in a git worktree and branch of the run, in a fresh
@@ -142,6 +165,14 @@ export interface Step {
   readonly goal?: Goal;
   /** When it asks for another try and none is left, that is a partial success, not a failure. */
   readonly allowPartial?: true;
+  /** For an agent: how much of what came before it is told. */
+  readonly fidelity?: Fidelity;
+  /** For `full`: the name of the conversation that it is part of. */
+  readonly thread?: string;
+  /** Its thread where nobody names one; without that it is the one of the step that it came from. */
+  readonly threadGroup?: string;
+  /** What it is told when it was cut off and its own conversation is gone. */
+  readonly resumeFidelity?: Retelling;
 }
 
 /** What a step must have come to before its scope may end well. */
@@ -174,12 +205,25 @@ export type Work =
   | LoopWork
   | EachWork
   /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
-  | { readonly kind: "pass" }
+  | PassWork
   | BranchesWork
   /** Picks the best of the branches that ended last, by what they came to. */
   | { readonly kind: "pick" }
   | GateWork
   | WaitWork;
+
+export interface PassWork {
+  readonly kind: "pass";
+  /** It stands for work that is only pretended, and its outcome is its own: success. */
+  readonly simulates?: Simulated;
+}
+
+/** What a simulated step would have been told, and what it is taken to have answered. */
+export interface Simulated {
+  /** A template. */
+  readonly prompt?: string;
+  readonly answer: string;
+}
 
 /**
  * Ways that are gone side by side: one instance of each graph, each with key-values of its own, which
@@ -303,6 +347,9 @@ export interface Arrow {
   readonly back: boolean;
   /** Begins its scope anew at the step that it leads to; of the context these keys are kept. */
   readonly restart?: { readonly keep: readonly string[] };
+  /** What the step that it leads to is told, and in which thread. */
+  readonly fidelity?: Fidelity;
+  readonly thread?: string;
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

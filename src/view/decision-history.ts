@@ -10,6 +10,7 @@ import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
 import { answerText } from "./question-text.ts";
+import { tellingText } from "./telling-text.ts";
 import { toldText } from "./told-text.ts";
 import { arrowTargets } from "./visit-history.ts";
 
@@ -37,10 +38,12 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       return `${placeText(event)} was skipped${when}`;
     }
     case "step.started": {
-      const { conversation } = event;
-      if (conversation === undefined) return undefined;
+      const { conversation, fidelity } = event;
+      const told = fidelity === undefined ? undefined : tellingText(fidelity);
+      if (conversation === undefined) return told && `${attemptText(event)}: ${told}`;
       const verb = conversation.kind === "start" ? "began a conversation" : "went on with one";
-      return `${attemptText(event)} ${verb} (${conversation.says}): ${conversation.why}`;
+      const { says, why } = conversation;
+      return `${attemptText(event)} ${verb} (${says}): ${why}${told === undefined ? "" : `; ${told}`}`;
     }
     case "step.answered":
       return `${attemptText(event)} was put to people: ${answerText(event)}`;

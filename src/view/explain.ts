@@ -10,6 +10,7 @@ import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { tellingText } from "./telling-text.ts";
 import { isoText, utcText } from "./time-text.ts";
 import { rerunText } from "./update-words.ts";
 
@@ -129,10 +130,11 @@ class Story {
   }
 
   #started(event: Extract<StepEvent, { type: "step.started" }>, time: number): void {
-    const { conversation, restore } = event;
+    const { conversation, fidelity, restore } = event;
     const notes = [
       ...(restore === true ? ["its files were put back to where the visit began"] : []),
       ...(conversation === undefined ? [] : [conversationText(conversation)]),
+      ...(fidelity === undefined ? [] : [tellingText(fidelity)]),
     ];
     this.#attempts.push({ at: attemptText(event), time, cause: this.#cause ?? LOOP, notes });
     this.#startedAt = time;

@@ -16,6 +16,7 @@ import type { AttemptEnd } from "./attempt-history.ts";
 import { perdure } from "./command-text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 import { spentJson } from "./spent-text.ts";
+import { tellingJson } from "./telling-text.ts";
 import { isoText } from "./time-text.ts";
 import { toldJson } from "./told-text.ts";
 
@@ -64,11 +65,18 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     ...vouchedJson(event),
+    ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
   };
+}
+
+/** What its agent was told of the run; only agents are told anything. */
+function fidelityJson({ run, end }: ReceiptInput): JsonObject {
+  const telling = findVisit(run, end.event)?.telling;
+  return telling === undefined ? {} : { fidelity: tellingJson(telling) };
 }
 
 /** No exit status is made up for what somebody else vouches for. */

@@ -12,7 +12,7 @@ import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Recover } from "../plan/plan.ts";
+import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { questionText, wakeText } from "./question-text.ts";
@@ -34,6 +34,7 @@ export type ResumeAction =
 export type Evidence = "alive" | "exited" | "answered" | "dead";
 
 export interface ResumePlanInput {
+  readonly plan: Plan;
   readonly run: Run;
   /** By attempt (`fix@2.3`), for every attempt that the journal says is running. */
   readonly evidence: ReadonlyMap<string, Evidence>;
@@ -199,7 +200,7 @@ function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
   // A new owner does not want what the one before wanted.
   const { recover: _, ...run } = input.run;
   const wishes = input.recover === undefined ? run : { ...run, recover: input.recover };
-  const { kind, says } = converse(wishes, visit, offer);
+  const { kind, says } = converse(input.plan, wishes, visit, offer);
   if (kind === "continue" || says === "relayed") return TAKEN_UP[says];
   return visit.talk.session === undefined
     ? "a new conversation is started"

@@ -117,8 +117,9 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
 /** Which attempt a visit is at, or will start next, and the last one that it may have. */
 export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last: number } {
   const { status } = visit.state;
-  const open = status === "running" || status === "asked" || status === "sleeping";
-  const ended = open ? visit.attempts - 1 : visit.attempts;
+  // What ends well uses up nothing.
+  const current = ["running", "asked", "sleeping", "completed"].includes(status);
+  const ended = current ? visit.attempts - 1 : visit.attempts;
   const comes = status === "ready" || status === "waiting" || status === "interrupted";
   const number = comes ? visit.attempts + 1 : visit.attempts;
   return { number, last: Math.max(number, ended + visit.failuresMax - visit.failures) };

@@ -42,7 +42,7 @@ const WORKING: ReadonlySet<string> = new Set(["run", "run again", "continue"]);
 /** What an update would do, step by step: those of the new plan, then those that are gone. */
 export function updatePlan(input: UpdatePlanInput): readonly UpdateStep[] {
   const { run, changes, plan, evidence, now, estimates } = input;
-  const kept = new Map(resumePlan({ run, evidence, now }).map((row) => [row.step, row]));
+  const kept = new Map(resumePlan({ plan, run, evidence, now }).map((row) => [row.step, row]));
   const rerun = new Map(changes.rerun.map((one) => [one.step, one]));
   const rows = plan.graph.steps.map(({ id }): UpdateStep => {
     const begun = rerun.get(id);

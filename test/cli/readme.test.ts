@@ -13,6 +13,12 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
+it("has a pipeline in TypeScript", async () => {
+  const [, text = ""] = /^```ts\n([\s\S]*?)^```$/m.exec(README) ?? [];
+  project.write("checks.ts", text);
+  expect(await project.must(["validate", "checks.ts"])).toBe("checks.ts: valid, 3 steps\n");
+});
+
 it("has pipelines", () => {
   expect(PIPELINES.length).toBeGreaterThanOrEqual(3);
 });

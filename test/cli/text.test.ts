@@ -504,7 +504,7 @@ it("validate", async () => {
   expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML)
+      next: give the path of a pipeline file (YAML or TypeScript)
     [exit 2]
     "
   `);
@@ -632,7 +632,7 @@ it("usage errors", async () => {
   expect(await said("run", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
@@ -863,26 +863,36 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                   the pipeline: a YAML file
+      file                      the pipeline: a YAML, DOT or TypeScript file
 
     Options:
-      -i, --input <value>    key=value, JSON, @file.json or text; may be repeated
-      -d, --detach           leave the run to a background process
-      -o, --output <format>  text, or json for a stream of events
-      -q, --quiet            print nothing but the end of a run that did not
-                             complete
-      --stay                 wait for people's answers when nothing else can move,
-                             instead of ending with 6
-      --auto-approve         answer every question with its first choice that does
-                             not reject
-      --resume <run>         the same as: perdure resume RUN
-      --resume-last          the same as: perdure resume; with FILE: its last
-                             unfinished run
-      --from-step <step>     with --run: the same as: perdure resume RUN --from-step
-                             STEP
-      --run <run>            the run that --from-step is about; the last unfinished
-                             one if absent
-      -h, --help             display help for command
+      -i, --input <value>       key=value, JSON, @file.json or text; may be repeated
+      -d, --detach              leave the run to a background process
+      -o, --output <format>     text, or json for a stream of events
+      -q, --quiet               print nothing but the end of a run that did not
+                                complete
+      --simulate [what]         call no model: agents answer at once; all: run no
+                                commands either
+      --validate                only say what is wrong with the file
+      --logs <dir>              write checkpoint, prompts and outcomes there, as DOT
+                                engines do
+      --agent <name>            DOT: the agent for prompts that name no provider;
+                                default claude
+      --permissions <which>     DOT: what agents may do without asking: default,
+                                edit or all
+      --handler <type=command>  DOT: a command for a node type; may be repeated
+      --stay                    wait for people's answers when nothing else can
+                                move, instead of ending with 6
+      --auto-approve            answer every question with its first choice that
+                                does not reject
+      --resume <run>            the same as: perdure resume RUN
+      --resume-last             the same as: perdure resume; with FILE: its last
+                                unfinished run
+      --from-step <step>        with --run: the same as: perdure resume RUN
+                                --from-step STEP
+      --run <run>               the run that --from-step is about; the last
+                                unfinished one if absent
+      -h, --help                display help for command
 
     Examples:
       perdure run build.yaml
@@ -902,6 +912,7 @@ it("help", async () => {
 
     Options:
       --pipeline-id <run>    the run, spelled as an option
+      --logs <dir>           the run that writes to this directory (run --logs)
       --from-step <step>     take what lies before this step as done, and run it and
                              all behind it
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or

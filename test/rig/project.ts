@@ -152,8 +152,13 @@ export class Project {
 
   /** Starts the program without waiting for it. */
   start(args: readonly string[], options: StartOptions = {}): Program {
+    return this.script(PROGRAM, args, options);
+  }
+
+  /** Starts another script in this project. */
+  script(file: string, args: readonly string[] = [], options: StartOptions = {}): Program {
     const { through = [], uid } = options;
-    const [command, ...words] = [...through, process.execPath, PROGRAM, ...args];
+    const [command, ...words] = [...through, process.execPath, file, ...args];
     const child = spawn(command ?? "", words, {
       cwd: options.cwd ?? this.dir,
       env: { ...cleanEnvironment(), ...options.env },

@@ -16,6 +16,7 @@ function talkText(
   recover?: Recover,
 ): string {
   const steps = resumePlan({
+    plan: scribe.plan,
     run: scribe.run(),
     evidence: new Map(Object.entries(evidence)),
     offers: new Map(Object.entries(offers)),
@@ -29,7 +30,7 @@ function text(scribe: Scribe, evidence: Record<string, Evidence> = {}, from?: st
   const run = scribe.run();
   const rewind = from === undefined ? undefined : planRewind(scribe.plan, run, from);
   const map = new Map(Object.entries(evidence));
-  const steps = resumePlan({ run, evidence: map, rewind, now: T0 + 10_000 });
+  const steps = resumePlan({ plan: scribe.plan, run, evidence: map, rewind, now: T0 + 10_000 });
   return `\n${resumePlanLines(steps).join("\n")}\n`;
 }
 

@@ -7,8 +7,9 @@
  */
 import { assert } from "../../util/assert.ts";
 import type { Diagnostic } from "../diagnostic.ts";
+import type { Fidelity } from "../fidelity.ts";
 import type { DotAttribute } from "./ast.ts";
-import { type AttributeOwner, attributeKind, type Fidelity, readAttribute } from "./attribute.ts";
+import { type AttributeOwner, attributeKind, readAttribute } from "./attribute.ts";
 import type { DotAttributes } from "./collect.ts";
 import { type DotSource, dotDiagnostic } from "./source.ts";
 

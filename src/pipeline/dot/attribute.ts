@@ -6,6 +6,7 @@
  * Does not: know defaults of handlers or say anything to the author (model.ts).
  */
 import { parseDuration } from "../../util/duration.ts";
+import { FIDELITIES } from "../fidelity.ts";
 
 /** What an attribute belongs to. */
 export type AttributeOwner = "graph" | "node" | "edge";
@@ -35,6 +36,9 @@ const GRAPH: Readonly<Record<string, AttributeKind>> = {
   "tool_hooks.pre": "text",
   "tool_hooks.post": "text",
   loop_restart_persist_keys: "text",
+  // Not of the specification, but what several engines have.
+  max_visits: "count",
+  params: "text",
 };
 
 const NODE: Readonly<Record<string, AttributeKind>> = {
@@ -68,6 +72,12 @@ const NODE: Readonly<Record<string, AttributeKind>> = {
   "stack.child_workdir": "text",
   "tool_hooks.pre": "text",
   "tool_hooks.post": "text",
+  // Not of the specification, but what several engines have.
+  max_visits: "count",
+  max_turns: "count",
+  retry_preset: "text",
+  prompt_file: "text",
+  system_prompt: "text",
 };
 
 const EDGE: Readonly<Record<string, AttributeKind>> = {
@@ -87,6 +97,7 @@ const ALIASES = {
     default_max_retry: "default_max_retries",
     context_fidelity_default: "default_fidelity",
     context_thread_default: "default_thread_id",
+    max_node_visits: "max_visits",
   },
   node: {
     node_type: "type",
@@ -97,6 +108,11 @@ const ALIASES = {
     script: "tool_command",
     default_choice: "human.default_choice",
     human_default_choice: "human.default_choice",
+    human_timeout_seconds: "timeout",
+    max_agent_turns: "max_turns",
+    retry_policy: "retry_preset",
+    "stack.child_workflow": "stack.child_dotfile",
+    dot_file: "stack.child_dotfile",
   },
   edge: { restart: "loop_restart" },
 } as const;
@@ -120,16 +136,6 @@ const DRAWING: ReadonlySet<string> = new Set(
 );
 /** Words of Graphviz that mean something else in pipelines: they are named like any other. */
 const NOT_DRAWING: ReadonlySet<string> = new Set(["mode", "start", "target", "sep", "pos"]);
-
-export const FIDELITIES = [
-  "full",
-  "truncate",
-  "compact",
-  "summary:low",
-  "summary:medium",
-  "summary:high",
-] as const;
-export type Fidelity = (typeof FIDELITIES)[number];
 
 /** The kind of an attribute of the language; undefined for any other name. */
 export function attributeKind(owner: AttributeOwner, name: string): AttributeKind | undefined {

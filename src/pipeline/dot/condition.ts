@@ -248,9 +248,14 @@ function textOf(key: string, facts: ConditionFacts): string {
   return typeof value === "object" || value === undefined ? "" : String(value);
 }
 
+/** Other engines' words for keys of the context. */
+const KEY_WORDS: Readonly<Record<string, string>> = { tool_stdout: "tool.output" };
+
 /** `context.x` is looked up as it is written, then without its first part. */
 function lookups(key: string): readonly string[] {
-  return key.startsWith("context.") ? [key, key.slice("context.".length)] : [key];
+  const plain = key.startsWith("context.") ? key.slice("context.".length) : key;
+  const word = Object.hasOwn(KEY_WORDS, plain) ? KEY_WORDS[plain] : undefined;
+  return [...new Set([key, plain, ...(word === undefined ? [] : [word])])];
 }
 
 /** The condition as a CEL expression; what has no value is the empty text. */

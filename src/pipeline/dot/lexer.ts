@@ -42,6 +42,8 @@ const NAME_PIECE = /[^\s\p{Cc}!-\-/:-@[-^`{-~]+|-(?=[\w.])/uy;
 /** The pieces of unquoted values: `900s`, `summary:high`, `gpt-5.2`, `outcome=success`. */
 const VALUE_START = /[^\s"'[\]{},;<>/=-]|\/(?![/*])|-(?!>)/y;
 const VALUE_PIECE = /[^\s"[\]{},;<>/-]+|\/(?![/*])|-(?!>)/y;
+/** A quoted word that touches the quote before it, unless it is a key whose comma is missing. */
+const INNER = /"(?=\w)(?![\w.]+\s*=)[\w .:/@-]+"/y;
 const APOSTROPHES = /'[^'\n]*'/y;
 /** What Graphviz joins or reads as another character; any other backslash stays as it is. */
 const ESCAPE = /\\\r?\n|\\["nt\\]|\r\n/g;
@@ -131,9 +133,12 @@ class DotLexer implements LexedDot {
 
   #string(): void {
     const start = this.#at;
-    let end = start + 1;
-    while (end < this.#text.length && this.#text[end] !== '"') {
-      end += this.#text[end] === "\\" ? 2 : 1;
+    const asValue = this.tokens.at(-1)?.kind === "=";
+    let end = this.#quoteAfter(start);
+    while (asValue && end < this.#text.length) {
+      const inner = this.#innerQuotes(end);
+      if (inner === undefined) break;
+      end = this.#quoteAfter(inner);
     }
     if (end >= this.#text.length) {
       const help = 'close it with `"`; a quote inside of a text is written `\\"`';
@@ -147,6 +152,29 @@ class DotLexer implements LexedDot {
       start,
       written.replace(ESCAPE, (found) => MEANING[found] ?? ""),
     );
+  }
+
+  /** The next quote that no backslash stands before; the end of the text when there is none. */
+  #quoteAfter(offset: number): number {
+    let at = offset + 1;
+    while (at < this.#text.length && this.#text[at] !== '"') at += this.#text[at] === "\\" ? 2 : 1;
+    return at;
+  }
+
+  /**
+   * Quotes in a text whose backslashes were forgotten: `"grep '"a": 1' log"`. A word that touches a
+   * quote and is no key cannot stand behind a text. Gives the second quote of the pair.
+   */
+  #innerQuotes(offset: number): number | undefined {
+    INNER.lastIndex = offset;
+    const found = INNER.exec(this.#text)?.[0];
+    if (found === undefined) return undefined;
+    const end = offset + found.length - 1;
+    const message = "these quotes are in the middle of a text; they are read as part of it";
+    const help = 'write `\\"`';
+    const finding = { severity: "warning", rule: "dot-dialect", message, help } as const;
+    this.#report(offset, end + 1, finding);
+    return end;
   }
 
   #html(): void {

@@ -10,13 +10,13 @@
  */
 import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";
+import type { Fidelity } from "../fidelity.ts";
 import type { DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,
   attributeKind,
   attributeNames,
   canonicalName,
-  type Fidelity,
   isDrawing,
   LEGACY_ATTRIBUTES,
 } from "./attribute.ts";
@@ -60,6 +60,8 @@ export interface DotSettings {
   readonly toolHookPost?: string;
   /** Context keys that a `loop_restart` keeps. */
   readonly loopRestartPersistKeys: readonly string[];
+  /** How often a run may come to one node. */
+  readonly maxVisits?: number;
 }
 
 export interface DotNode {
@@ -78,7 +80,13 @@ export interface DotNode {
   readonly prompt?: string;
   /** The names behind `$` in the prompt, each once. */
   readonly promptVariables: readonly string[];
+  /** A file that holds the prompt. */
+  readonly promptFile?: string;
+  readonly systemPrompt?: string;
   readonly maxRetries?: number;
+  readonly retryPreset?: string;
+  readonly maxVisits?: number;
+  readonly maxTurns?: number;
   readonly goalGate: boolean;
   readonly retryTarget?: string;
   readonly fallbackRetryTarget?: string;
@@ -196,6 +204,7 @@ function buildSettings(attributes: DotAttributes, reader: AttributeReader): DotS
     toolHookPre: text("tool_hooks.pre"),
     toolHookPost: text("tool_hooks.post"),
     loopRestartPersistKeys: list(text("loop_restart_persist_keys") ?? ""),
+    maxVisits: reader.number(attributes, "graph", "max_visits"),
   });
 }
 
@@ -216,6 +225,9 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
     label: text("label") ?? id,
     prompt: text("prompt"),
     promptVariables: derived("prompt", variablesOf) ?? [],
+    promptFile: text("prompt_file"),
+    systemPrompt: text("system_prompt"),
+    retryPreset: text("retry_preset"),
     retryTarget: text("retry_target"),
     fallbackRetryTarget: text("fallback_retry_target"),
     threadId: text("thread_id"),
@@ -244,6 +256,8 @@ function readLimits(attributes: DotAttributes, reader: AttributeReader) {
   const flag = (name: string): boolean | undefined => reader.boolean(attributes, "node", name);
   return {
     maxRetries: number("max_retries"),
+    maxVisits: number("max_visits"),
+    maxTurns: number("max_turns"),
     goalGate: flag("goal_gate") ?? false,
     fidelity: reader.fidelity(attributes, "node", "fidelity"),
     timeoutMs: number("timeout"),

@@ -235,19 +235,19 @@ describe("edges", () => {
 describe("what is not understood", () => {
   it("is kept, and named once at its first use (D6)", () => {
     const text = `digraph { target_dir=out
-      node [max_visits=3]
-      a [promt=x, style=filled, fillcolor=red, max_visits=4]
+      node [max_hops=3]
+      a [promt=x, style=filled, fillcolor=red, max_hops=4]
       start -> a [delay_ms=5]
     }`;
     expect(brief(text).filter((line) => line.includes("unknown-attribute"))).toEqual([
       "1:11 warning[unknown-attribute] `target_dir` is not an attribute of a graph; " +
         "it is only kept as `graph.target_dir` in the context",
-      "2:13 warning[unknown-attribute] `max_visits` is not an attribute of a node; " +
+      "2:13 warning[unknown-attribute] `max_hops` is not an attribute of a node; " +
         "it is ignored (2 times)",
       "3:10 warning[unknown-attribute] `promt` is not an attribute of a node; it is ignored",
       "4:19 warning[unknown-attribute] `delay_ms` is not an attribute of an edge; it is ignored",
     ]);
-    expect(nodeOf(text, "a").attributes.get("max_visits")?.value.text).toBe("4");
+    expect(nodeOf(text, "a").attributes.get("max_hops")?.value.text).toBe("4");
     expect(pipelineOf(text).attributes.get("target_dir")?.value.text).toBe("out");
   });
 

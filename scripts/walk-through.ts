@@ -1,0 +1,87 @@
+/**
+ * Runs a plan in memory in which nothing needs a process: where a pipeline goes when all work is
+ * simulated and every gate is approved.
+ */
+import { advance } from "../src/core/advance.ts";
+import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
+import { emptyRun, evolve } from "../src/core/evolve.ts";
+import type { Fact } from "../src/core/fact.ts";
+import { approvingChoice } from "../src/core/gate.ts";
+import { attemptOf } from "../src/core/next-actions.ts";
+import { stepPath } from "../src/core/place.ts";
+import { placeOf, type Run } from "../src/core/run.ts";
+import type { Plan } from "../src/plan/plan.ts";
+
+/** How many turns a walk may take. */
+const TURNS_MAX = 100_000;
+/** How many events a walk may have. */
+const EVENTS_MAX = 200_000;
+const OWNER: Owner = { pid: 1, started: "1", boot: "b", host: "h", user: "u" };
+
+/** How a walk ended. */
+export interface Walked {
+  readonly end: "completed" | "failed" | "endless";
+  /** The kind of reason, for counting. */
+  readonly why: string;
+  /** Where it ended, for looking at one. */
+  readonly at: string;
+}
+
+/** Walks through a plan to its end. */
+export function walkThrough(plan: Plan): Walked {
+  let now = 1_000;
+  let run = created(plan, now);
+  let facts: readonly Fact[] = [{ type: "opened", owner: OWNER, epoch: 1 }];
+  let events = 0;
+  for (let turns = 0; turns < TURNS_MAX && events < EVENTS_MAX; turns++) {
+    const turn = advance(plan, run, facts, now, { env: {}, offer: () => undefined });
+    run = turn.run;
+    events += turn.events.length;
+    const { status } = run.state;
+    if (status === "completed") return { end: status, why: "", at: "" };
+    if (status === "failed") return failed(run);
+    facts = approvals(run, now);
+    if (turn.more || facts.length > 0) continue;
+    if (turn.wakeAt === undefined) break;
+    now = turn.wakeAt;
+  }
+  return { end: "endless", why: "it does not end", at: [...run.running].map(pathOf).join(", ") };
+}
+
+function created(plan: Plan, now: number): Run {
+  const event: RunEvent = {
+    type: "run.created",
+    pipeline: plan.name,
+    file: "/flow.dot",
+    fingerprint: "f",
+    input: null,
+    args: [],
+    cwd: "/",
+    envNames: [],
+  };
+  return evolve(plan, emptyRun("walk"), { seq: 1, time: now, version: EVENT_VERSION, event });
+}
+
+/** The approving answer to everything that is asked. */
+function approvals(run: Run, given: number): readonly Fact[] {
+  return [...run.asked].flatMap((visit) => {
+    const choices = visit.state.status === "asked" ? visit.state.choices : [];
+    const choice = approvingChoice(choices)?.key ?? "";
+    const answer = { choice, by: "walk", from: "auto-approve", given } as const;
+    return [{ type: "answered", at: attemptOf(visit), answer } as const];
+  });
+}
+
+function failed(run: Run): Walked {
+  const [visit] = run.failed;
+  if (visit === undefined || visit.state.status !== "failed") {
+    const message = run.state.status === "failed" ? run.state.message : "";
+    return { end: "failed", why: message.replaceAll(/\b\S*_\S*\b/g, "..."), at: message };
+  }
+  const { reason, message } = visit.state;
+  return { end: "failed", why: reason, at: `${pathOf(visit)}: ${message}` };
+}
+
+function pathOf(visit: Parameters<typeof placeOf>[0]): string {
+  return stepPath(placeOf(visit));
+}

@@ -1,0 +1,76 @@
+/**
+ * How much of what came before an agent step is to be told, and in which conversation: who says it.
+ *
+ * Owns: the order in which arrow, step and pipeline are asked. It differs: for the mode the arrow
+ * comes first, for the thread the step does.
+ * Does not: know whether the conversation can be had (conversation.ts) or write what is told
+ * (preamble.ts).
+ */
+import { arrowAt } from "../plan/graph-index.ts";
+import type { Arrow, Fidelity, Plan, Retelling } from "../plan/plan.ts";
+import type { Telling, Thread } from "./event.ts";
+import { currentVisit, type Scope, stepOf, type Visit } from "./run.ts";
+
+/** An arrow with the graph that it is part of. */
+export interface Way {
+  readonly scope: Scope;
+  readonly arrow: Arrow;
+}
+
+/** What is wanted for a visit, and who wants it. */
+export interface WantedFidelity {
+  readonly mode: Fidelity;
+  readonly by: Exclude<Telling["by"], "resume">;
+}
+
+/** The arrow by which the run came to a visit: its own, or that of the step that it stands in. */
+export function wayTo(visit: Visit): Way | undefined {
+  const { scope } = visit.record;
+  if (visit.via !== undefined) return { scope, arrow: arrowAt(scope.graph, visit.via) };
+  return scope.parent === undefined ? undefined : wayTo(scope.parent);
+}
+
+/** The mode for a visit: arrow, then step, then pipeline; undefined where nobody says anything. */
+export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined {
+  const edge = wayTo(visit)?.arrow.fidelity;
+  if (edge !== undefined) return { mode: edge, by: "edge" };
+  const { fidelity: own } = stepOf(visit);
+  if (own !== undefined) return { mode: own, by: "step" };
+  return plan.fidelity === undefined ? undefined : { mode: plan.fidelity, by: "pipeline" };
+}
+
+/**
+ * The thread of a visit: step, arrow, pipeline, the group that it stands in, and last the step that
+ * it came from. Undefined for what came from nowhere and names none.
+ */
+export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
+  const { thread, threadGroup } = stepOf(visit);
+  const way = wayTo(visit);
+  if (thread !== undefined) return { name: thread, by: "step" };
+  if (way?.arrow.thread !== undefined) return { name: way.arrow.thread, by: "edge" };
+  if (plan.thread !== undefined) return { name: plan.thread, by: "pipeline" };
+  if (threadGroup !== undefined) return { name: threadGroup, by: "group" };
+  const before = cameFrom(visit);
+  return before && { name: stepOf(before).id, by: "previous" };
+}
+
+/** The visit from which the run came to this one; steps that do nothing are looked through. */
+export function cameFrom(visit: Visit): Visit | undefined {
+  const seen = new Set<Visit>();
+  let at: Visit | undefined = visit;
+  do {
+    seen.add(at);
+    const way: Way | undefined = wayTo(at);
+    at = way && currentVisit(way.scope.steps[way.arrow.from]);
+  } while (at !== undefined && stepOf(at).work.kind === "pass" && !seen.has(at));
+  return at !== undefined && stepOf(at).work.kind === "pass" ? undefined : at;
+}
+
+/** What stands in for a conversation that cannot be had. */
+export const INSTEAD_OF_FULL: Retelling = "summary:high";
+
+/** What a step is told that was cut off and whose conversation is gone. */
+export function resumeFidelityOf(plan: Plan, visit: Visit): Retelling {
+  const said = stepOf(visit).resumeFidelity ?? plan.resumeFidelity;
+  return said ?? (fidelityOf(plan, visit)?.mode === "full" ? INSTEAD_OF_FULL : "compact");
+}

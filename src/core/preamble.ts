@@ -1,0 +1,265 @@
+/**
+ * What is told of a run to an agent that was not there: a text in front of its prompt.
+ *
+ * Owns: what each mode tells, its bound, and what is left out first.
+ * Does not: choose the mode (telling.ts) or see anything but the run.
+ * Invariants:
+ * - T1 No text is longer than its bound. It is cut between lines, and of each list the newest stays.
+ * - T2 It tells what is in the journal, which holds no secret values, and nothing of `internal.*`.
+ * - T3 No clock, no owner and no path of this machine is in it: whoever decides again in the same
+ *   state tells the same.
+ */
+import type { Retelling } from "../plan/plan.ts";
+import { isObject, type Json } from "../util/json.ts";
+import type { Told } from "./event.ts";
+import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+
+/** How far each mode goes, in characters; a token is about four of them. */
+interface Detail {
+  readonly total: number;
+  /** One line of what a step said. */
+  readonly note: number;
+  /** An excerpt of it, in lines of its own. */
+  readonly answer: number;
+  /** The value of a context key; 0: only its name. */
+  readonly value: number;
+}
+
+export const DETAILS: Readonly<Record<Retelling, Detail>> = {
+  truncate: { total: 2_000, note: 0, answer: 0, value: 0 },
+  compact: { total: 4_000, note: 120, answer: 0, value: 0 },
+  "summary:low": { total: 600 * 4, note: 160, answer: 0, value: 80 },
+  "summary:medium": { total: 1_500 * 4, note: 240, answer: 600, value: 200 },
+  "summary:high": { total: 3_000 * 4, note: 400, answer: 2_000, value: 500 },
+};
+
+/** Of what is left behind the head: the most for open steps, and for the context. */
+const OPEN_SHARE = 0.15;
+const CONTEXT_SHARE = 0.35;
+/** Of the whole text: the most for the goal. */
+const GOAL_SHARE = 0.5;
+/** Room for the line that says how much was left out. */
+const LEFT_OUT_LENGTH = 48;
+/** Keys of the run's own housekeeping, and the one that stands at the top. */
+const HIDDEN_KEYS = /^(internal\.|graph\.goal$)/;
+
+/** The text for a visit; `lost` for one that was begun before and whose conversation is gone. */
+export function preambleOf(run: Run, visit: Visit, mode: Retelling, lost?: "lost"): string {
+  const detail = DETAILS[mode];
+  const head = headOf(run, detail);
+  if (mode === "truncate") return fitted(head, detail.total);
+  const room = detail.total - lengthOf(head);
+  const open = section("Still open:", openEntries(run, visit, detail, lost), room * OPEN_SHARE);
+  const title = detail.value === 0 ? "Keys of the run's context:" : "The run's context:";
+  const context = section(
+    title,
+    contextEntries(run, visit.record.scope, detail),
+    room * CONTEXT_SHARE,
+  );
+  const used = lengthOf([...open, ...context]);
+  const done = section("Steps so far, the newest last:", doneEntries(visit, detail), room - used);
+  return fitted([...head, ...done, ...open, ...context], detail.total);
+}
+
+/** A prompt behind what is told first. */
+export function withPreamble(preamble: string | undefined, prompt: string): string {
+  return preamble === undefined ? prompt : `${preamble}\n\n---\n\n${prompt}`;
+}
+
+function headOf(run: Run, { total }: Detail): readonly string[] {
+  const { pipeline = "" } = run.created ?? {};
+  const goal = goalOf(run);
+  return [
+    `This step is part of run ${run.id} of the pipeline ${oneLine(pipeline, 100)}.`,
+    ...(goal === undefined ? [] : [`Goal: ${oneLine(goal, total * GOAL_SHARE)}`]),
+  ];
+}
+
+/** What the run is for: the goal of its graph, or the one that it was given. */
+function goalOf(run: Run): string | undefined {
+  const { input } = run.created ?? {};
+  const goals = [run.context.get("graph.goal"), isObject(input) ? input.goal : undefined];
+  return goals.find((goal) => typeof goal === "string" && goal.trim() !== "") as string | undefined;
+}
+
+/** What is over, in the order in which it ended, where the visit is and around that. */
+function doneEntries(visit: Visit, detail: Detail): readonly string[] {
+  const ended: Visit[] = [];
+  for (const scope of outwards(visit.record.scope)) {
+    for (const record of scope.steps) {
+      const current = record?.visits.slice(record.past) ?? [];
+      ended.push(...current.filter((one) => one.endSeq !== undefined && isTold(one)));
+    }
+  }
+  ended.sort((one, other) => (one.endSeq ?? 0) - (other.endSeq ?? 0) || orderOf(one, other));
+  return ended.map((one) => doneEntry(one, detail));
+}
+
+/** Steps that ended by the same event: in the order of the plan. */
+function orderOf(one: Visit, other: Visit): number {
+  return one.record.position - other.record.position || one.number - other.number;
+}
+
+/** What only passes on has nothing to tell. */
+function isTold(visit: Visit): boolean {
+  if (stepOf(visit).work.kind === "pass") return false;
+  return ["completed", "failed", "skipped"].includes(visit.state.status);
+}
+
+function doneEntry(visit: Visit, detail: Detail): string {
+  const { state, attempts } = visit;
+  const tries = attempts > 1 ? ` after ${attempts} attempts` : "";
+  const name = nameOf(visit);
+  if (state.status === "failed") {
+    const on = state.handled ? "; the run went on" : "";
+    const notes = notesText(state.told, detail);
+    return `- ${name}: failed${tries} (${oneLine(state.message, detail.note)})${on}${notes}`;
+  }
+  if (state.status !== "completed") return `- ${name}: skipped`;
+  const { told } = state;
+  const outcome = told?.outcome === undefined ? "" : ` with ${oneLine(told.outcome, 60)}`;
+  const how = state.assumed
+    ? "taken as done"
+    : `completed${outcome}${tries}${instancesText(visit)}`;
+  const outputs = Object.keys(state.outputs);
+  const files = outputs.length === 0 ? "" : `, hands on ${oneLine(outputs.join(", "), 200)}`;
+  const notes = notesText(told, detail);
+  const said = notes !== "" && detail.answer === 0 ? "" : saidText(state.answer, detail);
+  return `- ${name}: ${how}${files}${notes}${said}`;
+}
+
+/** What a step noted for those behind it. */
+function notesText(told: Told | undefined, { note }: Detail): string {
+  return told?.notes === undefined ? "" : `; it notes: ${oneLine(told.notes, note)}`;
+}
+
+/** `fix`, or `fix@2` where it came more than once. */
+function nameOf({ record, number }: Visit): string {
+  const { id } = stepOf(record);
+  return record.visits.length > 1 ? `${id}@${number}` : id;
+}
+
+function instancesText({ instances }: Visit): string {
+  if (instances?.items === undefined) return "";
+  const failed = instances.failed === 0 ? "" : `, ${instances.failed} of them failed`;
+  return ` (${instances.total} items${failed})`;
+}
+
+/** What a step answered: in its line when it is short, else as an excerpt below it. */
+function saidText(answer: Json | undefined, { note, answer: most }: Detail): string {
+  if (answer === undefined) return "";
+  const text = typeof answer === "string" ? answer : JSON.stringify(answer);
+  const line = oneLine(text, Number.POSITIVE_INFINITY);
+  if (line === "") return "";
+  if (line.length <= note || most === 0) return `: ${oneLine(text, note)}`;
+  return `, said:\n${excerpt(text, most)}`;
+}
+
+/** The first lines of a text, quoted, so that they are not taken for ours. */
+function excerpt(text: string, most: number): string {
+  const lines = text.split(/\r?\n/).map((line) => `  > ${oneLine(line, most)}`.trimEnd());
+  const whole = lines.filter((line) => line !== "  >");
+  const kept: string[] = [];
+  let used = 0;
+  for (const line of whole) {
+    if (used + line.length > most) break;
+    kept.push(line);
+    used += line.length + 1;
+  }
+  if (kept.length === 0) return `  > ${oneLine(text, most)}`;
+  return [...kept, ...(kept.length < whole.length ? ["  > …"] : [])].join("\n");
+}
+
+/** What goes on beside the visit, and what is known of its own earlier attempts. */
+function openEntries(run: Run, visit: Visit, detail: Detail, lost?: "lost"): readonly string[] {
+  const scopes = new Set(outwards(visit.record.scope));
+  const beside: string[] = [];
+  for (const visits of [run.running, run.waiting, run.interrupted, run.unsettled]) {
+    for (const other of visits) {
+      if (other === visit || !scopes.has(other.record.scope)) continue;
+      beside.push(`- ${nameOf(other)}: ${other.state.status}`);
+    }
+  }
+  return [...beside, ...ownEntries(visit, detail, lost)];
+}
+
+function ownEntries(visit: Visit, { note }: Detail, lost?: "lost"): readonly string[] {
+  if (lost === "lost") {
+    return [
+      `- ${nameOf(visit)}, this step: it was begun before and cut off, and what was said then is ` +
+        "lost; look at the working tree first and keep what is done",
+    ];
+  }
+  const { state, failures } = visit;
+  if (failures === 0) return [];
+  const why = state.status === "waiting" ? ` (${oneLine(state.message, note)})` : "";
+  return [
+    `- ${nameOf(visit)}, this step: ${failures === 1 ? "it" : `${failures} times it`} failed${why}`,
+  ];
+}
+
+/** The context as it is seen in a scope: a branch has values of its own. */
+function contextAt(run: Run, scope: Scope): ReadonlyMap<string, Json> {
+  const own = [...outwards(scope)].reverse().flatMap(({ context = [] }) => [...context]);
+  return own.length === 0 ? run.context : new Map([...run.context, ...own]);
+}
+
+function contextEntries(run: Run, scope: Scope, { value: most }: Detail): readonly string[] {
+  const entries = [...contextAt(run, scope)].filter(([key]) => !HIDDEN_KEYS.test(key));
+  return entries.map(([key, value]) => {
+    const name = oneLine(key, 200);
+    if (most === 0) return `- ${name}`;
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return `- ${name} = ${oneLine(text, most)}`;
+  });
+}
+
+/** A title and as many of its entries, from the newest on, as there is room for (T1). */
+function section(title: string, entries: readonly string[], room: number): readonly string[] {
+  if (entries.length === 0) return [];
+  let left = room - lengthOf(["", title]);
+  const kept: string[] = [];
+  for (const [index, entry] of [...entries.entries()].reverse()) {
+    const reserved = index === 0 ? 0 : LEFT_OUT_LENGTH;
+    const fits = linesWithin(entry, left - reserved);
+    if (fits.length === 0) break;
+    kept.unshift(...fits);
+    left -= lengthOf(fits);
+    if (fits.length < entry.split("\n").length) break;
+  }
+  const told = kept.filter((line) => line.startsWith("- ")).length;
+  if (told === 0) return [];
+  const out = entries.length - told;
+  return ["", title, ...(out === 0 ? [] : [`- (${out} earlier ones are left out)`]), ...kept];
+}
+
+function linesWithin(entry: string, room: number): readonly string[] {
+  const kept: string[] = [];
+  let left = room;
+  for (const line of entry.split("\n")) {
+    left -= line.length + 1;
+    if (left < 0) break;
+    kept.push(line);
+  }
+  return kept;
+}
+
+function fitted(lines: readonly string[], total: number): string {
+  return linesWithin(lines.join("\n"), total + 1).join("\n");
+}
+
+function lengthOf(lines: readonly string[]): number {
+  return lines.reduce((sum, { length }) => sum + length + 1, 0);
+}
+
+/** A text on one line, without control characters, cut to a length. */
+function oneLine(text: string, most: number): string {
+  const line = text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
+  if (line.length <= most) return line;
+  // Half a character at the cut would be none.
+  return `${line.slice(0, Math.max(0, Math.floor(most) - 1)).replace(/[\uD800-\uDBFF]$/, "")}…`;
+}
+
+function* outwards(scope: Scope): Generator<Scope> {
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
+}

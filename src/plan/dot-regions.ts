@@ -1,0 +1,149 @@
+/**
+ * Which part of a DOT graph is walked where: by the run itself, or by a branch of a `component`.
+ *
+ * Owns: where branches come together again, and what belongs to each.
+ * Does not: make steps (dot-graph.ts).
+ */
+import type { DotEdge, DotNode, DotPipeline } from "../pipeline/dot/model.ts";
+
+/** How many common nodes are asked whether every way leads over them: each costs a walk. */
+const CANDIDATES_MAX = 64;
+/** How deep `component` nodes may stand in each other's branches when their ends are looked for. */
+const DEPTH_MAX = 16;
+
+/** A graph with its edges by their source. */
+export interface DotWays {
+  readonly nodes: DotPipeline["nodes"];
+  outgoing(id: string): readonly DotEdge[];
+}
+
+/** A part that is walked by itself. */
+export interface Region {
+  readonly entry: string;
+  /** Nodes at which it ends, without being part of it. */
+  readonly closed: ReadonlySet<string>;
+}
+
+/** What a `component` node opens. */
+export interface Fork {
+  /** The first node of each branch, each once, in the order of their edges. */
+  readonly targets: readonly string[];
+  /** Where the branches come together; absent: each runs to its own end. */
+  readonly join?: string;
+}
+
+/** The ways through a pipeline. */
+export function waysOf({ nodes, edges }: DotPipeline): DotWays {
+  const bySource = Map.groupBy(edges, ({ from }) => from);
+  return { nodes, outgoing: (id) => bySource.get(id) ?? [] };
+}
+
+/** True for a node whose edges are branches. */
+export function isFork(ways: DotWays, { id, handler, customType }: DotNode): boolean {
+  return handler === "parallel" && customType === undefined && ways.outgoing(id).length > 0;
+}
+
+/** The branches of a `component` node, as a region sees them. */
+export function forkOf(ways: DotWays, id: string, { closed }: Region): Fork {
+  const targets = [...new Set(ways.outgoing(id).map(({ to }) => to))];
+  const shut = new Set([...closed, id]);
+  const open = targets.filter((target) => !shut.has(target));
+  const join = matchingFanIn(ways, open, shut) ?? commonNode(ways, open, shut);
+  return { targets, ...(join === undefined ? {} : { join }) };
+}
+
+/** The nodes of a region in the order in which they are met; branches are not part of it. */
+export function nodesIn(
+  ways: DotWays,
+  region: Region,
+  jumps: readonly string[] = [],
+): readonly string[] {
+  const met = new Set([region.entry, ...jumps]);
+  for (const id of met) {
+    const node = ways.nodes.get(id);
+    if (node === undefined) continue;
+    for (const to of nextOf(ways, node, region)) if (!region.closed.has(to)) met.add(to);
+  }
+  return [...met];
+}
+
+/** Where a walk can go from a node, retry targets included. */
+function nextOf(ways: DotWays, node: DotNode, region: Region): readonly string[] {
+  const jumps = [node.retryTarget, node.fallbackRetryTarget].filter(
+    (target) => target !== undefined && ways.nodes.has(target),
+  ) as readonly string[];
+  if (!isFork(ways, node)) return [...ways.outgoing(node.id).map(({ to }) => to), ...jumps];
+  const { join } = forkOf(ways, node.id, region);
+  return join === undefined ? jumps : [join, ...jumps];
+}
+
+/** The fan-in that closes what a component opened, with those in between closed by their own. */
+function matchingFanIn(
+  ways: DotWays,
+  targets: readonly string[],
+  shut: ReadonlySet<string>,
+): string | undefined {
+  const perBranch = targets.map((target) => fanInsFrom(ways, target, shut));
+  const [first, ...others] = perBranch;
+  return first?.find((id) => others.every((found) => found.includes(id)));
+}
+
+function fanInsFrom(ways: DotWays, start: string, shut: ReadonlySet<string>): readonly string[] {
+  const found: string[] = [];
+  const seen = new Set([`0 ${start}`]);
+  const queue: { id: string; depth: number }[] = [{ id: start, depth: 0 }];
+  for (const { id, depth } of queue) {
+    const handler = ways.nodes.get(id)?.handler;
+    if (handler === "parallel.fan_in" && depth === 0) {
+      found.push(id);
+      continue;
+    }
+    const step = handler === "parallel" ? 1 : handler === "parallel.fan_in" ? -1 : 0;
+    const next = Math.min(DEPTH_MAX, depth + step);
+    for (const { to } of ways.outgoing(id)) {
+      const key = `${next} ${to}`;
+      if (shut.has(to) || seen.has(key)) continue;
+      seen.add(key);
+      queue.push({ id: to, depth: next });
+    }
+  }
+  return found;
+}
+
+/** The nearest node that all branches must come to; else the nearest that all can come to. */
+function commonNode(
+  ways: DotWays,
+  targets: readonly string[],
+  shut: ReadonlySet<string>,
+): string | undefined {
+  if (targets.length < 2) return undefined;
+  const distances = targets.map((target) => distancesFrom(ways, target, shut));
+  const [first] = distances;
+  const far = (id: string): number => Math.max(...distances.map((from) => from.get(id) ?? 0));
+  const common = [...(first?.keys() ?? [])]
+    .filter((id) => distances.every((from) => from.has(id)))
+    .sort((one, other) => far(one) - far(other));
+  const certain = common
+    .slice(0, CANDIDATES_MAX)
+    .find((id) => targets.every((target) => target === id || mustPass(ways, target, id, shut)));
+  return certain ?? common[0];
+}
+
+function distancesFrom(
+  ways: DotWays,
+  start: string,
+  shut: ReadonlySet<string>,
+): ReadonlyMap<string, number> {
+  const distances = new Map([[start, 0]]);
+  for (const [id, distance] of distances) {
+    for (const { to } of ways.outgoing(id)) {
+      if (!shut.has(to) && !distances.has(to)) distances.set(to, distance + 1);
+    }
+  }
+  return distances;
+}
+
+function mustPass(ways: DotWays, start: string, gate: string, shut: ReadonlySet<string>): boolean {
+  const reached = distancesFrom(ways, start, new Set([...shut, gate]));
+  return [...reached.keys()].every((id) => ways.outgoing(id).length > 0);
+}

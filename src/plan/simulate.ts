@@ -1,0 +1,47 @@
+/**
+ * A plan in which work is only pretended: to see where a pipeline goes without paying for it.
+ *
+ * Owns: what of a step stays when nothing runs for it.
+ * Does not: run anything; the steps pass, with an answer that says that it is none.
+ */
+import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
+
+/** The plan with its agents, or all its work, simulated. */
+export function simulated(plan: Plan, what: Simulation): Plan {
+  const graph = simulatedGraph(plan.graph, what);
+  if (what !== "all" || plan.workspace === undefined) return { ...plan, agents: {}, graph };
+  // Nothing works on the files, so there is nothing to keep.
+  const workspace = { ...plan.workspace, kind: "here", snapshots: false } as const;
+  return { ...plan, agents: {}, workspace, graph };
+}
+
+function simulatedGraph({ steps, arrows }: Graph, what: Simulation): Graph {
+  return { steps: steps.map((step) => simulatedStep(step, what)), arrows };
+}
+
+function simulatedStep(step: Step, what: Simulation): Step {
+  const work = simulatedWork(step, what);
+  if (work.kind !== "pass" || step.work.kind === "pass") return { ...step, work };
+  const { check: _, probe: __, own: ___, isolate: ____, ...rest } = step;
+  return { ...rest, work, outputs: {}, once: false };
+}
+
+function simulatedWork({ id, work }: Step, what: Simulation): Work {
+  if (work.kind === "branches") {
+    const branches = work.branches.map(({ graph, ...branch }) => ({
+      ...branch,
+      graph: simulatedGraph(graph, what),
+    }));
+    return { ...work, branches };
+  }
+  if ("graph" in work) return { ...work, graph: simulatedGraph(work.graph, what) };
+  if (work.kind === "agent") {
+    return standIn({ prompt: work.prompt, answer: `[Simulated] Response for stage: ${id}` });
+  }
+  if (work.kind !== "shell" || what !== "all") return work;
+  return standIn({ answer: `[Simulated] Output of stage: ${id}` });
+}
+
+function standIn(simulates: Simulated): Work {
+  return { kind: "pass", simulates };
+}

@@ -1,0 +1,263 @@
+/** DOT pipelines as plans: what each node and edge becomes, and how a walk goes then. */
+import { describe, expect, it } from "vitest";
+import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/dot-plan.ts";
+import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
+import { simulated } from "../../src/plan/simulate.ts";
+import { bad, ok, Play } from "../core/play.ts";
+
+function lowered(
+  text: string,
+  reading: PlanReading = {},
+  others: Readonly<Record<string, string>> = {},
+): LoweredDot {
+  const file = (name: string, content: string): DotFile => ({
+    name,
+    path: name,
+    text: content,
+    other: (named) => {
+      const found = others[named];
+      return found === undefined ? undefined : file(named, found);
+    },
+  });
+  return buildDotPlan(file("flow.dot", text), reading);
+}
+
+function planOf(text: string, ...more: [PlanReading?, Readonly<Record<string, string>>?]): Plan {
+  const { plan, diagnostics } = lowered(text, ...more);
+  if (plan === undefined) throw new Error(diagnostics.map(({ message }) => message).join("; "));
+  return plan;
+}
+
+/** A pipeline with a start and an exit around what is given. */
+function around(body: string): string {
+  return `digraph g { start [shape=Mdiamond]; exit [shape=Msquare]; ${body} }`;
+}
+
+function stepOf(plan: Plan, id: string): Step {
+  const step = plan.graph.steps.find((one) => one.id === id);
+  if (step === undefined) throw new Error(`no step ${id}`);
+  return step;
+}
+
+function said({ diagnostics }: LoweredDot): readonly string[] {
+  return diagnostics.map(
+    ({ severity, rule, message, line, column }) =>
+      `${line}:${column} ${severity}[${rule}] ${message}`,
+  );
+}
+
+const TOOL = "shape=parallelogram, tool_command=x";
+
+describe("arrows", () => {
+  it("with a condition belong to both ends of a node, others to success alone (W1)", () => {
+    const plan = planOf(
+      around(`a [${TOOL}]; start -> a; a -> exit; a -> exit [condition="outcome=fail"]`),
+    );
+    expect(plan.graph.arrows.map(({ on, condition }) => [on, condition])).toEqual([
+      ["completed", undefined],
+      ["completed", undefined],
+      ["completed", 'outcome == "fail"'],
+      ["failed", 'outcome == "fail"'],
+    ]);
+  });
+
+  it("stand in the order of their targets' names, and weight comes first (W2)", () => {
+    const body = `a [${TOOL}]; c [${TOOL}]; b [${TOOL}]; d [${TOOL}]
+      start -> a; a -> c; a -> b; a -> d [weight=1]; b -> exit; c -> exit; d -> exit`;
+    const light = new Play(planOf(around(body.replace("[weight=1]", "")))).open().end("a");
+    expect(light.running()).toEqual(["b"]);
+    expect(new Play(planOf(around(body))).open().end("a").running()).toEqual(["d"]);
+  });
+
+  it("of a failure that no edge asks for are none: the run fails (decision b)", () => {
+    const play = new Play(planOf(around(`a [${TOOL}]; start -> a -> exit`))).open().end("a", bad);
+    expect(play.status).toBe("failed");
+  });
+
+  it("lead to the retry target when nothing else takes a failure up", () => {
+    const body = `a [${TOOL}]; b [${TOOL}, retry_target=a]; start -> a -> b -> exit`;
+    const play = new Play(planOf(around(body))).open().end("a").end("b", bad);
+    expect(play.running()).toEqual(["a"]);
+    const both = body.replace(
+      "b -> exit",
+      'b -> exit; b -> c [condition="outcome=fail"]; c -> exit',
+    );
+    const asked = new Play(planOf(around(`c [${TOOL}]; ${both}`))).open().end("a").end("b", bad);
+    expect(asked.running()).toEqual(["c"]);
+  });
+
+  it("that do not match are a failure (decision d)", () => {
+    const body = `a [${TOOL}]; start -> a; a -> exit [condition="context.x=1"]`;
+    const play = new Play(planOf(around(body))).open().end("a");
+    expect(play.status).toBe("failed");
+    expect(play.events.find(({ type }) => type === "step.failed")).toMatchObject({
+      reason: "no-arrow",
+    });
+    const given = new Play(planOf(around(body))).open().end("a", ok({ x: 1 }));
+    expect(given.status).toBe("completed");
+  });
+
+  it("out of a diamond ask how the node before it went (decision c)", () => {
+    const body = `a [${TOOL}]; gate [shape=diamond]; b [${TOOL}]
+      start -> a -> gate
+      gate -> exit [condition="outcome=success"]; gate -> b [condition="outcome!=success"]; b -> exit`;
+    expect(new Play(planOf(around(body))).open().end("a").status).toBe("completed");
+    expect(new Play(planOf(around(body))).open().end("a", bad).running()).toEqual(["b"]);
+  });
+});
+
+describe("a node", () => {
+  it("gets tries, delays and limits as the language has them", () => {
+    const body = `a [${TOOL}, max_retries=2, timeout=90s]; b [prompt=p]; c [prompt=p, retry_preset=linear]
+      start -> a -> b -> c -> exit; default_max_retries=4`;
+    const plan = planOf(around(body));
+    const backoff = { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 };
+    const keep = { onResume: "keep" };
+    expect(stepOf(plan, "a")).toMatchObject({ timeoutMs: 90_000, visitsMax: 100 });
+    expect(stepOf(plan, "a").retry).toEqual({ attempts: 3, on: "any", backoff, ...keep });
+    expect(stepOf(plan, "b").retry).toEqual({ attempts: 5, on: "retry", backoff, ...keep });
+    expect(stepOf(plan, "c").retry).toMatchObject({
+      attempts: 3,
+      backoff: { initialMs: 500, factor: 1 },
+    });
+  });
+
+  it("that fails is tried again only where a tool has retries of its own (decision a)", () => {
+    const body = `a [${TOOL}]; start -> a -> exit; default_max_retries=3`;
+    expect(new Play(planOf(around(body))).open().end("a", bad).status).toBe("failed");
+    const own = new Play(planOf(around(body.replace("=x]", "=x, max_retries=1]")))).open();
+    expect(own.end("a", bad).status).toBe("running");
+  });
+
+  it("may be visited as often as the file says", () => {
+    const plan = planOf(
+      around(`max_node_visits=7; a [${TOOL}]; b [${TOOL}, max_visits=2]; start -> a -> b -> exit`),
+    );
+    expect([stepOf(plan, "a").visitsMax, stepOf(plan, "b").visitsMax]).toEqual([7, 2]);
+  });
+
+  it("whose name no file can have gets another", () => {
+    const plan = planOf(around(`"a/b c" [${TOOL}]; start -> "a/b c" -> exit`));
+    expect(plan.graph.steps.map(({ id }) => id)).toEqual(["start", "_a_b_c", "exit"]);
+  });
+
+  it("of a type that the language does not have is run by its command, or as its shape says", () => {
+    const text = around(`a [type=deploy, prompt="p", zone=x]; start -> a -> exit`);
+    expect(stepOf(planOf(text), "a").work.kind).toBe("agent");
+    const plan = planOf(text, { handlers: { deploy: "./deploy.sh" } });
+    expect(stepOf(plan, "a").work).toEqual({ kind: "shell", run: "./deploy.sh" });
+    expect(JSON.parse(stepOf(plan, "a").env.PERDURE_NODE_ATTRIBUTES ?? "")).toMatchObject({
+      zone: "x",
+    });
+  });
+});
+
+describe("a goal gate", () => {
+  const body = `a [${TOOL}]; b [${TOOL}, goal_gate=true]
+    start -> a -> b; b -> exit; b -> exit [condition="outcome=fail"]`;
+  it("goes back by the first rung of its ladder", () => {
+    const target = (own: string, graph = ""): number | undefined => {
+      const gate = body.replace("goal_gate=true", `goal_gate=true${own}`);
+      return stepOf(planOf(around(`${graph}; ${gate}`)), "b").goal?.retryTarget;
+    };
+    const [start, a, b] = [0, 1, 2];
+    expect(target("")).toBeUndefined();
+    expect(target("", "fallback_retry_target=a")).toBe(a);
+    expect(target("", "fallback_retry_target=start; retry_target=a")).toBe(a);
+    expect(target(", fallback_retry_target=b", "retry_target=a")).toBe(b);
+    expect(target(", retry_target=start, fallback_retry_target=b", "retry_target=a")).toBe(start);
+    expect(target(", retry_target=nowhere", "retry_target=a")).toBe(a);
+  });
+
+  it("that was missed takes the run back; one that nobody came to does not (decision j)", () => {
+    const play = new Play(planOf(around(`retry_target=a; ${body}`))).open().end("a").end("b", bad);
+    expect(play.running()).toEqual(["a"]);
+    const passed = `${body}; start -> exit [weight=9]`;
+    expect(new Play(planOf(around(`retry_target=a; ${passed}`))).open().status).toBe("completed");
+  });
+});
+
+describe("a prompt", () => {
+  const agentOf = (body: string, reading?: PlanReading) => {
+    const plan = planOf(around(`start -> a -> exit; ${body}`), reading);
+    const { work } = stepOf(plan, "a");
+    if (work.kind !== "agent") throw new Error("no agent");
+    return { ...work, definition: plan.agents[work.agent] };
+  };
+
+  it("is the label where there is none, and has the goal in it", () => {
+    expect(agentOf(`a [label="Do $goal"]; goal="it"`).prompt).toBe("Do it");
+    expect(agentOf(`a [prompt="\${{ x }} costs $HOME"]`).prompt).toBe("$${{ x }} costs $HOME");
+  });
+
+  it("names what nothing fills in", () => {
+    const found = lowered(around(`start -> a -> exit; a [prompt="do $this with $HOME"]`));
+    expect(said(found).join("\n")).toContain(
+      "warning[unknown-variable] nothing here is called `$this`",
+    );
+    expect(said(found).join("\n")).not.toContain("HOME");
+  });
+
+  it("is run by the agent of its provider, else by the one that the person names", () => {
+    expect(agentOf("a [prompt=p]").definition?.adapter).toBe("claude");
+    expect(agentOf("a [prompt=p, llm_provider=openai]").definition?.adapter).toBe("codex");
+    expect(
+      agentOf("a [prompt=p, llm_provider=google]", { agent: "opencode" }).definition?.adapter,
+    ).toBe("gemini");
+    expect(agentOf("a [prompt=p]", { agent: "opencode" }).definition?.adapter).toBe("opencode");
+    expect(agentOf("a [prompt=p, llm_model=gpt-5]").definition?.adapter).toBe("codex");
+    expect(agentOf("a [prompt=p, llm_model=m]").settings).toEqual({ model: "m" });
+  });
+
+  it("says how hard to think only where the file does (decision o)", () => {
+    expect(agentOf("a [prompt=p]").definition?.args).toEqual([]);
+    expect(agentOf("a [prompt=p, reasoning_effort=low]").definition?.args).toEqual([
+      "--effort",
+      "low",
+    ]);
+    const found = lowered(
+      around("start -> a -> exit; a [prompt=p, llm_provider=gemini, reasoning_effort=low]"),
+    );
+    expect(said(found).join("\n")).toContain(
+      "warning[unsupported] gemini cannot be told how hard to think",
+    );
+  });
+
+  it("has the hooks around its tool calls", () => {
+    const [flag, settings] =
+      agentOf(`a [prompt=p, "tool_hooks.pre"="./pre"]`).definition?.args ?? [];
+    expect(flag).toBe("--settings");
+    expect(JSON.parse(settings ?? "")).toEqual({
+      hooks: {
+        PreToolUse: [
+          { matcher: "*", hooks: [{ type: "command", command: "( ./pre\n) || exit 2" }] },
+        ],
+      },
+    });
+  });
+
+  it("tells of the status file where the way on depends on it", () => {
+    const asked = `a [prompt=p]; a -> b [condition="outcome=needs_dod"]; b [${TOOL}]; b -> exit`;
+    expect(agentOf(asked).prompt).toContain("PERDURE_STATUS_FILE");
+    expect(agentOf(asked).prompt).toContain("success, fail, needs_dod");
+    expect(agentOf("a [prompt=p]").prompt).toBe("p");
+  });
+});
+
+describe("a simulated plan", () => {
+  const text = around(`a [prompt="p"]; b [${TOOL}]; start -> a -> b -> exit`);
+  it("answers for its agents and runs its tools", () => {
+    const play = new Play(simulated(planOf(text), "agents")).open();
+    expect(play.running()).toEqual(["b"]);
+    expect(play.events.filter(({ type }) => type === "step.completed")[1]).toMatchObject({
+      step: "a",
+      answer: "[Simulated] Response for stage: a",
+    });
+  });
+
+  it("of all work needs no process", () => {
+    const play = new Play(simulated(planOf(text), "all")).open();
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual([]);
+  });
+});
