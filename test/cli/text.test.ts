@@ -504,7 +504,7 @@ it("validate", async () => {
   expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML or TypeScript)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
