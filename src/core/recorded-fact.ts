@@ -174,6 +174,12 @@ function newsOf(event: News): Fact {
   }
 }
 
+function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
+  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
+  const { commit, aside } = event;
+  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
+}
+
 /** All instances of a composite visit had ended. */
 function closingOf({ scope, step, visit }: Place): Cause {
   const facts = [{ type: "scopes-closed", place: { scope, step, visit } } as const];
