@@ -79,7 +79,7 @@ function spawnTrue(): Promise<unknown> {
 
 async function runBlock(project: string): Promise<number> {
   const { plan, planText } = frozenPlan(BLOCK, "sequence");
-  const { engine, dir, close } = openRun(project, plan, planText);
+  const { engine, dir, journal, close } = openRun(project, plan, planText);
   const redact = (text: string): string => text;
   const driver = new Driver({
     engine,
@@ -89,6 +89,7 @@ async function runBlock(project: string): Promise<number> {
     agents: undefined,
     keeper: undefined,
     now: Date.now,
+    people: { journal, by: "bench", autoApprove: false, stay: () => false },
   });
   const took = await timed(() => driver.run([]));
   if (engine.run.state.status !== "completed") throw new Error("a step failed");

@@ -12,6 +12,17 @@ import { livenessOf, type Project } from "./project.ts";
 /** How often we look whether the new process has taken the run. */
 const LOOK_MS = 20;
 
+/** How people are reached, as the process in the background has to be told. */
+export function peopleOptions(options: {
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
+}): readonly string[] {
+  return [
+    ...(options.stay === true ? ["--stay"] : []),
+    ...(options.autoApprove === true ? ["--auto-approve"] : []),
+  ];
+}
+
 /** Starts `perdure resume` in the background and returns once it owns the run. */
 export async function detach(
   project: Project,

@@ -11,15 +11,17 @@
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner, Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
+import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
-import { Driver } from "../engine/drive.ts";
+import { Driver, type People } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { findItems } from "../engine/item-source.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
+import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -29,7 +31,7 @@ import { lineReaders } from "./agent-lines.ts";
 import { CliError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { openScreen } from "./open-screen.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
+import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import {
   type KnownRun,
@@ -42,6 +44,7 @@ import {
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, keeperOf, settleOutputs } from "./run-parts.ts";
 import type { ScreenKind } from "./screen.ts";
+import { type Desk, openDesk } from "./terminal-desk.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind;
@@ -61,6 +64,10 @@ export interface ExecuteOptions {
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
   readonly takeOver?: boolean;
+  /** Waits for people's answers when nothing else can move, instead of ending. */
+  readonly stay?: boolean;
+  /** Every question is answered with the choice that approves. */
+  readonly autoApprove?: boolean;
   /** Said once the lease is ours. */
   readonly greet?: (known: KnownRun) => readonly string[];
 }
@@ -91,6 +98,13 @@ export async function execute(
   // error of the same disk would hide the first.
   project.journal.release(runId, epoch);
   signals.close();
+  if (signals.first === undefined && waitsForPerson(run)) {
+    // Who answered while we let go of the run has been told that we go on.
+    const now = loadRun(project, runId);
+    const { screen, stay = false, autoApprove = false } = options;
+    const rest = { screen, stay, autoApprove };
+    if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
+  }
   const granted = options.stopBy !== undefined && signals.first === undefined;
   return granted ? EXIT.done : exitCodeOf(run, signals);
 }
@@ -195,29 +209,25 @@ async function drive(
   if (mayBeAhead(dir.events, known.run.seq)) files();
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
+  const desk = deskOf(options, () => driver);
   const screen = await openScreen({
     kind: options.screen,
     runId: known.id,
     shortId: known.shortId,
     past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
-    dir,
-    redact,
-    now,
+    ...{ dir, redact, now },
+    footer: desk && ((width) => desk.footer(width)),
   });
+  desk?.show(screen);
   const { plan } = known;
   const agents = await agentsOf(plan, () => ({ plan, run: engine.run, dir, env }));
   const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await settleOutputs(known, wishes)) screen.say(line);
   const engine: Engine = new Engine({
-    journal,
-    runId: known.id,
-    plan,
-    run: known.run,
+    ...{ journal, plan, epoch, clock, runId: known.id, run: known.run },
     owner: thisOwner(),
-    epoch,
     ...recoveryIn(options),
-    clock,
     around: {
       env,
       offer: (place, session) => agents?.offer(place, session),
@@ -226,10 +236,12 @@ async function drive(
     },
     watch: (events, run) => {
       files().record(events, run);
+      desk?.update(run);
       screen.update(events, run);
     },
   });
-  const driver = new Driver({ engine, dir, env, redact, agents, keeper, now });
+  const people = peopleOf(journal, options, desk);
+  const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
   signals.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);
@@ -239,8 +251,28 @@ async function drive(
     return engine.run;
   } finally {
     signals.driver = undefined;
+    desk?.close();
     await screen.close();
   }
+}
+
+/** Where a person at the terminal answers what the run asks, if there is one. */
+function deskOf(options: ExecuteOptions, driver: () => Driver): Desk | undefined {
+  if (options.autoApprove === true) return undefined;
+  return openDesk({
+    kind: options.screen,
+    answer: (at, reply) => driver().answer(at, reply),
+    onGone: () => driver().nudge(),
+  });
+}
+
+function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefined): People {
+  return {
+    journal,
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+    stay: () => options.stay === true || desk?.isOpen === true,
+  };
 }
 
 /** What the person wants done with work that was cut off. */
@@ -284,7 +316,7 @@ function exitCodeOf(run: Run, signals: Signals): ExitCode {
       return timedOut ? EXIT.timedOut : EXIT.failed;
     }
     default:
-      return EXIT.error;
+      return waitsForPerson(run) ? EXIT.waiting : EXIT.error;
   }
 }
 
@@ -295,6 +327,7 @@ function readRequests({ journal }: Project, runId: string, signals: Signals): vo
     signals.lastRequest = request.id;
     signals.driver.stop(request.mode, request.by);
   }
+  signals.driver.lookForAnswers();
 }
 
 /** The signals that a runner answers. SIGHUP is none of them: a closed terminal ends nothing. */

@@ -20,6 +20,10 @@ export class JsonScreen implements Screen {
     for (const recorded of events) printEvent(run.id, recorded);
   }
 
+  refresh(): void {
+    // Nobody types where a program reads.
+  }
+
   async close(): Promise<void> {
     // Every event was printed when it came.
   }

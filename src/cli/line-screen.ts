@@ -50,6 +50,10 @@ export class LineScreen implements Screen {
     }
   }
 
+  refresh(): void {
+    // The terminal itself shows what is typed.
+  }
+
   async close(): Promise<void> {
     this.#later(() => {
       for (const key of [...this.#followed.keys()]) this.#release(key);

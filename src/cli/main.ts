@@ -15,6 +15,8 @@ import { packageVersion } from "./version.ts";
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {
   surviveClosedOutput();
+  // Whoever a lease names may be woken at any time; without a listener that would end it.
+  process.on("SIGUSR2", () => undefined);
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {
     exit = status;
@@ -99,11 +101,20 @@ Examples:
   perdure run fix.yaml -i issue=42 -i dry=true
   perdure run nightly.yaml --detach`;
 
+const ANSWER_EXAMPLES = `
+Examples:
+  perdure answer 1a2b3c4d
+  perdure answer 1a2b3c4d approve approve
+  perdure answer 1a2b3c4d approve reject --text "the tests are missing"`;
+
 const GRAPH_EXAMPLES = `
 Examples:
   perdure graph build.yaml
   perdure graph 1a2b3c4d -o run.svg
   perdure graph 1a2b3c4d --format dot | dot -Tpng > run.png`;
+
+const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
+const APPROVE_HELP = "answer every question with its first choice that does not reject";
 
 function addRunning(program: Command, finish: Finish): void {
   program
@@ -114,6 +125,8 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option("--stay", STAY_HELP)
+    .option("--auto-approve", APPROVE_HELP)
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: its last unfinished run")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
@@ -141,6 +154,8 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
+    .option("--stay", STAY_HELP)
+    .option("--auto-approve", APPROVE_HELP)
     .option("--take-over", "its owner is on another machine, and I know that it is dead")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
@@ -172,6 +187,18 @@ function addRunning(program: Command, finish: Finish): void {
 
 function addSettling(program: Command, finish: Finish): void {
   program
+    .command("answer")
+    .description("answer a question that a run asks; without a choice: list what is asked")
+    .argument("<run>", "id or prefix")
+    .argument("[gate]", "the step that asks")
+    .argument("[choice]", "the key or the label of a choice")
+    .option("-t, --text <words>", "words of your own, kept with the answer")
+    .option("-o, --output <format>", "text or json, for the list")
+    .addHelpText("after", ANSWER_EXAMPLES)
+    .action(async (id, gate, choice, options) =>
+      finish(await (await import("./commands/answer.ts")).answerCommand(id, gate, choice, options)),
+    );
+  program
     .command("settle")
     .description("say whether a step happened that must not happen twice")
     .argument("<run>", "id or prefix")
@@ -188,6 +215,8 @@ interface RunArguments {
   readonly detach?: boolean;
   readonly output?: string;
   readonly quiet?: boolean;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
   readonly resume?: string;
   readonly resumeLast?: boolean;
   readonly fromStep?: string;
@@ -294,7 +323,10 @@ function describeList(command: Command, finish: Finish): void {
   command
     .description("the runs of this project, newest first")
     .option("-o, --output <format>", "text or json")
-    .option("-s, --status <status>", "only queued, running, interrupted, completed or failed ones")
+    .option(
+      "-s, --status <status>",
+      "only queued, running, waiting, interrupted, completed or failed ones",
+    )
     .option("-p, --pipeline <name>", "only runs of this pipeline")
     .option("-n, --limit <count>", "at most so many", "50")
     .action(async (options) =>

@@ -11,6 +11,11 @@ export async function openScreen(options: ScreenOptions): Promise<Screen> {
     case "json":
       return new (await import("./json-screen.ts")).JsonScreen(options);
     case "quiet":
-      return { say: () => undefined, update: () => undefined, close: async () => undefined };
+      return {
+        say: () => undefined,
+        update: () => undefined,
+        refresh: () => undefined,
+        close: async () => undefined,
+      };
   }
 }

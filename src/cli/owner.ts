@@ -9,6 +9,11 @@ export function thisOwner(): Owner {
   return { pid, started: start, boot, host: hostname(), user: userInfo().username };
 }
 
+/** Whoever uses this process, as answers name people. */
+export function thisPerson(): string {
+  return `${userInfo().username}@${hostname()}`;
+}
+
 /** True unless the owner is proven dead. On another machine nothing can be proven from here. */
 export function isOwnerAlive(owner: Owner): boolean {
   const { pid, started: start, boot } = owner;

@@ -6,8 +6,10 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import type { Recorded } from "../core/event.ts";
+import type { Answer, Recorded } from "../core/event.ts";
 import { evolve, replay } from "../core/evolve.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import {
   createStateDir,
@@ -50,6 +52,8 @@ export interface KnownRun {
   readonly dir: RunDir;
   readonly lease: Lease | undefined;
   readonly liveness: Liveness;
+  /** Answers to its questions that no owner has taken up yet, by attempt. */
+  readonly answers: ReadonlyMap<string, Answer>;
   readonly cleanedAt: number | undefined;
 }
 
@@ -149,6 +153,7 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
   const planOf = planSource(journal, runId, fingerprints.at(-1) ?? "", plan);
   const all = fingerprints.length > 1 ? fingerprints : [];
   const lease = journal.leaseOf(runId);
+  const run = replay(planOf, runId, events);
   return {
     id: runId,
     shortId: shortIdOf(journal, runId),
@@ -157,10 +162,11 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
     planTexts: new Map(all.map((one) => [one, journal.plan(one)])),
     planOf,
     events,
-    run: replay(planOf, runId, events),
+    run,
     dir: runDirOf(dir, runId),
     lease,
     liveness: livenessOf(lease),
+    answers: answersTo(journal, run),
     cleanedAt,
   };
 }
@@ -174,7 +180,19 @@ export function reloadRun(project: Project, known: KnownRun): KnownRun {
   const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);
   const lease = journal.leaseOf(known.id);
   const events = [...known.events, ...news];
-  return { ...known, events, run, lease, liveness: livenessOf(lease) };
+  const answers = answersTo(journal, run);
+  return { ...known, events, run, lease, liveness: livenessOf(lease), answers };
+}
+
+/** What was answered to the questions of a run and is not in it yet. */
+function answersTo(journal: Journal, run: Run): ReadonlyMap<string, Answer> {
+  const found = new Map<string, Answer>();
+  for (const visit of run.asked) {
+    const attempt = attemptText(attemptOf(visit));
+    const answer = journal.answerTo(run.id, attempt);
+    if (answer !== undefined) found.set(attempt, answer);
+  }
+  return found;
 }
 
 /** Reads the plans of a run when they are asked for, each once. */
@@ -222,6 +240,7 @@ export function whyInputOf(known: KnownRun, now: number): WhyInput {
     liveness: known.liveness,
     owner: known.lease?.owner,
     cleanedAt: known.cleanedAt,
+    answers: known.answers,
     now,
   };
 }

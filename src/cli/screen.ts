@@ -13,6 +13,8 @@ export interface Screen {
   say(line: string): void;
   /** A batch of events; `run` is the run after it. */
   update(events: readonly Recorded[], run: Run): void;
+  /** Shows at once what a person types. */
+  refresh(): void;
   /** Shows what is left to show and lets go. */
   close(): Promise<void>;
 }
@@ -30,6 +32,8 @@ export interface ScreenOptions {
   /** How the output of a step is read. */
   readonly readers: LineReaders;
   readonly now: () => number;
+  /** What stands below the steps of the live view. */
+  readonly footer?: ((width: number) => readonly string[]) | undefined;
 }
 
 /** The output of an attempt as people read it. */

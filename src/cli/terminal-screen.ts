@@ -8,7 +8,8 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { lastLine } from "../runner/output.ts";
 import { LiveScreen } from "../tui/live-screen.ts";
 import { terminalStyle } from "../tui/style.ts";
-import { progressLines } from "../view/progress.ts";
+import { progressLines, type ScreenSize } from "../view/progress.ts";
+import type { Style } from "../view/style.ts";
 import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
 
 /** How much of the live view stays on the screen when the run is over. */
@@ -25,7 +26,7 @@ export class TerminalScreen implements Screen {
     const style = terminalStyle(process.env, process.stdout);
     this.#screen = new LiveScreen({
       stream: process.stdout,
-      frame: (size) => (this.#run === undefined ? [] : this.#frame(this.#run, size, style)),
+      frame: (size) => this.#whole(size, style),
     });
   }
 
@@ -38,6 +39,10 @@ export class TerminalScreen implements Screen {
     this.#screen.draw();
   }
 
+  refresh(): void {
+    this.#screen.draw();
+  }
+
   async close(): Promise<void> {
     const style = terminalStyle(process.env, process.stdout);
     const size = { columns: process.stdout.columns || 80, rows: LAST_FRAME_ROWS };
@@ -45,11 +50,15 @@ export class TerminalScreen implements Screen {
     this.#screen.close(last);
   }
 
-  #frame(
-    run: Run,
-    size: { columns: number; rows: number },
-    style: ReturnType<typeof terminalStyle>,
-  ): readonly string[] {
+  /** The steps, and below them what a person is asked. */
+  #whole(size: ScreenSize, style: Style): readonly string[] {
+    if (this.#run === undefined) return [];
+    const footer = this.#options.footer?.(Math.max(1, size.columns - 1)) ?? [];
+    const rows = size.rows - footer.length;
+    return [...this.#frame(this.#run, { ...size, rows }, style), ...footer];
+  }
+
+  #frame(run: Run, size: ScreenSize, style: Style): readonly string[] {
     const { shortId, now, dir, redact } = this.#options;
     const lastLines = new Map<string, string>();
     for (const visit of run.running) {

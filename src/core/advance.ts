@@ -32,6 +32,8 @@ export interface Turn {
   readonly cancels: readonly Cancel[];
   /** Attempts whose probe is to be asked, once. */
   readonly probes: readonly AttemptRef[];
+  /** Attempts whose question has stood long enough. */
+  readonly expired: readonly AttemptRef[];
   /** The snapshot to which the files are to be put back before anything else. */
   readonly restore?: string;
   /** When to come back although no fact has arrived. */
@@ -80,15 +82,17 @@ function outlook(
   });
   const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action] : []));
   const probes = actions.flatMap((action) => (action.type === "probe" ? [action.at] : []));
+  const expired = actions.flatMap((action) => (action.type === "expire" ? [action.at] : []));
   const wake = actions.find((action) => action.type === "wake-at");
   const restore = actions.find((action) => action.type === "restore");
   const more = actions.some(
-    ({ type }) => !["cancel", "wake-at", "restore", "probe"].includes(type),
+    ({ type }) => !["cancel", "wake-at", "restore", "probe", "expire"].includes(type),
   );
   return {
     launches,
     cancels,
     probes,
+    expired,
     more,
     ...(restore === undefined ? {} : { restore: restore.commit }),
     ...(wake === undefined ? {} : { wakeAt: wake.time }),
@@ -117,6 +121,8 @@ function reactionTo(plan: Plan, run: Run, action: Action, around: Surroundings):
     }
     case "close":
       return [{ type: "scopes-closed", place: action.place }];
+    case "wake":
+      return [{ type: "woken", place: action.place }];
     case "finish":
       return [{ type: "exhausted" }];
     case "halt":

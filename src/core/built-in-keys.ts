@@ -5,7 +5,7 @@
  * Owns: which they are and when they change.
  * Does not: know `graph.*`, which the plan itself brings along.
  */
-import type { Json, JsonObject } from "../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
 import { type Outcome, outcomeWord } from "./values.ts";
 
@@ -26,8 +26,15 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
     ...(label === "" ? {} : { preferred_label: label }),
     current_node: id,
     ...(work.kind === "agent" ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
+    ...(work.kind === "gate" ? gateKeys(outcome.answer) : {}),
     ...reset,
   };
+}
+
+function gateKeys(answer: Json | undefined): JsonObject {
+  if (!isObject(answer)) return {};
+  const { choice = "", label = "" } = answer;
+  return { "human.gate.selected": choice, "human.gate.label": label };
 }
 
 /** What another try adds to the context. */

@@ -21,6 +21,7 @@ import { afterProbe, afterVerdict, doubtfulEnd, type Ends, unsettled } from "./d
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
+import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
 import { restartProblem, withRestart } from "./restart.ts";
@@ -44,7 +45,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "dispatched": {
       const visit = findVisit(run, fact.place);
       if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
-      return dispatch(plan, run, visit, fact);
+      return dispatch(plan, run, visit, fact, now);
     }
     case "scopes-closed": {
       const visit = findVisit(run, fact.place);
@@ -64,6 +65,10 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return afterProbe(run, fact, now, ENDS);
     case "settled":
       return afterVerdict(run, fact, now, ENDS);
+    case "answered":
+      return answerEvents(run, fact.at, fact.answer, now);
+    case "woken":
+      return wakeEvents(run, findVisit(run, fact.place));
     case "stop-requested":
       return stop(run, fact);
     case "funds-added":
@@ -83,7 +88,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
   }
 }
 
-type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" }>;
+type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" | "answered" }>;
 
 /** What is told about the running attempt of a visit. */
 function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {
@@ -133,7 +138,13 @@ function allowances(run: Run): readonly RunEvent[] {
 
 type Dispatched = Extract<Fact, { type: "dispatched" }>;
 
-function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonly RunEvent[] {
+function dispatch(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  fact: Dispatched,
+  now: number,
+): readonly RunEvent[] {
   const { env, offer, base } = fact;
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
@@ -151,6 +162,10 @@ function dispatch(plan: Plan, run: Run, visit: Visit, fact: Dispatched): readonl
       }
       if (!held.value) return skip(run, visit);
     }
+  }
+  if (step.work.kind === "gate" || step.work.kind === "wait") {
+    const begun = begin(run, visit, at, now, step.work);
+    return begun.ok ? begun.events : failAtStart(run, visit, at, "expression", begun.message);
   }
   const started = { type: "step.started", ...at } as const;
   if (step.work.kind === "each") {

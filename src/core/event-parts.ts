@@ -1,5 +1,5 @@
 /** What events are made of: places, evidence, conversations, snapshots. Plain JSON, like them (V1). */
-import type { Fidelity, WorkspaceKind } from "../plan/plan.ts";
+import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 
 /** Where a run works. */
@@ -118,6 +118,7 @@ export type FailureReason =
   | "lost"
   | "once"
   | "aborted"
+  | "rejected"
   | "visits"
   | "iterations"
   | "goal";
@@ -203,3 +204,34 @@ export interface Spent {
 
 /** What kept an agent from going on that is not the step's fault. */
 export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";
+
+/** A question as it was put to people. */
+export interface Question {
+  readonly question: string;
+  readonly choices: readonly Choice[];
+  readonly text: GateWork["text"];
+  /** Until when it stands; the length is kept so that a clock that was set back cannot stretch it. */
+  readonly deadline?: Deadline;
+  /** The key of the choice that counts when nobody has answered by then. */
+  readonly default?: string;
+}
+
+/** A moment, and how far away it was when it was set; of a moment that was given there is no length. */
+export interface Deadline {
+  readonly at: number;
+  readonly delayMs?: number;
+}
+
+/** What was answered to a question, by whom and from where. */
+export interface Answer {
+  /** The key of the choice; absent when nobody chose in time and nothing counts instead. */
+  readonly choice?: string;
+  readonly text?: string;
+  /** `user@host`. */
+  readonly by: string;
+  readonly from: AnswerSource;
+  /** When it was given; it may be taken up later. */
+  readonly given: number;
+}
+
+export type AnswerSource = "terminal" | "command" | "dashboard" | "timeout" | "auto-approve";

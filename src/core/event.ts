@@ -12,10 +12,12 @@
 import type { Budget, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Answer,
   Ask,
   AttemptRef,
   CheckEvidence,
   Conversation,
+  Deadline,
   Doubt,
   FailureReason,
   Found,
@@ -27,6 +29,7 @@ import type {
   Place,
   Placed,
   ProbeAnswer,
+  Question,
   Saved,
   Spent,
   Telling,
@@ -89,7 +92,13 @@ export type RunEvent =
         readonly base?: string;
         /** The files are put back to it first. */
         readonly restore?: true;
+        /** Of a wait: when it is over. */
+        readonly wake?: Deadline;
       })
+  /** A person is asked; nothing behind it goes on before there is an answer. */
+  | ({ readonly type: "step.asked" } & AttemptRef & Question)
+  /** There is an answer. What follows from it is the next event. */
+  | ({ readonly type: "step.answered" } & AttemptRef & Answer & { readonly label?: string })
   /** It ended well, and what it did in a workspace of its own does not fit what others did. */
   | ({ readonly type: "step.conflicted" } & AttemptRef & {
         /** The files in conflict, as many as are named. */

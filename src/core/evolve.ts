@@ -28,6 +28,7 @@ import {
   uncountInside,
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
+import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -63,10 +64,13 @@ export function emptyRun(id: string): Run {
     gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
     readyGaps: 0,
+    prompt: new Set<Visit>(),
     running: new Set<Visit>(),
     waiting: new Set<Visit>(),
     interrupted: new Set<Visit>(),
     unsettled: new Set<Visit>(),
+    asked: new Set<Visit>(),
+    sleeping: new Set<Visit>(),
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
@@ -226,6 +230,9 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.probed":
     case "step.settled":
       return applyDoubt(run, visit, event, time);
+    case "step.asked":
+    case "step.answered":
+      return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
       return goOn(run, visit, event.arrows);
@@ -325,6 +332,7 @@ function open(run: Run, time: number): void {
   }
   for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
   askProbesAgain(run);
+  shortenWaits(run, time);
   for (const visit of run.waiting) {
     const { state } = visit;
     if (state.status !== "waiting") continue;
@@ -334,10 +342,12 @@ function open(run: Run, time: number): void {
 
 type StepStarted = Extract<RunEvent, { type: "step.started" }>;
 
-function start(run: Run, visit: Visit, { items, input }: StepStarted, time: number): void {
+function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
+  const { items, input, wake } = event;
   uncountInside(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
+  if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });
   const composite = isComposite(stepOf(visit));
   if (composite) {
     const total = instancesTotal(stepOf(visit).work, items);

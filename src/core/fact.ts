@@ -2,6 +2,7 @@
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Answer,
   Ask,
   AttemptRef,
   CheckEvidence,
@@ -83,6 +84,10 @@ export type Fact =
       readonly identity?: string;
       readonly result?: Result;
     }
+  /** A question was answered; of all answers to it, this is the one that counts. */
+  | { readonly type: "answered"; readonly at: AttemptRef; readonly answer: Answer }
+  /** The time of a wait is over. */
+  | { readonly type: "woken"; readonly place: Place }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }

@@ -19,6 +19,7 @@ import { childScopeId } from "./place.ts";
 import {
   currentVisit,
   isDone,
+  isPrompt,
   placeOf,
   type Run,
   type Scope,
@@ -161,7 +162,7 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
   const sets = draft(run);
   switch (state.status) {
     case "ready":
-      return [sets.ready];
+      return isPrompt(stepOf(visit)) ? [sets.ready, sets.prompt] : [sets.ready];
     case "running":
       return [visit.instances === undefined ? sets.running : sets.composites];
     case "waiting":
@@ -170,6 +171,10 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
       return [sets.interrupted];
     case "unsettled":
       return [sets.unsettled];
+    case "asked":
+      return [sets.asked];
+    case "sleeping":
+      return [sets.sleeping];
     case "failed":
       return state.handled ? [] : [sets.failed];
     default:

@@ -20,7 +20,7 @@ export const FORK_STOP = "the fork";
 
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
-  for (const visit of [...run.running]) enter(run, visit, { status: "ready" });
+  for (const visit of [...run.running, ...run.asked]) enter(run, visit, { status: "ready" });
   for (const { steps } of run.scopes.values()) {
     for (const record of steps) for (const visit of record?.visits ?? []) forgetTalk(visit);
   }

@@ -31,6 +31,10 @@ export type Action =
   | { readonly type: "restore"; readonly commit: string }
   /** Ask whether a step that must not happen twice has happened. */
   | { readonly type: "probe"; readonly at: AttemptRef }
+  /** The time of a wait is over. */
+  | { readonly type: "wake"; readonly place: Place }
+  /** The time for an answer is over; whether one came before is for the arbiter to say. */
+  | { readonly type: "expire"; readonly at: AttemptRef }
   | { readonly type: "finish" };
 
 /** Everything that the run allows now. */
@@ -42,12 +46,27 @@ export function nextActions(plan: Plan, run: Run, now: number): readonly Action[
   if (halt !== undefined) return [halt];
   const actions: Action[] = [];
   for (const visit of run.closing) actions.push({ type: "close", place: placeOf(visit) });
+  for (const visit of run.sleeping) {
+    if (dueAt(visit) <= now) actions.push({ type: "wake", place: placeOf(visit) });
+  }
   actions.push(...starts(plan, run, now));
-  const probes = probesOf(plan, run);
-  if (actions.length > 0) return [...probes, ...actions];
+  const asides = [...probesOf(plan, run), ...expiriesOf(run, now)];
+  if (actions.length > 0) return [...asides, ...actions];
   const wakeAt = earliest(run, now);
-  if (wakeAt !== undefined) return [...probes, { type: "wake-at", time: wakeAt }];
-  return isIdle(run) ? [{ type: "finish" }] : probes;
+  if (wakeAt !== undefined) return [...asides, { type: "wake-at", time: wakeAt }];
+  return isIdle(run) ? [{ type: "finish" }] : asides;
+}
+
+/** When a visit that waits for a time, or for a person until a time, is due. */
+function dueAt({ state }: Visit): number {
+  if (state.status === "sleeping") return state.wake.at;
+  const deadline = state.status === "asked" ? state.deadline : undefined;
+  return deadline?.at ?? Number.POSITIVE_INFINITY;
+}
+
+function expiriesOf(run: Run, now: number): readonly Action[] {
+  const due = [...run.asked].filter((visit) => dueAt(visit) <= now);
+  return due.map((visit) => ({ type: "expire", at: attemptOf(visit) }));
 }
 
 /** Probes are processes as well; what is in doubt comes before what is new. */
@@ -101,7 +120,13 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
   for (const visit of run.waiting) {
     if (visit.state.status === "waiting" && visit.state.until <= now) consider(visit);
   }
-  for (const visit of run.ready) if (!consider(visit)) break;
+  const considered = new Set<Visit>();
+  for (const visit of run.ready) {
+    if (!consider(visit)) break;
+    considered.add(visit);
+  }
+  // Nobody is asked later because something else has no room.
+  for (const visit of run.prompt) if (!considered.has(visit)) consider(visit);
   return actions;
 }
 
@@ -119,13 +144,28 @@ function earliest(run: Run, now: number): number | undefined {
     if (state.status !== "waiting" || state.until <= now) continue;
     time = Math.min(time ?? state.until, state.until);
   }
+  for (const visit of [...run.asked, ...run.sleeping]) {
+    const due = dueAt(visit);
+    if (due > now && Number.isFinite(due)) time = Math.min(time ?? due, due);
+  }
   return time;
 }
 
 /** True when no visit can move any more. */
 export function isIdle(run: Run): boolean {
+  return run.asked.size + run.composites.size === 0 && !canMove(run);
+}
+
+/** True when nothing can move before a person has answered. */
+export function waitsForPerson(run: Run): boolean {
+  const open = run.state.status === "running" && run.restoring === undefined;
+  return open && run.asked.size > 0 && run.closing.size === 0 && !canMove(run);
+}
+
+/** True when something runs, or will by itself. */
+function canMove(run: Run): boolean {
   const open = run.ready.size + run.waiting.size + run.interrupted.size + run.unsettled.size;
-  return open + run.running.size + run.composites.size === 0;
+  return open + run.running.size + run.sleeping.size > 0;
 }
 
 /** The attempt that a visit is at. */

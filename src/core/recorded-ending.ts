@@ -123,7 +123,7 @@ const stalled: EndingsOf = (event, paid) => {
 };
 
 /** However it ended, an arrow led to a new beginning that must not be. */
-const barred: EndingsOf = (event, paid) => [
+const refused: EndingsOf = (event, paid) => [
   ...exited({ ...event, reason: "exit" }, paid),
   ...exited({ ...event, reason: "check" }, paid),
   ...notStarted({ ...event, reason: "expression" }, paid),
@@ -162,7 +162,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   retry: exited,
   "no-arrow": exited,
   status: exited,
-  restart: barred,
+  restart: refused,
   pick: none,
   check: exited,
   output: exited,
@@ -179,6 +179,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   turns: reined,
   once: vanished,
   aborted: none,
+  rejected: none,
   iterations: none,
   goal: none,
   items: none,

@@ -14,13 +14,13 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { AttemptRef, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
+import type { Answer, AttemptRef, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
 import { type AttemptEnd, endingsOf } from "./recorded-ending.ts";
 import { withRestart } from "./restart.ts";
-import { findVisit, isComposite, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 export type Cause =
   /** It is no decision. */
@@ -47,6 +47,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.forked":
     case "run.moved":
     case "run.updated":
+    // It comes with the start of its attempt, and is compared with that.
+    case "step.asked":
       return { kind: "given" };
     case "run.restoring":
       return said(
@@ -58,11 +60,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
-      return said({ type: "placed", workspace: event.workspace });
-    case "run.restored": {
-      const { commit, aside } = event;
-      return said({ type: "restored", commit, ...(aside === undefined ? {} : { aside }) });
-    }
+    case "run.restored":
+      return said(filesOf(event));
     case "run.stopping":
       return event.by.startsWith(BUDGET_STOP)
         ? { kind: "unknown", needs: "what agents were using at that moment" }
@@ -81,6 +80,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.session":
     case "step.based":
     case "step.saved":
+    case "step.answered":
       return said(newsOf(event));
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
@@ -119,6 +119,14 @@ function refOf({ scope, step, visit, attempt }: AttemptRef): AttemptRef {
   return { scope, step, visit, attempt };
 }
 
+function answerIn({ choice, text, by, from, given }: EventOf<"step.answered">): Answer {
+  return {
+    ...(choice === undefined ? {} : { choice }),
+    ...(text === undefined ? {} : { text }),
+    ...{ by, from, given },
+  };
+}
+
 function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fact {
   switch (event.type) {
     case "run.opened": {
@@ -146,7 +154,16 @@ function restartOf(run: Run, before: Recorded | undefined): Cause {
 }
 
 /** What was told about a running attempt. */
-function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): Fact {
+/** What was told of where the run works, and with which files. */
+function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
+  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
+  const { commit, aside } = event;
+  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
+}
+
+type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
+
+function newsOf(event: News): Fact {
   const at = refOf(event);
   switch (event.type) {
     case "step.session":
@@ -157,6 +174,8 @@ function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): F
     }
     case "step.saved":
       return { type: "saved", at, snapshot: event.snapshot };
+    case "step.answered":
+      return { type: "answered", at, answer: answerIn(event) };
     default:
       return unreachable(event);
   }
@@ -277,6 +296,9 @@ function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
   if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
+  if (visit.state.status === "sleeping") {
+    return { kind: "facts", facts: [{ type: "woken", place: placeOf(visit) }], action: "wake" };
+  }
   if (run.closing.has(visit)) return closingOf(event);
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
@@ -295,5 +317,9 @@ function endOf(run: Run, event: AttemptEnd): Cause {
 function isAtStart({ reason, message }: StepFailed, visit: Visit): boolean {
   const step = stepOf(visit);
   if (reason !== "expression") return reason === "visits";
-  return isComposite(step) || (step.when !== undefined && message.includes(`\`${step.when}\``));
+  return (
+    isComposite(step) ||
+    isPrompt(step) ||
+    (step.when !== undefined && message.includes(`\`${step.when}\``))
+  );
 }

@@ -66,7 +66,9 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.funded": [],
   "run.placed": [],
   "run.restored": [],
-  "step.started": ["items", "conversation", "fidelity", "base", "restore"],
+  "step.started": ["items", "conversation", "fidelity", "base", "restore", "wake"],
+  "step.asked": ["question", "choices", "text", "deadline", "default"],
+  "step.answered": ["label"],
   "step.based": [],
   "step.saved": [],
   "step.conflicted": [],
@@ -88,7 +90,13 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
 };
 
 /** Actions that a turn does not leave undone. */
-const DECISIONS: ReadonlySet<Action["type"]> = new Set(["start", "close", "finish", "halt"]);
+const DECISIONS: ReadonlySet<Action["type"]> = new Set([
+  "start",
+  "close",
+  "wake",
+  "finish",
+  "halt",
+]);
 
 /** Makes every decision of a run again. */
 export function redecide(plans: Plans, id: string, events: readonly Recorded[]): Redecided {

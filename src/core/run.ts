@@ -8,12 +8,13 @@
  *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
  *   steps would otherwise be copied 200,000 times.
  * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
- *   interrupted, unsettled, composites.
+ *   interrupted, unsettled, asked, sleeping, composites. (`prompt` repeats some of the ready ones.)
  */
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  Deadline,
   Doubt,
   FailureReason,
   Held,
@@ -21,6 +22,7 @@ import type {
   Output,
   Place,
   Placed,
+  Question,
   RunCreated,
   Spent,
   StopMode,
@@ -50,6 +52,8 @@ export interface Run {
   readonly ready: ReadonlySet<Visit>;
   /** How many were taken out of `ready` since that set was made. */
   readonly readyGaps: number;
+  /** Those of them that need no room: gates and waits. */
+  readonly prompt: ReadonlySet<Visit>;
   /** Have a process. */
   readonly running: ReadonlySet<Visit>;
   /** Wait for the time of their next attempt. */
@@ -57,6 +61,10 @@ export interface Run {
   readonly interrupted: ReadonlySet<Visit>;
   /** Have a probe that is to say whether they happened. */
   readonly unsettled: ReadonlySet<Visit>;
+  /** Wait for a person's answer. */
+  readonly asked: ReadonlySet<Visit>;
+  /** Wait for a time that their author set. */
+  readonly sleeping: ReadonlySet<Visit>;
   /** Have open instances. */
   readonly composites: ReadonlySet<Visit>;
   /** Composites all of whose instances have ended. */
@@ -224,6 +232,10 @@ export type VisitState =
   | { readonly status: "interrupted"; readonly message: string }
   /** It may have happened or not; its probe is asked. */
   | { readonly status: "unsettled"; readonly message: string }
+  /** A person is asked. */
+  | ({ readonly status: "asked"; readonly since: number } & Question)
+  /** Nothing happens before a time. */
+  | { readonly status: "sleeping"; readonly since: number; readonly wake: Deadline }
   | {
       readonly status: "completed";
       readonly at: number;
@@ -332,4 +344,9 @@ export function isComposite({ work }: Step): boolean {
 /** True when a step has a process of its own, for which there must be room. */
 export function hasProcess({ work }: Step): boolean {
   return work.kind === "shell" || work.kind === "agent";
+}
+
+/** True when a step asks a person, or waits for a time. */
+export function isPrompt({ work }: Step): boolean {
+  return work.kind === "gate" || work.kind === "wait";
 }

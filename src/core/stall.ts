@@ -7,14 +7,15 @@
 import { sha256 } from "../util/hash.ts";
 import type { FailureReason } from "./event.ts";
 import { childScopeId } from "./place.ts";
-import { placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { isPrompt, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 
 /** How often in a row a step may fail in the same way, unless the author says otherwise. */
 export const STALL_AFTER = 3;
 const SIGNATURE_LENGTH = 16;
 
-/** True for a step that a run may come to more than once. */
+/** True for a step that a run may come to more than once. A person who says no again has a reason. */
 export function mayRepeat(visit: Visit): boolean {
+  if (isPrompt(stepOf(visit))) return false;
   return stepOf(visit).visitsMax > 1 || loopOf(visit.record.scope) !== undefined;
 }
 

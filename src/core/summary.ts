@@ -1,13 +1,16 @@
 /** The documented summary of a run and its steps: what `pipeline_state` and `step_state` hold. */
 import type { Plan } from "../plan/plan.ts";
+import { waitsForPerson } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
 import { currentVisit, type Run, type StepRecord, stepOf } from "./run.ts";
 
-export type RunStatus = "queued" | "running" | "interrupted" | "completed" | "failed";
+/** `waiting`: nothing moves before a person has answered. */
+export type RunStatus = "queued" | "running" | "waiting" | "interrupted" | "completed" | "failed";
 
 export type StepState =
   | "pending"
   | "running"
+  | "waiting"
   | "completed"
   | "failed"
   | "retrying"
@@ -66,6 +69,8 @@ export function statusOf(run: Run): RunStatus {
   switch (run.state.status) {
     case "created":
       return "queued";
+    case "running":
+      return waitsForPerson(run) ? "waiting" : "running";
     case "stopping":
       return "running";
     case "stopped":
@@ -84,6 +89,9 @@ export function stepStateOf(record: StepRecord): StepState {
       return visit.attempts > 0 ? "retrying" : "pending";
     case "waiting":
       return "retrying";
+    case "asked":
+    case "sleeping":
+      return "waiting";
     case "abandoned":
       return "pending";
     case "unsettled":

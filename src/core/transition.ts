@@ -13,7 +13,7 @@ type RunStatusName = RunState["status"];
 export const VISIT_TRANSITIONS: Readonly<
   Record<VisitStatus, Partial<Readonly<Record<StepEventType, readonly VisitStatus[]>>>>
 > = {
-  ready: { "step.started": ["running"], "step.skipped": ["skipped"] },
+  ready: { "step.started": ["running", "sleeping"], "step.skipped": ["skipped"] },
   running: {
     "step.completed": ["completed"],
     "step.failed": ["waiting", "failed"],
@@ -29,7 +29,14 @@ export const VISIT_TRANSITIONS: Readonly<
     "step.interrupted": ["interrupted", "ready"],
     "step.unsettled": ["unsettled", "failed"],
     "step.iterated": ["running"],
+    "step.asked": ["asked"],
   },
+  asked: {
+    "step.answered": ["asked"],
+    "step.completed": ["completed"],
+    "step.failed": ["waiting", "failed"],
+  },
+  sleeping: { "step.completed": ["completed"], "step.failed": ["failed"] },
   unsettled: {
     "step.probed": ["unsettled", "failed"],
     "step.settled": ["unsettled"],
@@ -111,14 +118,20 @@ export const SIDE_TRANSITIONS: readonly {
     why: "its process belongs to the other run",
   },
   {
+    event: "run.forked",
+    from: ["asked"],
+    to: "ready",
+    why: "the question is asked again in the fork, whatever is answered in the other run",
+  },
+  {
     event: "run.rewound",
-    from: ["ready", "waiting", "interrupted", "unsettled", "failed"],
+    from: ["ready", "waiting", "interrupted", "unsettled", "asked", "sleeping", "failed"],
     to: "abandoned",
     why: "it lies behind the step from which the person goes on",
   },
   {
     event: "run.rewound",
-    from: ["ready", "waiting", "interrupted", "unsettled", "failed"],
+    from: ["ready", "waiting", "interrupted", "unsettled", "asked", "sleeping", "failed"],
     to: "completed",
     why: "it lies before that step, so the person declared it done",
   },
@@ -130,7 +143,7 @@ export const SIDE_TRANSITIONS: readonly {
   },
   {
     event: "run.updated",
-    from: ["ready", "waiting", "interrupted", "failed"],
+    from: ["ready", "waiting", "interrupted", "asked", "sleeping", "failed"],
     to: "abandoned",
     why: "the edit changed it, something before it, or took it away",
   },

@@ -8,7 +8,7 @@
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
-import { renderValue, TemplateError } from "../util/template.ts";
+import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
@@ -68,6 +68,17 @@ export function renderInput(
     Object.fromEntries(Object.entries(object).map(([key, value]) => [key, render(value)]));
   const rendered = told(() => renderAll(input));
   return rendered.ok ? { ok: true, value: rendered.value as JsonObject } : rendered;
+}
+
+/** A text for people or the clock, rendered; it is kept in the journal like the input. */
+export function renderIn(
+  run: Run,
+  visit: Visit,
+  text: string,
+): { readonly ok: true; readonly text: string } | Extract<Evaluated, { ok: false }> {
+  const values = valuesAt(run, visit, {});
+  const rendered = told(() => renderText(text, (source) => evaluateSource(source, values)));
+  return rendered.ok ? { ok: true, text: String(rendered.value) } : rendered;
 }
 
 function told(evaluate: () => Json): Evaluated {

@@ -9,12 +9,13 @@
  *   adopted on the evidence that it left.
  */
 import { BUDGET_STOP, MERGE_STOP, type Turn } from "../core/advance.ts";
-import type { AttemptRef, StopMode } from "../core/event.ts";
+import type { Answer, AttemptRef, StopMode } from "../core/event.ts";
 import type { Ending, Environment, Fact } from "../core/fact.ts";
-import { attemptOf, type Cancel } from "../core/next-actions.ts";
+import { attemptOf, type Cancel, waitsForPerson } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, type RunState, stepOf, type Visit } from "../core/run.ts";
 import { addSpent, usedUp } from "../core/spending.ts";
+import type { Answered, Journal } from "../journal/journal.ts";
 import { adoptProcess, lookAt } from "../runner/adopt.ts";
 import { startProcess } from "../runner/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../runner/step-process.ts";
@@ -27,6 +28,7 @@ import { TemplateError } from "../util/template.ts";
 import type { AgentSteps, FollowedAgent } from "./agent-steps.ts";
 import type { Engine } from "./engine.ts";
 import { collectEvidence } from "./evidence.ts";
+import { ANSWER_LOOK_MS, Gates } from "./gates.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "./launch.ts";
 import { Mailbox } from "./mailbox.ts";
 import { askProbe } from "./probe.ts";
@@ -45,6 +47,17 @@ export interface DriverOptions {
   readonly keeper: WorkspaceKeeper | undefined;
   /** The clock that the engine uses. */
   readonly now: () => number;
+  readonly people: People;
+}
+
+/** How the people whom a run asks are reached by this owner. */
+export interface People {
+  readonly journal: Journal;
+  /** Who answers here: `user@host`. */
+  readonly by: string;
+  readonly autoApprove: boolean;
+  /** Whether to wait for them when nothing else can move; asked whenever that is the case. */
+  readonly stay: () => boolean;
 }
 
 /** Drives one run until it ends, stops, or cannot be written any more. */
@@ -56,13 +69,21 @@ export class Driver {
   readonly #cancelled = new Map<string, Cancel["when"]>();
   readonly #adopted = new Set<string>();
   readonly #probed = new Set<string>();
+  readonly #gates: Gates;
   #afterTurn: (() => void)[] = [];
   readonly #files: StepFiles | undefined;
   #restoring: string | undefined;
 
   constructor(options: DriverOptions) {
     this.#options = options;
-    const { keeper, dir, engine } = options;
+    const { keeper, dir, engine, people, redact, now } = options;
+    this.#gates = new Gates({
+      ...people,
+      redact,
+      now,
+      run: () => engine.run,
+      post: (fact) => this.#mailbox.post(fact),
+    });
     if (keeper === undefined) return;
     const record = (fact: Fact): Promise<void> => this.#recorded(fact);
     this.#files = new StepFiles({ keeper, dir, run: () => engine.run, record });
@@ -71,6 +92,21 @@ export class Driver {
   /** Asks the run to stop; a second, stronger wish ends the processes at once. */
   stop(mode: StopMode, by: string): void {
     this.#mailbox.post({ type: "stop-requested", mode, by });
+  }
+
+  /** Takes up answers that others have given. */
+  lookForAnswers(): void {
+    this.#gates.look();
+  }
+
+  /** Answers a question of the run from this process; says whether it was the first answer. */
+  answer(at: AttemptRef, reply: Pick<Answer, "choice" | "text">): Answered {
+    return this.#gates.give(at, reply);
+  }
+
+  /** Asks again whether to wait for people. */
+  nudge(): void {
+    this.#mailbox.nudge();
   }
 
   /** Ends every process now, without its grace period. */
@@ -87,6 +123,7 @@ export class Driver {
       placed === undefined || placed.kind === "here" ? [] : [{ type: "placed", workspace: placed }];
     let turn = engine.open([...place, ...wishes]);
     for (const at of found) this.#adopt(at);
+    this.#gates.look();
     for (;;) {
       this.#perform(turn);
       engine.show();
@@ -96,8 +133,9 @@ export class Driver {
         if (state.status === "stopped") await sweep(runMarker(engine.run.id));
         return state;
       }
-      const waitMs = turn.wakeAt === undefined ? undefined : turn.wakeAt - now();
-      const facts = turn.more ? [] : await this.#mailbox.take(waitMs);
+      if (!turn.more && this.#isLeftToPeople()) return state;
+      const facts = turn.more ? [] : await this.#mailbox.take(this.#waitMs(turn, now()));
+      if (facts.length === 0) this.#gates.look();
       const waiting = facts.length === 0 ? [] : this.#afterTurn.splice(0);
       turn = engine.turn(facts);
       for (const resolve of waiting) resolve();
@@ -105,7 +143,24 @@ export class Driver {
     }
   }
 
+  /** True when only people can move the run, and it is not for this owner to wait for them. */
+  #isLeftToPeople(): boolean {
+    const { engine, people } = this.#options;
+    if (!waitsForPerson(engine.run)) return false;
+    this.#gates.look();
+    return this.#mailbox.isEmpty && !people.stay();
+  }
+
+  /** How long nothing has to be looked at; undefined when only facts count. */
+  #waitMs({ wakeAt }: Turn, now: number): number | undefined {
+    const timeMs = wakeAt === undefined ? undefined : wakeAt - now;
+    if (this.#options.engine.run.asked.size === 0) return timeMs;
+    return Math.min(timeMs ?? ANSWER_LOOK_MS, ANSWER_LOOK_MS);
+  }
+
   #perform(turn: Turn): void {
+    if (turn.events.some(({ type }) => type === "step.asked")) this.#gates.look();
+    for (const at of turn.expired) this.#gates.expire(at);
     if (turn.restore !== undefined) this.#restore(turn.restore);
     for (const at of turn.launches) this.#launch(at);
     for (const at of turn.probes) this.#probe(at);

@@ -15,10 +15,19 @@ export class Mailbox {
     this.#wake?.();
   }
 
+  /** Makes the loop come round although there is no fact. */
+  nudge(): void {
+    this.#wake?.();
+  }
+
   /** Makes the loop end with this error: an effect has failed in a way that is no fact. */
   fail(error: Error): void {
     this.#error ??= error;
     this.#wake?.();
+  }
+
+  get isEmpty(): boolean {
+    return this.#facts.length === 0;
   }
 
   /** All facts that are there, as soon as there is one; none when the time is up. */

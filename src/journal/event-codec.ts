@@ -10,13 +10,16 @@
  *   skipped. A field that is not in the table is kept as it is.
  */
 import {
+  type Answer,
   type Conversation,
+  type Deadline,
   EVENT_VERSION,
   type Held,
   type LastTool,
   type Origin,
   type Owner,
   type Placed,
+  type Question,
   type Recorded,
   type Rerun,
   type RunEvent,
@@ -162,6 +165,22 @@ const telling = optional(
   } satisfies Fields<Telling>),
 );
 
+const deadline = optional(
+  record({ at: number, delayMs: optional(number) } satisfies Fields<Deadline>),
+);
+const choice = record({
+  key: text,
+  label: text,
+  fails: optional(boolean),
+  next: optional(text),
+} satisfies Fields<Question["choices"][number]>);
+const answer = {
+  choice: optional(text),
+  text: optional(text),
+  by: text,
+  from: oneOf("terminal", "command", "dashboard", "timeout", "auto-approve"),
+  given: number,
+} satisfies Fields<Answer>;
 const told = optional(
   record({
     outcome: optional(text),
@@ -242,7 +261,17 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
+    wake: deadline,
   },
+  "step.asked": {
+    ...attempt,
+    question: text,
+    choices: listOf(choice),
+    text: oneOf("none", "optional", "required"),
+    deadline,
+    default: optional(text),
+  },
+  "step.answered": { ...attempt, ...answer, label: optional(text) },
   "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "run.returned": { scope: text, step: text, goal: text },
@@ -396,6 +425,19 @@ export function decodeRequest(id: number, type: string, data: string): Request {
   const fault = check(value);
   if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
   return { id, type, ...value } as unknown as Request;
+}
+
+/** An answer as it is kept. */
+export function encodeAnswer(given: Answer): string {
+  return JSON.stringify(given);
+}
+
+/** The answer in a row. Throws "broken". */
+export function decodeAnswer(where: string, data: string): Answer {
+  const value = parseObject(data, where);
+  const fault = record(answer)(value);
+  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
+  return value as unknown as Answer;
 }
 
 function parseObject(data: string, where: string): Record<string, unknown> {

@@ -9,10 +9,12 @@
  * - J4 The frozen plan is stored when the run is created, in the same transaction; so is the plan
  *   that a run is updated to.
  * - J5 Summary rows are caches, rebuildable from events.
+ * - H1 Of all answers to one attempt of a gate, the one that was recorded first counts, whoever gives
+ *   the others: people, the timeout, this machine or another.
  * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is a
  *   loud stop, never a shorter run.
  */
-import type { Owner, Recorded, RunCreated, RunEvent, StopMode } from "../core/event.ts";
+import type { Answer, Owner, Recorded, RunCreated, RunEvent, StopMode } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -38,6 +40,10 @@ export interface Journal {
   /** A wish from outside (stop, retry, ...); the owner reads it as a fact. */
   request(runId: string, request: NewRequest): void;
   requestsAfter(runId: string, id: number): readonly Request[];
+  /** Records an answer to an attempt of a gate (`approve@1.1`), unless there is one (H1). */
+  answer(runId: string, attempt: string, answer: Answer): Answered;
+  /** The answer to an attempt of a gate that counts, if there is one. */
+  answerTo(runId: string, attempt: string): Answer | undefined;
   /** Replaces the summary rows of a run by what its events say. */
   rebuildSummary(runId: string, summary: SummaryChange, time: number): void;
   /** Runs, newest first. */
@@ -138,6 +144,12 @@ export interface Lease {
 export type Acquired =
   | { readonly ok: true; readonly epoch: number }
   | { readonly ok: false; readonly owner: Owner };
+
+/** Whether an answer was the first, and the one that counts. */
+export interface Answered {
+  readonly first: boolean;
+  readonly answer: Answer;
+}
 
 export interface RunFilter {
   readonly status?: readonly RunStatus[];

@@ -5,14 +5,23 @@
  * Does not: survive, or verify checksums; but events are kept as text, so that what is read was
  *   encoded and decoded like anything else.
  */
-import type { Owner } from "../core/event.ts";
+import type { Answer, Owner } from "../core/event.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import type { UnsealedEvent } from "./chain.ts";
-import { decode, decodeRequest, encode, encodeRecorded, encodeRequest } from "./event-codec.ts";
+import {
+  decode,
+  decodeAnswer,
+  decodeRequest,
+  encode,
+  encodeAnswer,
+  encodeRecorded,
+  encodeRequest,
+} from "./event-codec.ts";
 import {
   type Acquired,
+  type Answered,
   type Journal,
   JournalError,
   type Lease,
@@ -37,6 +46,7 @@ interface StoredRun {
   planText: string;
   readonly events: UnsealedEvent[];
   readonly steps: Map<string, StepSummary>;
+  readonly answers: Map<string, string>;
   readonly requests: { id: number; type: string; data: string }[];
   summary: RunSummary;
   lease?: Lease;
@@ -91,6 +101,8 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       find(runId)
         .requests.filter((request) => request.id > id)
         .map((request) => decodeRequest(request.id, request.type, request.data)),
+    answer: (runId, attempt, answer) => addAnswer(find(runId), attempt, answer),
+    answerTo: (runId, attempt) => answerTo(find(runId), attempt),
     rebuildSummary: (runId, summary, time) => {
       const run = find(runId);
       run.steps.clear();
@@ -112,6 +124,18 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
   };
 }
 
+function addAnswer(run: StoredRun, attempt: string, answer: Answer): Answered {
+  const known = answerTo(run, attempt);
+  if (known !== undefined) return { first: false, answer: known };
+  run.answers.set(attempt, encodeAnswer(answer));
+  return { first: true, answer: answerTo(run, attempt) ?? answer };
+}
+
+function answerTo({ answers }: StoredRun, attempt: string): Answer | undefined {
+  const data = answers.get(attempt);
+  return data === undefined ? undefined : decodeAnswer(attempt, data);
+}
+
 function loaded({ runId, planText, events, summary }: StoredRun): LoadedRun {
   const { cleanedAt } = summary;
   const decoded = events.map((event) => decode(runId, event));
@@ -128,6 +152,7 @@ function storedRun(run: NewRun): StoredRun {
     events: [encode(created, 1, time), ...(run.past ?? []).map(encodeRecorded)],
     steps: new Map(summary.steps.map((step) => [step.stepId, step])),
     requests: [],
+    answers: new Map(),
     summary: {
       runId,
       pipeline: created.pipeline,

@@ -88,8 +88,18 @@ CREATE TABLE step_state (
 ) STRICT;
 `;
 
+/** One row for each attempt of a gate that was answered; the first one counts (H1). */
+const VERSION_2 = `
+CREATE TABLE answers (
+  run INTEGER NOT NULL REFERENCES runs,
+  attempt TEXT NOT NULL,
+  data TEXT NOT NULL,
+  PRIMARY KEY (run, attempt)
+) STRICT;
+`;
+
 /** The migration at index k leads from version k to version k + 1. */
-export const MIGRATIONS: readonly string[] = [VERSION_1];
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
 
 /** What a migration needs of a database. */
 export interface Migratable {

@@ -20,12 +20,12 @@ import { sha256 } from "../util/hash.ts";
 import { canonicalJson } from "../util/json.ts";
 import { checkJournal, type Problem } from "./check.ts";
 import { buildDatabase, type Database, REPAIRED_SUFFIX, syncFile } from "./database.ts";
-import { encodeRecorded } from "./event-codec.ts";
+import { encodeAnswer, encodeRecorded } from "./event-codec.ts";
 import { readEventsFile } from "./events-file.ts";
 import { JournalError, type Lease, planFingerprints } from "./journal.ts";
 import { createdIn, insertRun, isoTime } from "./run-rows.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
-import { LEASE, RUN, SUMMARY, TRANSACTION } from "./sql.ts";
+import { ANSWER, LEASE, RUN, SUMMARY, TRANSACTION } from "./sql.ts";
 import { openSqliteJournal } from "./sqlite.ts";
 import { guarded } from "./storage-error.ts";
 
@@ -93,6 +93,7 @@ interface Restorable {
   readonly events: readonly Recorded[];
   readonly summary: SummaryChange;
   readonly lease?: Lease;
+  readonly answers?: SalvagedRun["answers"];
   readonly cleanedAt?: number;
   readonly source: RestoredRun["source"];
 }
@@ -244,7 +245,7 @@ function restoreRun(
     return undefined;
   }
   const lease = leaseAfter(events, rest.lease);
-  const { cleanedAt } = rest;
+  const { cleanedAt, answers } = rest;
   if (cleanedAt !== undefined) notes.push(`its files were cleaned on ${isoTime(cleanedAt)}`);
   return {
     runId,
@@ -253,6 +254,7 @@ function restoreRun(
     events,
     summary: summaryOf(found, events, notes, options),
     ...(lease === undefined ? {} : { lease }),
+    ...(answers === undefined ? {} : { answers }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
     source,
   };
@@ -347,13 +349,16 @@ function build(file: string, runs: readonly Restorable[]): void {
 }
 
 function insertRestored(database: Database, run: Restorable): void {
-  const { runId, events, lease, cleanedAt, plans, created } = run;
+  const { runId, events, lease, answers, cleanedAt, plans, created } = run;
   const planText = plans.get(created.fingerprint) ?? "";
   const key = insertRun(database, { ...run, planText }, events.map(encodeRecorded));
   for (const [fingerprint, text] of plans) database.run(RUN.insertPlan, fingerprint, text);
   if (lease !== undefined) {
     const owner = lease.owner === undefined ? null : JSON.stringify(lease.owner);
     database.run(LEASE.take, key, lease.epoch, owner);
+  }
+  for (const [attempt, answer] of answers ?? []) {
+    database.run(ANSWER.insert, key, attempt, encodeAnswer(answer));
   }
   if (cleanedAt !== undefined) database.run(SUMMARY.clean, isoTime(cleanedAt), runId);
 }

@@ -36,6 +36,7 @@ import { EVENT, RUN, SUMMARY } from "./sql.ts";
 const RUN_STATUSES: readonly RunStatus[] = Object.keys({
   queued: 1,
   running: 1,
+  waiting: 1,
   interrupted: 1,
   completed: 1,
   failed: 1,
@@ -44,6 +45,7 @@ const RUN_STATUSES: readonly RunStatus[] = Object.keys({
 const STEP_STATES: readonly StepState[] = Object.keys({
   pending: 1,
   running: 1,
+  waiting: 1,
   completed: 1,
   failed: 1,
   retrying: 1,

@@ -7,11 +7,11 @@
  */
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import type { Recorded } from "../core/event.ts";
+import type { Answer, Recorded } from "../core/event.ts";
 import { sha256 } from "../util/hash.ts";
 import { chainCrc, chainStart, type StoredEvent } from "./chain.ts";
 import { Database } from "./database.ts";
-import { decode } from "./event-codec.ts";
+import { decode, decodeAnswer } from "./event-codec.ts";
 import { JournalError, type Lease } from "./journal.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
 import { leaseIn, storedEvent } from "./run-rows.ts";
@@ -24,6 +24,8 @@ const COPY_SUFFIX = ".salvage";
 export interface SalvagedRun {
   readonly events: readonly Recorded[];
   readonly lease?: Lease;
+  /** What was answered to attempts of its gates. */
+  readonly answers?: ReadonlyMap<string, Answer>;
   readonly cleanedAt?: number;
 }
 
@@ -88,15 +90,24 @@ function salvageRuns(
     const time = optionalTimeIn(row, "cleaned_at");
     if (time !== undefined) cleaned.set(textIn(row, "pipeline_id"), time);
   });
+  const answers = new Map<number, Map<string, Answer>>();
+  scan(database, SALVAGE.answers, (row) => {
+    const key = integerIn(row, "run");
+    const attempt = textIn(row, "attempt");
+    const ofRun = answers.get(key) ?? new Map<string, Answer>();
+    answers.set(key, ofRun.set(attempt, decodeAnswer(attempt, textIn(row, "data"))));
+  });
   const ids = idsByKey(database, events, candidates);
   const runs = new Map<string, SalvagedRun>();
   for (const [key, runId] of ids) {
     const row = leases.get(key);
     const lease = row === undefined ? undefined : tolerant(() => leaseIn(row, runId));
     const cleanedAt = cleaned.get(runId);
+    const answered = answers.get(key);
     runs.set(runId, {
       events: wholeEvents(runId, events.get(key) ?? new Map()),
       ...(lease === undefined ? {} : { lease }),
+      ...(answered === undefined ? {} : { answers: answered }),
       ...(cleanedAt === undefined ? {} : { cleanedAt }),
     });
   }

@@ -96,6 +96,12 @@ export const REQUEST = {
   after: "SELECT id, type, data FROM requests WHERE run = ? AND id > ? ORDER BY id",
 } as const;
 
+/** Answers to gates; the first one to an attempt counts. */
+export const ANSWER = {
+  insert: "INSERT INTO answers (run, attempt, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+  get: "SELECT attempt, data FROM answers WHERE run = ? AND attempt = ?",
+} as const;
+
 /** The documented tables. */
 export const SUMMARY = {
   insertRun: `
@@ -144,6 +150,10 @@ export const SALVAGE = {
     "SELECT * FROM events NOT INDEXED ORDER BY rowid DESC",
   ],
   leases: ["SELECT * FROM leases ORDER BY run", "SELECT * FROM leases ORDER BY run DESC"],
+  answers: [
+    "SELECT * FROM answers NOT INDEXED ORDER BY rowid",
+    "SELECT * FROM answers NOT INDEXED ORDER BY rowid DESC",
+  ],
   cleaned: ["SELECT pipeline_id, cleaned_at FROM pipeline_state NOT INDEXED ORDER BY rowid"],
 } as const;
 

@@ -8,15 +8,24 @@
  *   damaged, a lost tail is noticed by it. (When the end of the -wal is lost, SQLite goes back to
  *   the last whole transaction, head included: only the second copy knows better.)
  */
-import type { Owner, Recorded } from "../core/event.ts";
+import type { Answer, Owner, Recorded } from "../core/event.ts";
 import type { SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import { type ChainHead, chainStart, verifyChain } from "./chain.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
-import { decodeAll, decodeRequest, encode, encodeRecorded, encodeRequest } from "./event-codec.ts";
+import {
+  decodeAll,
+  decodeAnswer,
+  decodeRequest,
+  encode,
+  encodeAnswer,
+  encodeRecorded,
+  encodeRequest,
+} from "./event-codec.ts";
 import {
   type Acquired,
+  type Answered,
   type Journal,
   JournalError,
   type Lease,
@@ -44,7 +53,7 @@ import {
   stepSummaryIn,
   storedEvent,
 } from "./run-rows.ts";
-import { CHECK, EVENT, LEASE, listRuns, REQUEST, RUN, SUMMARY } from "./sql.ts";
+import { ANSWER, CHECK, EVENT, LEASE, listRuns, REQUEST, RUN, SUMMARY } from "./sql.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
 export function openSqliteJournal(file: string, options: { readonly mode: OpenMode }): Journal {
@@ -61,6 +70,8 @@ export function openSqliteJournal(file: string, options: { readonly mode: OpenMo
     leaseOf: (runId) => leaseOf(database, runId),
     request: (runId, request) => addRequest(database, runId, request),
     requestsAfter: (runId, id) => requestsAfter(database, runId, id),
+    answer: (runId, attempt, answer) => addAnswer(database, runId, attempt, answer),
+    answerTo: (runId, attempt) => answerTo(database, runId, attempt),
     rebuildSummary: (runId, summary, time) => rebuildSummary(database, runId, summary, time),
     list: (filter) => list(database, filter),
     stepsOf: (runId) => {
@@ -225,6 +236,21 @@ function requestsAfter(database: Database, runId: string, id: number): readonly 
   return database
     .all(REQUEST.after, keyOf(database, runId), id)
     .map((row) => decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data")));
+}
+
+function addAnswer(database: Database, runId: string, attempt: string, answer: Answer): Answered {
+  return database.write("answer", () => {
+    const key = keyOf(database, runId);
+    const { changes } = database.run(ANSWER.insert, key, attempt, encodeAnswer(answer));
+    const counts = answerTo(database, runId, attempt);
+    assert(counts !== undefined, "H1: after an answer there is one");
+    return { first: changes === 1, answer: counts };
+  });
+}
+
+function answerTo(database: Database, runId: string, attempt: string): Answer | undefined {
+  const row = database.get(ANSWER.get, keyOf(database, runId), attempt);
+  return row && decodeAnswer(`The answer to ${attempt} of run ${runId}`, textIn(row, "data"));
 }
 
 function rebuildSummary(

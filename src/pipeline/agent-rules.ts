@@ -110,7 +110,17 @@ export function checkWork(
 ): void {
   const at = (key: string): Path => pathIn(list, index, key);
   const { cut } = list;
-  const keys = ["run", "agent", "prompt", "prompt_file", "steps", "pipeline", "for_each"];
+  const keys = [
+    "run",
+    "agent",
+    "prompt",
+    "prompt_file",
+    "steps",
+    "pipeline",
+    "for_each",
+    "gate",
+    "wait",
+  ];
   if (isCut(list, index, ...keys) || cut.has("defaults.agent")) return;
   const step = list.steps[index] as StepShape;
   const problem = workProblem(step, agentOf(shape, step));
@@ -156,7 +166,7 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
       const help = "add `agent:`, or `agent:` under `defaults:` for all steps";
       return problem(`has a \`${asking}\` but no agent`, help, asking);
     }
-    const help = "add `run:` with a command, or `agent:` and `prompt:`";
+    const help = "add `run:` with a command, `agent:` and `prompt:`, or `gate:` with a question";
     return problem("has neither `run` nor `agent`", help, "id");
   }
   if (run === undefined && !asks) {

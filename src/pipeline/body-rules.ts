@@ -42,7 +42,16 @@ export function checkBody(list: StepList, index: number, report: Report): void {
 /** Adds what means nothing to a step for which nothing is run. */
 export function checkPass(list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
-  for (const key of ["run", ...BODY_KEYS, ...PROCESS_KEYS, "env", "retry", "workspace"] as const) {
+  for (const key of [
+    "run",
+    ...BODY_KEYS,
+    ...PROCESS_KEYS,
+    "gate",
+    "wait",
+    "env",
+    "retry",
+    "workspace",
+  ] as const) {
     if (step[key] === undefined) continue;
     const message = `\`${key}\` means nothing to a step that passes: nothing is run for it`;
     const path = pathIn(list, index, key);
@@ -120,7 +129,7 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
     }
   }
   if (for_each === undefined) return;
-  const leaf = step.run !== undefined || step.prompt !== undefined;
+  const leaf = (step.run ?? step.prompt ?? step.gate ?? step.wait) !== undefined;
   if (!hasBody(step) && !leaf && step.prompt_file === undefined) {
     const help = "add `steps:` to it, or `run:` or `prompt:` to the step";
     yield { rule, message: "`for_each` does not say what to do", help, keys: ["for_each"] };

@@ -7,12 +7,11 @@
  */
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
-import { parseDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
 import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { bareCondition } from "./expression-rules.ts";
-import { lowerComposite, splitFanOut } from "./lower-work.ts";
+import { lowerComposite, lowerPrompt, milliseconds, splitFanOut } from "./lower-work.ts";
 import type {
   AgentSettings,
   Budget,
@@ -218,6 +217,8 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
+  const prompted = lowerPrompt(step);
+  if (prompted !== undefined) return prompted;
   if (step.pass === true) return { kind: "pass" };
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
@@ -279,10 +280,4 @@ function lowerEnv(env: PipelineShape["env"], path: Path, source: YamlSource): En
       typeof value === "string" ? value : (scalarText(source, [...path, name]) ?? String(value)),
     ]),
   );
-}
-
-function milliseconds(text: string): number {
-  const value = parseDuration(text);
-  assert(value !== undefined, "the schema let a bad duration pass");
-  return value;
 }

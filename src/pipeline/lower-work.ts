@@ -1,12 +1,15 @@
 /**
  * Lowers the written forms of what a step does to the one form of a pipeline.
  *
- * Owns: groups, loops and fan-outs in all their spellings.
+ * Owns: groups, loops, fan-outs, gates and waits in all their spellings.
  * Does not: lower the steps in them (load.ts does, and is handed in).
  */
 import { assert } from "../util/assert.ts";
+import { choiceNamed } from "../util/choice.ts";
+import { parseDuration } from "../util/duration.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { bareCondition } from "./expression-rules.ts";
+import { choicesOf, gateOf } from "./gate-choices.ts";
 import type { PipelineBody, PipelineItems, PipelineStep, PipelineWork } from "./pipeline.ts";
 import type { StepShape } from "./schema.ts";
 import { fanOutOf } from "./step-list.ts";
@@ -73,6 +76,40 @@ function lowerItems(items: unknown): PipelineItems {
   if (Array.isArray(items)) return { list: items as readonly Json[] };
   assert(typeof items === "object" && items !== null, "the schema let bad items pass");
   return items as { readonly file: string } | { readonly glob: string };
+}
+
+/** The work of a step for which nothing is run; undefined for any other. */
+export function lowerPrompt(step: StepShape): PipelineWork | undefined {
+  const gate = gateOf(step);
+  if (gate !== undefined) {
+    const choices = choicesOf(step);
+    const { ask, text = "optional", timeout, default: word } = gate;
+    const otherwise = word === undefined ? undefined : choiceNamed(choices, word);
+    return {
+      kind: "gate",
+      ask,
+      choices: choices.map(({ key, label, fails, next }) => ({
+        ...{ key, label },
+        ...(fails === undefined ? {} : { fails }),
+        ...(next === undefined ? {} : { next }),
+      })),
+      text,
+      ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
+      ...(otherwise === undefined ? {} : { default: otherwise.key }),
+    };
+  }
+  const { wait } = step;
+  if (wait === undefined) return undefined;
+  if (typeof wait === "string") return { kind: "wait", forMs: milliseconds(wait) };
+  if ("for" in wait) return { kind: "wait", forMs: milliseconds(wait.for) };
+  return { kind: "wait", until: wait.until };
+}
+
+/** The length of a duration that the schema let pass. */
+export function milliseconds(text: string): number {
+  const value = parseDuration(text);
+  assert(value !== undefined, "the schema let a bad duration pass");
+  return value;
 }
 
 /** A fan-out of one step: that step, and around it only what is said about all items. */

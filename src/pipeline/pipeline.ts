@@ -131,6 +131,8 @@ export type PipelineWork =
       readonly session?: string;
       readonly settings: AgentSettings;
     }
+  | PipelineGate
+  | PipelineWait
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
@@ -156,6 +158,32 @@ export type PipelineWork =
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
+
+/** A question to a person. */
+export interface PipelineGate {
+  readonly kind: "gate";
+  readonly ask: string;
+  readonly choices: readonly GateChoice[];
+  readonly text: "none" | "optional" | "required";
+  readonly timeoutMs?: number;
+  /** The key of the choice that counts when nobody answers in time. */
+  readonly default?: string;
+}
+
+export interface GateChoice {
+  /** What to type for it. */
+  readonly key: string;
+  readonly label: string;
+  /** The step fails when it is chosen. */
+  readonly fails?: true;
+  /** The step that it leads to. */
+  readonly next?: string;
+}
+
+/** Time that passes: so much of it, or until a moment (a template). */
+export type PipelineWait =
+  | { readonly kind: "wait"; readonly forMs: number }
+  | { readonly kind: "wait"; readonly until: string };
 
 /** Steps in a step: as written there, or the pipeline of another file. */
 export type PipelineBody = readonly PipelineStep[] | Pipeline;

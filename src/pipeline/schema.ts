@@ -6,8 +6,9 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
-import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
 import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
+import { gate, wait } from "./prompt-schema.ts";
+import { command, duration } from "./schema-text.ts";
 
 export const STEPS_MAX = 100_000;
 const NEEDS_MAX = 1_000;
@@ -29,7 +30,6 @@ export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
-const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
 const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
 const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -39,16 +39,7 @@ const envName = z
   .string()
   .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
   .regex(/^(?!PERDURE_)/, "reserved-env-name");
-const command = z.string().regex(/\S/, "empty-text");
 const path = z.string().regex(/\S/, "empty-text");
-
-const duration = z
-  .string()
-  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
-  .meta({
-    pattern: "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$",
-    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
-  });
 
 const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
   entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");
@@ -280,6 +271,10 @@ const links = {
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
   run: command.optional().describe("A shell command (POSIX sh)."),
+  gate: gate
+    .optional()
+    .describe("A question to a person: nothing behind it goes on before it is answered."),
+  wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
   pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   pipeline: path
     .optional()
@@ -382,9 +377,11 @@ const stepSchema: z.ZodType<StepShape> = plainStep
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass"].map((key) => ({
-        required: [key],
-      })),
+      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass", "gate", "wait"].map(
+        (key) => ({
+          required: [key],
+        }),
+      ),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },

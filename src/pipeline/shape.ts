@@ -75,6 +75,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is neither a number of tokens nor a share from 1% to 99%",
     "write it like 150000 or 70%",
   ],
+  "bad-choice-key": ["cannot be typed for a choice", "use letters, digits and _"],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],
   "bad-pipeline-name": [
     "is not a valid name for a pipeline",
@@ -174,7 +175,7 @@ function describe(issue: Issue, path: Path, value: unknown, report: Report): Wor
 function typeHelp(path: Path, value: unknown, wanted: string): string | undefined {
   if (path.length === 0) return STEPS_HELP;
   const key = path.at(-1);
-  const durations = ["timeout", "idle_timeout", "initial", "max", "backoff"];
+  const durations = ["timeout", "idle_timeout", "initial", "max", "backoff", "wait", "for"];
   if (typeof value === "number" && durations.includes(String(key))) {
     return `durations have a unit: ${value}s for seconds, ${value}m for minutes`;
   }
@@ -195,6 +196,9 @@ const UNIONS: Readonly<Record<string, string>> = {
   until: "an expression",
   for_each: "an expression, a list or an object",
   in: "an expression, a list, {file: x.json} or {glob: pattern}",
+  gate: "a question or an object",
+  choices: "a label or an object",
+  wait: "a duration, {for: 10m} or {until: 2026-12-01T08:00:00Z}",
   at: "a number of tokens or a share such as 70%",
 };
 

@@ -22,6 +22,8 @@ import {
 import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkFidelity } from "./fidelity-rules.ts";
+import { gateOf } from "./gate-choices.ts";
+import { checkPrompt, isPrompt } from "./gate-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 import { checkJumps } from "./jump-rules.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
@@ -131,8 +133,10 @@ function checkStep(
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
+  checkPrompt(list, index, report);
+  const works = !hasBody(step) && !isPrompt(step) && !repeatsNothing(step);
   if (step.pass === true) checkPass(list, index, report);
-  else if (!hasBody(step) && !repeatsNothing(step)) checkWork(shape, list, index, report);
+  else if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   const prompt = files.prompts.get(step);
@@ -286,6 +290,7 @@ function checkStepTexts(
   const at = (...keys: string[]): Site => ({ path: pathIn(list, index, ...keys), step: index });
   if (step.run !== undefined) rules.shell(step.run, at("run"));
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
+  checkPromptTexts(step, at, rules);
   if (step.system !== undefined) rules.text(step.system, at("system"));
   if (step.output_schema !== undefined) {
     checkSchema(step.output_schema, at("output_schema").path, report);
@@ -301,6 +306,23 @@ function checkStepTexts(
   else if (check !== undefined) {
     rules.text(check.file, at("check", "file"));
     checkSchema(check.schema, at("check", "schema").path, report);
+  }
+}
+
+/** What people are asked, and until when is waited, is kept in the journal. */
+function checkPromptTexts(
+  step: StepShape,
+  at: (...keys: string[]) => Site,
+  rules: ExpressionRules,
+): void {
+  const { gate, wait } = step;
+  const question = gateOf(step)?.ask;
+  if (question !== undefined) {
+    const site = typeof gate === "string" ? at("gate") : at("gate", "ask");
+    rules.text(question, { ...site, kept: true });
+  }
+  if (typeof wait === "object" && "until" in wait) {
+    rules.text(wait.until, { ...at("wait", "until"), kept: true });
   }
 }
 

@@ -175,6 +175,8 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   switch (work.kind) {
     case "shell":
     case "pass":
+    case "gate":
+    case "wait":
       return work;
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };

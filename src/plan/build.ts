@@ -180,6 +180,10 @@ function textsOf(work: Work): readonly (string | undefined)[] {
       return textsIn(work.input ?? null);
     case "each":
       return typeof work.items === "string" || "list" in work.items ? [] : values(work.items);
+    case "gate":
+      return [work.ask];
+    case "wait":
+      return "until" in work ? [work.until] : [];
     case "loop":
     case "branches":
     case "pass":

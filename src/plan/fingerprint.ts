@@ -109,6 +109,11 @@ function workOf(plan: Plan, step: Step): Definition {
         thread: step.thread ?? step.threadGroup ?? plan.thread,
       };
     }
+    case "gate":
+      // How long it stands is a limit (L3); what counts after that is part of what it does.
+      return { gate: work.ask, choices: work.choices, text: work.text, default: work.default };
+    case "wait":
+      return { wait: "until" in work ? work.until : work.forMs };
     case "pipeline":
       return { steps: graphOf(plan, work.graph), input: work.input };
     case "loop":

@@ -192,7 +192,9 @@ export type Work =
   | { readonly kind: "pass" }
   | BranchesWork
   /** Picks the best of the branches that ended last, by what they came to. */
-  | { readonly kind: "pick" };
+  | { readonly kind: "pick" }
+  | GateWork
+  | WaitWork;
 
 /**
  * Ways that are gone side by side: one instance of each graph, each with key-values of its own, which
@@ -214,6 +216,38 @@ export interface Branch {
   readonly id: string;
   readonly graph: Graph;
 }
+
+/** A question to a person; nothing is run for it. */
+export interface GateWork {
+  readonly kind: "gate";
+  /** The question; a template. */
+  readonly ask: string;
+  /** What may be answered, at least one; the first that does not fail is the approving one. */
+  readonly choices: readonly Choice[];
+  /** Whether words of the person's own belong to the answer. */
+  readonly text: "none" | "optional" | "required";
+  /** How long the question stands. */
+  readonly timeoutMs?: number;
+  /** The key of the choice that counts when nobody has answered in time. */
+  readonly default?: string;
+}
+
+/** One of the answers that a gate takes. */
+export interface Choice {
+  /** What to type for it; no two choices of a gate have the same. */
+  readonly key: string;
+  readonly label: string;
+  /** Whoever chooses it makes the step fail. */
+  readonly fails?: true;
+  /** The step that it leads to. */
+  readonly next?: string;
+}
+
+/** Time that passes; nothing is run for it. */
+export type WaitWork =
+  | { readonly kind: "wait"; readonly forMs: number }
+  /** A moment as ISO 8601; a template. */
+  | { readonly kind: "wait"; readonly until: string };
 
 /** Repeats its graph: one instance after the other. */
 export interface LoopWork {

@@ -29,3 +29,22 @@ export function choiceOf(label: string): Choice {
 export function normalizedLabel(label: string): string {
   return label.replace(ACCELERATOR, "").trim().toLowerCase();
 }
+
+/** True when two labels mean the same choice. */
+export function sameLabel(one: string | undefined, other: string): boolean {
+  return one !== undefined && normalizedLabel(one) === normalizedLabel(other);
+}
+
+interface Named {
+  readonly key: string;
+  readonly label: string;
+}
+
+/** The choice that a word stands for: its key, or its label, in any letters. */
+export function choiceNamed<C extends Named>(choices: readonly C[], word: string): C | undefined {
+  const wanted = word.trim().toUpperCase();
+  return (
+    choices.find(({ key }) => key.toUpperCase() === wanted) ??
+    choices.find(({ label }) => sameLabel(label, word))
+  );
+}

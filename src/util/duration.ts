@@ -1,4 +1,4 @@
-/** Durations as authors write them ("90s", "1h30m", "250ms", "2d") and as people read them. */
+/** Durations as authors write them ("90s", "1h30m", "250ms", "2d") and as people read them; moments. */
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 type Unit = keyof typeof UNIT_MS;
@@ -15,6 +15,15 @@ export function parseDuration(text: string): number | undefined {
     total += Number(amount) * UNIT_MS[unit as Unit];
   }
   return total > DURATION_MAX_MS ? undefined : Math.round(total);
+}
+
+const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/;
+
+/** The time of a moment such as 2026-12-01T08:00:00Z; one without a time zone is none. */
+export function parseMoment(text: string): number | undefined {
+  const source = text.trim();
+  const time = MOMENT.test(source) ? Date.parse(source) : Number.NaN;
+  return Number.isNaN(time) ? undefined : time;
 }
 
 /** "850ms", "4.2s", "3m 05s", "2h 10m": at most two units, for people. */

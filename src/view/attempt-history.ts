@@ -39,6 +39,8 @@ export interface Attempt {
     | "paused"
     | "interrupted"
     | "unsettled"
+    | "asked"
+    | "waiting"
     | "continued"
     | "relayed"
     | "conflicted";
@@ -75,12 +77,18 @@ export function attemptHistory(
       const begun: Attempt = {
         at: { scope, step, visit, attempt },
         startedAt: time,
-        outcome: "running",
+        outcome: event.wake === undefined ? "running" : "waiting",
       };
       const key = placeText(event);
       const known = history.get(key);
       if (known === undefined) history.set(key, [begun]);
       else known.push(begun);
+    }
+    if (event.type === "step.asked") {
+      const attempts = history.get(placeText(event)) ?? [];
+      const open = attempts[event.attempt - 1];
+      const message = event.question;
+      if (open) attempts[event.attempt - 1] = { ...open, outcome: "asked", message };
     }
     if (event.type === "step.unsettled") {
       const attempts = history.get(placeText(event)) ?? [];

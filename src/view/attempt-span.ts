@@ -50,6 +50,9 @@ export function attemptSpans(events: Iterable<Recorded>): readonly AttemptSpan[]
         if (Number.isFinite(span.uncounted)) span.uncounted = time;
       }
     }
+    // Nothing works while a person is asked, or while only time passes.
+    const idle = event.type === "step.asked" || (event.type === "step.started" && event.wake);
+    if (idle) rest(open.get(attemptText(event)), time);
     if (event.type === "step.unsettled") doubt(open.get(attemptText(event)), event.spent, time);
     const end = attemptEnd(event);
     const span = end && open.get(attemptText(end));
@@ -63,6 +66,12 @@ export function attemptSpans(events: Iterable<Recorded>): readonly AttemptSpan[]
     spans[index] = { at, startedAt, workedMs: workedMs + Math.max(0, last - uncounted) };
   }
   return spans;
+}
+
+function rest(span: OpenSpan | undefined, time: number): void {
+  if (span === undefined) return;
+  span.workedMs += Math.max(0, time - span.uncounted);
+  span.uncounted = Number.POSITIVE_INFINITY;
 }
 
 /** Its process has ended; how its effect stands is told later. */

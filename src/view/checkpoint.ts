@@ -23,7 +23,8 @@ export const CHECKPOINT_VERSION = 1;
 export function checkpointJson(run: Run, history: NodeHistory, now: number): JsonObject {
   const { last } = history;
   const { completed, retries, artifacts, leftOut } = nodesOf(run);
-  const next = [...run.running, ...run.unsettled, ...run.interrupted, ...run.waiting, ...run.ready];
+  const held = [...run.asked, ...run.sleeping, ...run.unsettled, ...run.interrupted];
+  const next = [...run.running, ...held, ...run.waiting, ...run.ready];
   return {
     version: CHECKPOINT_VERSION,
     run_id: run.id,

@@ -9,6 +9,7 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
+import { answerText } from "./question-text.ts";
 import { tellingText } from "./telling-text.ts";
 import { toldText } from "./told-text.ts";
 import { arrowTargets } from "./visit-history.ts";
@@ -44,6 +45,8 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       const { says, why } = conversation;
       return `${attemptText(event)} ${verb} (${says}): ${why}${told === undefined ? "" : `; ${told}`}`;
     }
+    case "step.answered":
+      return `${attemptText(event)} was put to people: ${answerText(event)}`;
     case "step.completed":
     case "step.failed":
       return arrowsText(run, event);

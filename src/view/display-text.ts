@@ -19,7 +19,7 @@ const ESCAPES = new RegExp(
 /** Bidirectional overrides can make a line read as something else; they go too. */
 const CONTROLS = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu;
 /** ASCII, Latin letters and the signs that our own lines use: one column each. */
-const NARROW = /^[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027…‖│▶●↻✓✗]*$/;
+const NARROW = /^[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027…‖│▶●◆◌↻✓✗]*$/;
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]/u;
 const WIDE_ASTRAL = /[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;

@@ -48,6 +48,8 @@ function next(run: Run): string {
   if (run.state.status === "completed") return "";
   const active = [
     ...run.running,
+    ...run.asked,
+    ...run.sleeping,
     ...run.unsettled,
     ...run.interrupted,
     ...run.waiting,

@@ -6,11 +6,12 @@
  */
 import type { Place, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
-import { findVisit, type Run } from "../core/run.ts";
+import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { commitText, plainText } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 import { toldText } from "./told-text.ts";
 import { updateText } from "./update-words.ts";
@@ -41,6 +42,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
   const took = startedAt === undefined ? "" : ` in ${formatDuration(time - startedAt)}`;
   switch (event.type) {
     case "step.started":
+      if (event.wake !== undefined) {
+        const until = wakeText(event.wake.at, time);
+        return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
+      }
+      if (isGate(run, event)) return undefined;
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed":
       return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}${words(toldText(event.told))}`;
@@ -71,6 +77,12 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.probed":
     case "step.settled":
       return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${doubtText(event)}`;
+    case "step.asked": {
+      const said = `${stepPath(event)} asks: ${questionText(event)}`;
+      return `${STEP_LOOKS.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
+    }
+    case "step.answered":
+      return `${STEP_LOOKS.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
     case "step.adopted":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND_WORDS[event.found]}`;
     case "step.continued":
@@ -92,6 +104,12 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+/** A gate says more with its question, which follows at once, than with its start. */
+function isGate(run: Run, place: Place): boolean {
+  const visit = findVisit(run, place);
+  return visit !== undefined && stepOf(visit).work.kind === "gate";
 }
 
 function runLine(run: Run, { event, time }: Recorded): string | undefined {

@@ -28,6 +28,7 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   lost: "its process vanished without an exit status, again and again",
   once: "it must not happen twice",
   aborted: "it will not be done",
+  rejected: "it was rejected",
   visits: "the run came to it too often",
   iterations: "its iterations are used up",
   goal: "a goal in it was missed",

@@ -12,10 +12,12 @@ import type { Recorded } from "../core/event.ts";
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, type Run, type Scope, type Visit } from "../core/run.ts";
-import type { Arrow, BranchesWork, EachWork, Graph, Plan, Step } from "../plan/plan.ts";
+import type { Arrow, BranchesWork, EachWork, Graph, Plan, Step, WaitWork } from "../plan/plan.ts";
+import { formatDuration } from "../util/duration.ts";
 import { cutText, plainText } from "./display-text.ts";
 import { failureText } from "./failure-words.ts";
 import { TINTS, type Tint } from "./palette.ts";
+import { questionText } from "./question-text.ts";
 import { type Liveness, STEP_LOOKS, type StepStatus, stateWord, statusOf } from "./step-status.ts";
 
 /** A picture stays one that can be read, and drawn in moments. */
@@ -175,7 +177,11 @@ class Pen {
     ];
     const silent = status === "done" || status === "pending" || status === "ready";
     const words =
-      state?.status === "failed" ? failureText(state) : stateWord(status, this.#shown.liveness);
+      state?.status === "failed"
+        ? failureText(state)
+        : state?.status === "asked"
+          ? `asks: ${questionText(state)}`
+          : stateWord(status, this.#shown.liveness);
     return [
       ...(silent ? [] : [words]),
       ...(counts.length === 0 ? [] : [counts.join(", ")]),
@@ -248,11 +254,17 @@ function cut(text: string): string {
 function workNotes({ work, when, once }: Step): readonly string[] {
   return [
     ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
+    ...(work.kind === "gate" ? ["asks a person"] : []),
+    ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
     ...(work.kind === "pick" ? ["picks a branch"] : []),
     ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
     ...(when === undefined ? [] : [`when ${when}`]),
     ...(once ? ["once"] : []),
   ];
+}
+
+function waitText(work: WaitWork): string {
+  return "until" in work ? `until ${work.until}` : formatDuration(work.forMs);
 }
 
 /** Where the items of a fan-out come from. */

@@ -25,6 +25,8 @@ export const TINTS: Readonly<Record<StepStatus, Tint>> = {
   waiting: "waiting",
   interrupted: "waiting",
   unsettled: "waiting",
+  asked: "waiting",
+  sleeping: "waiting",
   done: "done",
   assumed: "done",
   failed: "failed",

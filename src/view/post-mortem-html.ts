@@ -58,6 +58,7 @@ export function postMortemHtml(story: PostMortem): string {
 const STATE_TINTS: Readonly<Record<PostMortem["status"], Tint>> = {
   queued: "pending",
   running: "running",
+  waiting: "waiting",
   interrupted: "waiting",
   completed: "done",
   failed: "failed",

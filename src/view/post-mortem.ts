@@ -5,7 +5,7 @@
  * Does not: know anything that the journal does not hold, except the tails of outputs when the
  * caller brings them.
  */
-import type { Spent } from "../core/event.ts";
+import type { AttemptRef, Spent } from "../core/event.ts";
 import { attemptText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, type Visit } from "../core/run.ts";
 import { addSpent, NOTHING_SPENT } from "../core/spending.ts";
@@ -163,15 +163,22 @@ const BAR_STATES: Readonly<Record<NonNullable<AttemptSpan["end"]>["type"], StepS
   "step.conflicted": "interrupted",
 };
 
+/** What an attempt without an end is at. */
+function openStatus(visit: Visit | undefined, at: AttemptRef): StepStatus {
+  const status = visit?.attempts === at.attempt ? visit.state.status : undefined;
+  return status === "asked" || status === "sleeping" ? status : "running";
+}
+
 function barOf(run: Run, span: AttemptSpan): Bar {
   const { at, startedAt, endedAt, workedMs, end, spent } = span;
+  const open = openStatus(findVisit(run, at), at);
   return {
     at: attemptText(at),
     startedAt,
     ...(endedAt === undefined ? {} : { endedAt }),
     workedMs,
-    outcome: end === undefined ? "running" : end.type.slice("step.".length),
-    tint: TINTS[end === undefined ? "running" : BAR_STATES[end.type]],
+    outcome: end === undefined ? open : end.type.slice("step.".length),
+    tint: TINTS[end === undefined ? open : BAR_STATES[end.type]],
     composite: isOpened(findVisit(run, at)),
     ...(spent === undefined ? {} : { spent }),
   };

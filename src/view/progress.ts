@@ -37,6 +37,8 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   waiting: "active",
   interrupted: "active",
   unsettled: "active",
+  asked: "active",
+  sleeping: "active",
   done: "done",
   assumed: "done",
   handled: "done",
@@ -47,7 +49,10 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
 };
 
 /** What is dropped last when even the steps that move do not fit. */
-const PRIORITY = ["failed", "running", "unsettled", "waiting", "interrupted"] as const;
+const PRIORITY = [
+  ...(["failed", "asked", "running", "unsettled"] as const),
+  ...(["waiting", "sleeping", "interrupted"] as const),
+];
 
 /** What was done last and what comes next keep their lines as long as there is room. */
 const RECENT_MAX = 3;

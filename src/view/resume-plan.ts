@@ -15,6 +15,7 @@ import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, statusOf } from "./step-status.ts";
 import { rootSteps, type StepNode, stepTree } from "./step-tree.ts";
 import { tableLines } from "./table.ts";
@@ -146,6 +147,10 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
       const what = cut ? `it was interrupted (${messageText(state.message)})` : "the run stopped";
       return { action: "continue", why: `${what}; ${talk ?? `it starts again${attempt}`}` };
     }
+    case "asked":
+      return { action: "continue", why: `it waits for an answer: ${questionText(state)}` };
+    case "sleeping":
+      return { action: "continue", why: `it waits ${wakeText(state.wake.at, input.now)}` };
     case "unsettled":
       return doubtVerdict(visit, "it may have happened");
     case "failed":

@@ -7,12 +7,19 @@
  */
 import type { Recorded } from "../core/event.ts";
 import { placeText } from "../core/place.ts";
-import { hasProcess, placeOf, stepOf, type Visit, type VisitState } from "../core/run.ts";
+import { hasProcess, isPrompt, placeOf, stepOf, type Visit, type VisitState } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
 import { vouchedText } from "./doubt-text.ts";
 import { exitText, failureText, messageText } from "./failure-words.ts";
+import {
+  answeredText,
+  choicesText,
+  deadlineText,
+  questionText,
+  wakeText,
+} from "./question-text.ts";
 import { spentText } from "./spent-text.ts";
 import { elapsedOf, runElapsed, runStatusOf, STEP_LOOKS, stateWord } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
@@ -107,6 +114,7 @@ export function resultText(visit: Visit, now: number): string {
     case "failed":
       return failureText(state);
     case "completed":
+      if (isPrompt(stepOf(visit)) && !state.assumed) return answeredText(state.answer);
       if (state.settledBy !== undefined) return vouchedText(state.settledBy, state.identity);
       return [endText(visit, state), toldText(state.told)].filter((part) => part !== "").join("; ");
     case "running":
@@ -115,6 +123,10 @@ export function resultText(visit: Visit, now: number): string {
       const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
       return `next try ${due}: ${messageText(state.message)}`;
     }
+    case "asked":
+      return `${questionText(state)} ${choicesText(state)}${deadlineText(state)}`;
+    case "sleeping":
+      return wakeText(state.wake.at, now);
     case "interrupted":
     case "unsettled":
       return messageText(state.message);

@@ -9,6 +9,7 @@ import { attemptText } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { choicesText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, elapsedOf, STEP_LOOKS, type StepStatus } from "./step-status.ts";
 import type { StepNode } from "./step-tree.ts";
 import { plainStyle, type Style } from "./style.ts";
@@ -29,6 +30,8 @@ const MOVING: ReadonlySet<StepStatus> = new Set([
   "waiting",
   "interrupted",
   "unsettled",
+  "asked",
+  "sleeping",
 ]);
 
 /** One line for each step, in aligned columns, none wider than `width`. */
@@ -114,6 +117,10 @@ function said({ visit, step }: StepNode, { now, lastLines }: StepLineInput): str
       const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
       return `${due}: ${messageText(state.message)}`;
     }
+    case "asked":
+      return `${questionText(state)} ${choicesText(state)}`;
+    case "sleeping":
+      return wakeText(state.wake.at, now);
     case "failed":
       return failureText(state);
     case "interrupted":

@@ -4,6 +4,7 @@
  * Owns: these words. Every table, report and screen takes them from here.
  * Does not: know about owners; the caller says whether anybody drives the run.
  */
+import { waitsForPerson } from "../core/next-actions.ts";
 import { currentVisit, type Run, type StepRecord, type Visit } from "../core/run.ts";
 import type { RunStatus } from "../core/summary.ts";
 import type { Tone } from "./style.ts";
@@ -15,6 +16,8 @@ export type StepStatus =
   | "waiting"
   | "interrupted"
   | "unsettled"
+  | "asked"
+  | "sleeping"
   | "done"
   | "assumed"
   | "failed"
@@ -39,6 +42,8 @@ export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
   waiting: { glyph: "↻", word: "retrying", tone: "wait" },
   interrupted: { glyph: "‖", word: "interrupted", tone: "wait" },
   unsettled: { glyph: "?", word: "unsettled", tone: "wait" },
+  asked: { glyph: "◆", word: "asks", tone: "wait" },
+  sleeping: { glyph: "◌", word: "waits", tone: "wait" },
   done: { glyph: "✓", word: "done", tone: "good" },
   assumed: { glyph: "✓", word: "taken as done", tone: "good" },
   failed: { glyph: "✗", word: "failed", tone: "bad" },
@@ -85,6 +90,7 @@ export function runStatusOf(run: Run, liveness: Liveness): RunStatus {
     case "created":
       return liveness === "owned" ? "queued" : "interrupted";
     default:
+      if (waitsForPerson(run)) return "waiting";
       return liveness === "owned" ? "running" : "interrupted";
   }
 }
@@ -95,6 +101,10 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
   switch (state.status) {
     case "running":
       return liveness === "owned" ? Math.max(0, now - state.since) : undefined;
+    // Nothing has to be watched for the time of these to pass.
+    case "asked":
+    case "sleeping":
+      return Math.max(0, now - state.since);
     case "completed":
     case "failed":
     case "skipped":
@@ -107,7 +117,8 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
 /** Which attempt a visit is at, or will start next, and the last one that it may have. */
 export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last: number } {
   const { status } = visit.state;
-  const ended = status === "running" ? visit.attempts - 1 : visit.attempts;
+  const open = status === "running" || status === "asked" || status === "sleeping";
+  const ended = open ? visit.attempts - 1 : visit.attempts;
   const comes = status === "ready" || status === "waiting" || status === "interrupted";
   const number = comes ? visit.attempts + 1 : visit.attempts;
   return { number, last: Math.max(number, ended + visit.failuresMax - visit.failures) };

@@ -10,6 +10,7 @@ import { attemptText, placeText } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
 import { commitText, shortList } from "./display-text.ts";
 import { messageText } from "./failure-words.ts";
+import { answerText, questionText } from "./question-text.ts";
 import { savedBy } from "./work-history.ts";
 
 /** One row of the timeline. */
@@ -63,6 +64,10 @@ function entryOf(event: RunEvent): Told | undefined {
         outcome: "restarts",
         note: `from the snapshot before it; ${asideText(event.aside)}`,
       };
+    case "step.asked":
+      return { what: attemptText(event), outcome: "asked", note: questionText(event) };
+    case "step.answered":
+      return { what: attemptText(event), outcome: "answered", note: answerText(event) };
     case "step.saved":
       return { what: attemptText(event), outcome: "saved", note: "while it was running" };
     case "step.granted":

@@ -8,9 +8,10 @@
  * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
  */
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
-import type { Owner, Verdict } from "../core/event.ts";
+import type { Answer, Owner, Verdict } from "../core/event.ts";
 import { FORK_STOP } from "../core/fork.ts";
-import { placeText, stepPath } from "../core/place.ts";
+import { attemptOf, waitsForPerson } from "../core/next-actions.ts";
+import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { placeOf, type Run, type RunState, type Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -18,8 +19,20 @@ import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
 import { doneText, NAMES_MAX, pathsOf } from "./done-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import {
+  answerCommand,
+  answerText,
+  deadlineText,
+  gateName,
+  labelled,
+  questionText,
+  wakeText,
+} from "./question-text.ts";
 import { attemptOrdinal, type Liveness, runStatusOf } from "./step-status.ts";
 import { utcText } from "./time-text.ts";
+
+/** How many choices of a question stand in one line. */
+const CHOICES_SHOWN_MAX = 3;
 
 export interface WhyInput {
   readonly runId: string;
@@ -31,6 +44,8 @@ export interface WhyInput {
   /** Who has, or had, the lease. */
   readonly owner?: Owner | undefined;
   readonly cleanedAt?: number | undefined;
+  /** Answers that no owner has taken up yet, by attempt (`approve@1.1`). */
+  readonly answers?: ReadonlyMap<string, Answer>;
   readonly now: number;
 }
 
@@ -97,11 +112,57 @@ function situation(input: WhyInput): Situation {
       if (run.state.by === FORK_STOP) return forked(input);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}`,
-        advice: [{ say: "Go on", command: perdure("resume", shortId) }],
+        advice: [{ say: "Go on", command: perdure("resume", shortId) }, ...answerAdvice(input)],
       };
     default:
+      if (waitsForPerson(run)) return waiting(input);
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+/** Only a person can move it, or has done so already. */
+function waiting(input: WhyInput): Situation {
+  const { run, shortId, liveness } = input;
+  const resume = perdure("resume", shortId);
+  const open = unanswered(input);
+  const [visit] = open;
+  if (visit?.state.status !== "asked") {
+    const [answered] = run.asked;
+    const answer = answered && input.answers?.get(attemptText(attemptOf(answered)));
+    const told =
+      answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
+    const happened = `waited for a person, and has its answer (${told ?? ""})`;
+    const watch = { say: "Watch it", command: perdure("attach", shortId) };
+    return { happened, advice: [liveness === "owned" ? watch : { say: "Go on", command: resume }] };
+  }
+  const { state } = visit;
+  const more = open.length === 1 ? "" : `, and ${open.length - 1} more ask`;
+  const asks = `${gateName(visit)} asks "${questionText(state)}"${deadlineText(state)}${more}`;
+  const by = liveness === "owned" ? `; owned by ${ownerText(input.owner)}` : "";
+  const [first, ...others] = answerAdvice(input);
+  const then = liveness === "owned" ? [] : [{ say: "then", command: resume }];
+  const answers = first === undefined ? [] : [{ ...first, say: "Answer" }, ...others];
+  const [lead = { say: "Go on", command: resume }, ...rest] = [...answers, ...then];
+  return { happened: `waits for a person: ${asks}${by}`, advice: [lead, ...rest] };
+}
+
+/** Questions of the run that nobody has answered yet. */
+function unanswered({ run, answers }: WhyInput): readonly Visit[] {
+  return [...run.asked].filter((visit) => answers?.has(attemptText(attemptOf(visit))) !== true);
+}
+
+/** How the first question that stands is answered; with many choices, where they are listed. */
+function answerAdvice(input: WhyInput): readonly Advice[] {
+  const open = unanswered(input);
+  const [visit] = open;
+  if (visit?.state.status !== "asked") return [];
+  const { choices } = visit.state;
+  const commands = choices
+    .slice(0, CHOICES_SHOWN_MAX)
+    .map((choice) => ({ say: "or", command: answerCommand(input.shortId, visit, choice) }));
+  const all = { say: "all questions", command: perdure("answer", input.shortId) };
+  const left = open.length > 1 || choices.length > CHOICES_SHOWN_MAX;
+  return left ? [...commands, all] : commands;
 }
 
 function forked({ run, shortId }: WhyInput): Situation {
@@ -169,13 +230,23 @@ function owned(input: WhyInput): Situation {
     const happened = `is being stopped${mode} by ${stopperText(run.state.by)}, ${by}`;
     return { happened, advice: [watch] };
   }
+  const asks = unanswered(input).map(gateName);
+  const asked = asks.length === 0 ? "" : ` and asks ${shortList(asks, NAMES_MAX)}`;
+  const answers = answerAdvice(input).map((one) => ({ ...one, say: "answer" }));
   if (run.running.size > 0) {
     const names = Array.from(run.running, (visit) => runningText(visit, now));
-    return { happened: `is running ${shortList(names, NAMES_MAX)}, ${by}`, advice: [watch, stop] };
+    const happened = `is running ${shortList(names, NAMES_MAX)}${asked}, ${by}`;
+    return { happened, advice: [watch, stop, ...answers] };
   }
   const [waiting] = run.waiting;
   if (waiting !== undefined) {
     return { happened: `is ${waitingText(waiting, now)}; ${by}`, advice: [watch, stop] };
+  }
+  const [sleeping] = run.sleeping;
+  if (sleeping?.state.status === "sleeping") {
+    const until = wakeText(sleeping.state.wake.at, now);
+    const happened = `waits at ${stepPath(placeOf(sleeping))} ${until}${asked}; ${by}`;
+    return { happened, advice: [watch, stop, ...answers] };
   }
   const doing = run.state.status === "created" ? "is starting" : "is running, between two steps";
   return { happened: `${doing}, ${by}`, advice: [watch, stop] };
@@ -211,7 +282,7 @@ function interrupted(input: WhyInput): Situation {
   const happened = `was interrupted: ${runner} ${whileDoing(run)}`;
   const say =
     run.running.size === 0 ? "Go on" : "Go on; what still runs is taken up, not restarted";
-  return { happened, advice: [{ say, command: resume }] };
+  return { happened, advice: [{ say, command: resume }, ...answerAdvice(input)] };
 }
 
 function runnerEnd({ owner, liveness }: WhyInput): string {
@@ -223,6 +294,7 @@ function everStarted(run: Run): boolean {
   if (run.stepsDone > 0 || run.running.size + run.composites.size + run.waiting.size > 0)
     return true;
   if (run.failed.size + run.interrupted.size + run.unsettled.size > 0) return true;
+  if (run.asked.size + run.sleeping.size > 0) return true;
   return [...run.ready].some((visit) => visit.attempts > 0 || visit.number > 1);
 }
 
@@ -231,6 +303,7 @@ function whileDoing(run: Run): string {
     `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
   if (run.running.size > 0) return doing(run.running, "running");
   if (run.waiting.size > 0) return doing(run.waiting, "waiting for another try");
+  if (run.sleeping.size > 0) return doing(run.sleeping, "waiting for its time");
   return "between two steps";
 }
 

@@ -811,57 +811,39 @@ it("help", async () => {
     from there.
 
     Options:
-      -V, --version                       output the version number
-      -C, --project <dir>                 work as if started in this directory
-      -h, --help                          display help for command
+      -V, --version                           output the version number
+      -C, --project <dir>                     work as if started in this directory
+      -h, --help                              display help for command
 
     Commands:
-      run [options] [file]                start a new run of a pipeline
-      resume [options] [run]              go on with a run from exactly where it was
-      retry [options] <run> <step>        run a failed step again, or a done one and
-                                          all that lies behind it
-      stop [options] [run]                stop a run; it can be resumed
-      settle [options] <run> <step> <as>  say whether a step happened that must not
-                                          happen twice
-      rewind [options] <run> <step>       go back to the beginning of a step, files
-                                          included, without starting anything
-      invalidate [options] <run> <step>   take back the result of a step and of all
-                                          behind it; no file is touched
-      fork [options] <run>                make a new run of the past of another one,
-                                          with files and a future of its own
-      attach [options] [run]              watch a run that another process drives;
-                                          Ctrl-C leaves it running
-      list                                list runs
-      show [options] [run]                everything about a run: steps, attempts,
-                                          times, errors, the next command
-      why [options] [run]                 what happened, what is done, and the exact
-                                          command that goes on
-      explain [options] <run> <step>      why a step was run again, or why its
-                                          result is used
-      logs [options] <run> [step]         what the steps printed
-      graph [options] [run-or-file]       draw a pipeline, or a run with its states
-      report [options] [run]              a post-mortem of a run: path, times,
-                                          money, context, failures, owners
-      replay [options] [run]              make every recorded decision again; exit 3
-                                          when one differs now
-      diff [options] <run> <a> [b]        what a step did to files and context, or
-                                          what changed between two checkpoints
-      restore [options] <run> <point>     take the files of a checkpoint back; what
-                                          is there is set aside
-      timeline [options] <run>            the checkpoints of a run in order, with
-                                          what changed from one to the next
-      validate [options] <files...>       find every mistake in pipeline files,
-                                          without running them
-      clean [options] [runs...]           remove the files of completed runs; their
-                                          records stay
-      export [options] [run]              write a run into a file, to go on with it
-                                          elsewhere
-      import [options] <file>             take in a run from a file; perdure resume
-                                          goes on with it
-      doctor [options]                    check this machine and the state of this
-                                          project
-      completion <shell>                  print a completion script
-      help [command]                      display help for command
+      run [options] [file]                    start a new run of a pipeline
+      resume [options] [run]                  go on with a run from exactly where it was
+      retry [options] <run> <step>            run a failed step again, or a done one and all that lies behind it
+      stop [options] [run]                    stop a run; it can be resumed
+      answer [options] <run> [gate] [choice]  answer a question that a run asks; without a choice: list what is asked
+      settle [options] <run> <step> <as>      say whether a step happened that must not happen twice
+      rewind [options] <run> <step>           go back to the beginning of a step, files included, without starting anything
+      invalidate [options] <run> <step>       take back the result of a step and of all behind it; no file is touched
+      fork [options] <run>                    make a new run of the past of another one, with files and a future of its own
+      attach [options] [run]                  watch a run that another process drives; Ctrl-C leaves it running
+      list                                    list runs
+      show [options] [run]                    everything about a run: steps, attempts, times, errors, the next command
+      why [options] [run]                     what happened, what is done, and the exact command that goes on
+      explain [options] <run> <step>          why a step was run again, or why its result is used
+      logs [options] <run> [step]             what the steps printed
+      graph [options] [run-or-file]           draw a pipeline, or a run with its states
+      report [options] [run]                  a post-mortem of a run: path, times, money, context, failures, owners
+      replay [options] [run]                  make every recorded decision again; exit 3 when one differs now
+      diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
+      restore [options] <run> <point>         take the files of a checkpoint back; what is there is set aside
+      timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
+      validate [options] <files...>           find every mistake in pipeline files, without running them
+      clean [options] [runs...]               remove the files of completed runs; their records stay
+      export [options] [run]                  write a run into a file, to go on with it elsewhere
+      import [options] <file>                 take in a run from a file; perdure resume goes on with it
+      doctor [options]                        check this machine and the state of this project
+      completion <shell>                      print a completion script
+      help [command]                          display help for command
 
     Examples:
       perdure run build.yaml --input target=all    start a pipeline
@@ -889,6 +871,10 @@ it("help", async () => {
       -o, --output <format>  text, or json for a stream of events
       -q, --quiet            print nothing but the end of a run that did not
                              complete
+      --stay                 wait for people's answers when nothing else can move,
+                             instead of ending with 6
+      --auto-approve         answer every question with its first choice that does
+                             not reject
       --resume <run>         the same as: perdure resume RUN
       --resume-last          the same as: perdure resume; with FILE: its last
                              unfinished run
@@ -930,6 +916,10 @@ it("help", async () => {
       --dry-run              say what would happen to each step, and why; change
                              nothing
       -d, --detach           leave the run to a background process
+      --stay                 wait for people's answers when nothing else can move,
+                             instead of ending with 6
+      --auto-approve         answer every question with its first choice that does
+                             not reject
       --take-over            its owner is on another machine, and I know that it is
                              dead
       -o, --output <format>  text, or json for a stream of events

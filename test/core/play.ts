@@ -26,6 +26,8 @@ export class Play {
   /** Every plan that the run went by, by its fingerprint. */
   readonly plans = new Map<string, Plan>();
   readonly events: RunEvent[] = [];
+  /** When each of them happened. */
+  readonly times: number[] = [];
   /** Every attempt that was started, in order. */
   readonly launched: string[] = [];
   run: Run;
@@ -47,6 +49,7 @@ export class Play {
       envNames: [],
     };
     this.events.push(event);
+    this.times.push(this.now);
     this.run = evolve(plan, emptyRun("run"), {
       seq: 1,
       time: this.now,
@@ -61,6 +64,7 @@ export class Play {
       this.turn = advance(this.plan, this.run, pending, this.now, this.around);
       this.run = this.turn.run;
       this.events.push(...this.turn.events);
+      this.times.push(...this.turn.events.map(() => this.now));
       this.launched.push(...this.turn.launches.map(attemptText));
       pending = [];
     } while (this.turn.more);
@@ -82,6 +86,7 @@ export class Play {
         const recorded = { seq: this.run.seq + 1, time: this.now, version: EVENT_VERSION, event };
         this.run = evolve(this.planOf, this.run, recorded);
         this.events.push(event);
+        this.times.push(this.now);
       }
     }
     this.plan = plan;

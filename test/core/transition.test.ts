@@ -10,6 +10,9 @@ import { bad, lost, OWNER, ok, Play } from "./play.ts";
 const at = { scope: "", step: "a", visit: 1 };
 const NOTHING = { outputs: {}, context: {}, arrows: [] };
 
+const QUESTION = { choices: [{ key: "Y", label: "yes" }], text: "none" } as const;
+const GATE = { kind: "gate", ask: "Go?", ...QUESTION } as const;
+
 /** A run in which the visit a@1 is in this state. */
 const REACH: Readonly<Record<VisitStatus, () => Play>> = {
   ready: () => new Play(planOf("a")),
@@ -28,6 +31,8 @@ const REACH: Readonly<Record<VisitStatus, () => Play>> = {
       .tell({ type: "stop-requested", mode: "now", by: "x" })
       .end("a", { how: "stopped", message: "x" }),
   unsettled: () => new Play(planOf("a", { a: { once: true, probe: "x" } })).open().end("a", lost),
+  asked: () => new Play(planOf("a", { a: { work: GATE } })).open(),
+  sleeping: () => new Play(planOf("a", { a: { work: { kind: "wait", forMs: 9 } } })).open(),
   completed: () => new Play(planOf("a")).open().end("a", ok()),
   // In doubt: the only failure that a person can settle.
   failed: () => new Play(planOf("a", { a: { once: true } })).open().end("a", lost),
@@ -37,6 +42,8 @@ const REACH: Readonly<Record<VisitStatus, () => Play>> = {
     return play.open({ type: "rewind-requested", step: "a" });
   },
 };
+
+const ANSWER = { choice: "Y", by: "ann@laptop", from: "command", given: 1 } as const;
 
 function stepEvent(type: string, attempts: number): RunEvent {
   const attempt = type === "step.started" ? attempts + 1 : attempts;
@@ -65,6 +72,8 @@ function stepEvent(type: string, attempts: number): RunEvent {
     },
     "step.probed": { type: "step.probed", ...at, attempt, answer: "unknown", message: "m" },
     "step.settled": { type: "step.settled", ...at, attempt, as: "done", by: "ann@laptop" },
+    "step.asked": { type: "step.asked", ...at, attempt, question: "Go?", ...QUESTION },
+    "step.answered": { type: "step.answered", ...at, attempt, ...ANSWER },
     "step.skipped": { type: "step.skipped", ...at, arrows: [] },
     "step.granted": { type: "step.granted", ...at, attempts: 1 },
   };
@@ -82,6 +91,8 @@ const STEP_EVENTS = [
   "step.unsettled",
   "step.probed",
   "step.settled",
+  "step.asked",
+  "step.answered",
   "step.skipped",
   "step.granted",
 ] as const;

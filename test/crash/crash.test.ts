@@ -94,6 +94,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "journal.clean": "`perdure clean` notes what it removed",
   "journal.receive": "`perdure import` stores a whole run; cli/portable.test.ts kills it there",
   "journal.unowned": "`perdure clean` removes artifacts; cli/clean.test.ts kills it there",
+  answer: "`perdure answer`; cli/gate.test.ts kills it there",
   import: "`perdure import`; cli/portable.test.ts kills it there",
   export: "`perdure export`; cli/portable.test.ts kills it there",
   clean: "`perdure clean`; cli/clean.test.ts kills it there",

@@ -209,6 +209,20 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(journal.requestsAfter(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);
   });
 
+  test("H1: the first answer to an attempt counts, whoever gives the others", () => {
+    journal.create(newRun(0));
+    journal.create(newRun(1));
+    const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
+    const other = { ...answer, choice: "R", from: "timeout", given: 4 } as const;
+    expect(journal.answerTo(runIdOf(0), "ask@1.1")).toBeUndefined();
+    expect(journal.answer(runIdOf(0), "ask@1.1", answer)).toEqual({ first: true, answer });
+    expect(journal.answer(runIdOf(0), "ask@1.1", other)).toEqual({ first: false, answer });
+    expect(journal.answerTo(runIdOf(0), "ask@1.1")).toEqual(answer);
+    expect(journal.answer(runIdOf(0), "ask@1.2", other)).toEqual({ first: true, answer: other });
+    expect(journal.answer(runIdOf(1), "ask@1.1", other)).toEqual({ first: true, answer: other });
+    expect(codeOf(() => journal.answer(runIdOf(7), "ask@1.1", answer))).toBe("unknown-run");
+  });
+
   test("the list is newest first, with its filters", () => {
     for (const n of [0, 1, 2, 3]) fill(journal, n, n);
     journal.create(newRun(4));

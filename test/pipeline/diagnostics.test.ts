@@ -122,7 +122,7 @@ error[step-work]: step \`none\` has neither \`run\` nor \`agent\`
    |
 20 |   - id: none
    |         ^^^^
-   = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+   = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
 error[unknown-need]: there is no step \`pln\` to wait for
   --> p.yaml:21:13

@@ -4,7 +4,7 @@ import { contextOwner } from "../../src/core/context.ts";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missedGoal } from "../../src/core/goal.ts";
-import { isIdle } from "../../src/core/next-actions.ts";
+import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
@@ -12,6 +12,7 @@ import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
+import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import { endedWell, type World } from "./world.ts";
@@ -37,6 +38,7 @@ export class Checkers {
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #talks: TalkCheckers;
+  readonly #people: PeopleCheckers;
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
@@ -52,6 +54,7 @@ export class Checkers {
     this.#planOf = plansIn(journal);
     this.#world = world;
     this.#talks = new TalkCheckers(plan, world);
+    this.#people = new PeopleCheckers(journal, runId);
   }
 
   /** A kept step is what it was; what begins anew is not done; nothing is left of what is gone. */
@@ -89,6 +92,7 @@ export class Checkers {
     this.#talks.afterAppend(recorded);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
+      this.#people.afterEvent(event);
       // Where no arrow could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
@@ -101,6 +105,7 @@ export class Checkers {
       this.#completed.add(placeText(event));
       this.#checkResult(event, event.context);
     }
+    this.#people.afterAppend(run);
     if (run.running.size > this.#roomMax) fail("more steps run than there is room for");
   }
 
@@ -164,6 +169,7 @@ export class Checkers {
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
+    if (waitsForPerson(run)) return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
     const root = run.scopes.get("");
     const missed = root && run.failed.size === 0 ? missedGoal(root) : undefined;

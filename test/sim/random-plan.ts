@@ -239,7 +239,25 @@ function randomWork(random: Random, depth: number): Work {
     };
   }
   if (random.chance(0.08)) return { kind: random.chance(0.8) ? "pass" : "pick" };
+  if (random.chance(0.1)) return randomGate(random);
+  if (random.chance(0.06)) return { kind: "wait", forMs: 50 + random.below(800) };
   if (random.chance(0.5)) return { kind: "shell", run: "simulated" };
   const agent = random.chance(0.7) ? CHOOSES : OWN;
   return { kind: "agent", agent, prompt: "simulated", settings: {} };
+}
+
+function randomGate(random: Random): Work {
+  const choices = [
+    { key: "A", label: "approve" },
+    { key: "R", label: "reject", fails: true },
+    { key: "N", label: "next", next: "s1" },
+  ] as const;
+  return {
+    kind: "gate",
+    ask: random.chance(0.9) ? "visit ${{ run.visit }}?" : "${{ context.dice }}?",
+    choices,
+    text: "optional",
+    ...(random.chance(0.4) ? { timeoutMs: 100 + random.below(900) } : {}),
+    ...(random.chance(0.5) ? { default: random.pick(["A", "R"]) } : {}),
+  };
 }

@@ -7,13 +7,14 @@ import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Place, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
-import { attemptOf } from "../../src/core/next-actions.ts";
+import { attemptOf, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import { findVisit, isInDoubt, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { Gates } from "../../src/engine/gates.ts";
 import { settle } from "../../src/engine/settle.ts";
 import { recordUpdate } from "../../src/engine/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
@@ -44,7 +45,9 @@ export type Bug =
   | "forget-what-was-asked"
   | "forget-what-was-spent"
   | "probe-lies"
-  | "doubt-forgotten";
+  | "doubt-forgotten"
+  | "second-answer-counts"
+  | "answers-itself";
 
 export interface Outcome {
   readonly seed: number;
@@ -72,6 +75,8 @@ export function plansOf({ plans }: Outcome): (fingerprint: string) => Plan {
 export const RUN_ID = "00000000-0000-4000-8000-000000000000";
 const TURNS_MAX = 5_000;
 const OWNERS_MAX = 60;
+/** How a run is left that waits for people. */
+const LEFT = "left to people";
 
 class Crash extends Error {}
 
@@ -122,6 +127,7 @@ class Simulation {
       try {
         status = this.#own(owner);
         this.#note(`owner ${owner} ends: ${status}`);
+        if (status === LEFT) continue;
         if (status === "completed" || !this.#random.chance(0.5) || this.#calm) break;
       } catch (error) {
         if (!(error instanceof Crash)) throw error;
@@ -192,7 +198,10 @@ class Simulation {
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
     });
     this.#reported.clear();
+    this.#people(engine.run);
+    const gates = this.#gates(engine);
     let turn = this.#open(engine);
+    gates.look();
     for (let count = 0; count < TURNS_MAX; count++) {
       this.#perform(turn);
       if (this.#chance(0.02)) throw this.#crash("after effects");
@@ -201,7 +210,12 @@ class Simulation {
         this.#checkers.afterOwner(engine.run, status);
         return status;
       }
-      const facts = turn.more ? [] : this.#facts(engine, turn);
+      for (const at of turn.expired) gates.expire(at);
+      if (!turn.more && this.#isLeft(engine.run, gates)) {
+        this.#checkers.afterOwner(engine.run, LEFT);
+        return LEFT;
+      }
+      const facts = turn.more ? [] : this.#facts(engine, turn, gates);
       for (const fact of facts) this.#note(factText(fact));
       turn = engine.turn(facts);
       engine.show();
@@ -371,8 +385,10 @@ class Simulation {
   }
 
   /** What the outside says next: something under way, an ended process, a wish, or time passing. */
-  #facts(engine: Engine, turn: Turn): readonly Fact[] {
+  #facts(engine: Engine, turn: Turn, gates: Gates): readonly Fact[] {
     const facts: Fact[] = [];
+    if (this.#random.chance(0.2)) this.#people(engine.run);
+    if (this.#random.chance(0.5)) gates.look();
     if (this.#chance(0.01)) {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
       facts.push({ type: "stop-requested", mode, by: "simulator" });
@@ -387,8 +403,52 @@ class Simulation {
       if (this.#random.chance(0.05)) facts.push(fact);
       if (this.#random.chance(0.03)) this.#late.push(fact);
     }
-    if (facts.length === 0) this.#passTime(turn);
+    if (facts.length === 0) this.#passTime(turn, engine.run);
     return facts;
+  }
+
+  /** The real way from an answer to a fact, on the journal in memory. */
+  #gates(engine: Engine): Gates {
+    return new Gates({
+      journal: this.#journal,
+      run: () => engine.run,
+      post: (fact) => this.#late.push(this.#answered(fact)),
+      redact: (text) => text,
+      now: () => this.#world.clock,
+      by: "o@h",
+      autoApprove: this.#random.chance(0.1),
+    });
+  }
+
+  #answered(fact: Fact): Fact {
+    if (this.#bug !== "second-answer-counts" || fact.type !== "answered") return fact;
+    const choice = fact.answer.choice === "A" ? "R" : "A";
+    return { ...fact, answer: { ...fact.answer, choice } };
+  }
+
+  /** People answer whenever they like, more than one of them, and whether an owner lives or not. */
+  #people(run: Run): void {
+    for (const visit of run.asked) {
+      while (this.#random.chance(0.4)) this.#answer(visit);
+      if (this.#bug !== "answers-itself") continue;
+      const planted = { choice: "A", by: "x@h", from: "terminal", given: 0 } as const;
+      this.#late.push({ type: "answered", at: attemptOf(visit), answer: planted });
+    }
+  }
+
+  #answer(visit: Visit): void {
+    const attempt = attemptText(attemptOf(visit));
+    const choice = this.#random.pick(["A", "R", "N"]);
+    const answer = { choice, by: "p@h", from: "command", given: this.#world.clock } as const;
+    const { first } = this.#journal.answer(RUN_ID, attempt, answer);
+    this.#note(`${choice} is ${first ? "the answer" : "too late"} to ${attempt}`);
+  }
+
+  /** True when an owner may go because only people can move the run; the last ones stay. */
+  #isLeft(run: Run, gates: Gates): boolean {
+    if (!waitsForPerson(run)) return false;
+    gates.look();
+    return this.#late.length === 0 && this.#chance(0.5);
   }
 
   /** Looks at every attempt that the run calls running, as the real hands do. */
@@ -417,9 +477,14 @@ class Simulation {
     return ending;
   }
 
-  #passTime(turn: Turn): void {
+  #passTime(turn: Turn, run: Run): void {
     const wakeAt = turn.wakeAt === undefined ? undefined : turn.wakeAt - this.#world.skew;
     const times = [wakeAt, this.#world.nextEnd()].filter((time) => time !== undefined);
+    if (times.length === 0 && run.asked.size > 0) {
+      // Sooner or later somebody does.
+      for (const visit of run.asked) this.#answer(visit);
+      return;
+    }
     if (times.length === 0) throw new Violation("the run is stuck: nothing will ever happen");
     this.#world.now = Math.max(this.#world.now, Math.min(...times));
   }

@@ -34,6 +34,8 @@ describe("the simulator", () => {
       "run.stopping",
       "run.updated",
       "step.adopted",
+      "step.answered",
+      "step.asked",
       "step.completed",
       "step.continued",
       "step.failed",
@@ -66,6 +68,8 @@ describe("the checkers find a planted bug:", () => {
     "lose-context",
     "probe-lies",
     "doubt-forgotten",
+    "second-answer-counts",
+    "answers-itself",
   ];
   it.each(bugs)("%s", (bug) => {
     const found: string[] = [];

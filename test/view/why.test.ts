@@ -226,6 +226,7 @@ test("every reason has words", () => {
     lost: "its process vanished without an exit status, again and again: m",
     once: "it must not happen twice: m",
     aborted: "it will not be done: m",
+    rejected: "it was rejected: m",
     visits: "the run came to it too often: m",
     iterations: "its iterations are used up: m",
     goal: "a goal in it was missed: m",

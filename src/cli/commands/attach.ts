@@ -1,12 +1,15 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
-import { isIdle } from "../../core/next-actions.ts";
+import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
+import type { Answered } from "../../journal/journal.ts";
 import { redactor } from "../../util/redact.ts";
 import { whyLines } from "../../view/why.ts";
 import { lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { giveAnswer } from "../give-answer.ts";
 import { openScreen } from "../open-screen.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { isOutputClosed, print } from "../print.ts";
@@ -19,6 +22,7 @@ import {
   resolveRunId,
   whyInputOf,
 } from "../project.ts";
+import { openDesk } from "../terminal-desk.ts";
 
 /** How often the journal is asked for news. */
 const LOOK_MS = 100;
@@ -36,6 +40,7 @@ export async function attachCommand(
   if (screenKind(options) !== "json") {
     for (const line of whyLines(whyInputOf(loadRun(project, runId), Date.now()))) print(line);
   }
+  if (waitsForPerson(run)) return EXIT.waiting;
   return run.state.status === "failed" ? EXIT.failed : EXIT.done;
 }
 
@@ -47,6 +52,11 @@ function newestRun({ journal }: Project): string {
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {
   const { journal } = project;
+  const desk = openDesk({
+    kind: screenKind(options),
+    answer: (at, reply) => answerFrom(known, at, reply),
+    onGone: () => undefined,
+  });
   const screen = await openScreen({
     kind: screenKind(options),
     runId: known.id,
@@ -56,20 +66,41 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     dir: known.dir,
     redact: redactor(process.env),
     now: Date.now,
+    footer: desk && ((width) => desk.footer(width)),
   });
+  desk?.show(screen);
   let { run } = known;
   screen.say(`Attached to run ${known.id}; Ctrl-C leaves it running.`);
+  desk?.update(run);
   screen.update([], run);
   const left = new AbortController();
   process.once("SIGINT", () => left.abort());
   while (!left.signal.aborted && !isOutputClosed()) {
     const news = journal.eventsAfter(known.id, run.seq);
     for (const recorded of news) run = evolve(known.planOf, run, recorded);
-    if (news.length > 0) screen.update(news, run);
+    if (news.length > 0) {
+      desk?.update(run);
+      screen.update(news, run);
+    }
     const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
     const stopped = run.state.status === "stopped";
     if (over || stopped || livenessOf(journal.leaseOf(known.id)) !== "owned") break;
     await sleep(LOOK_MS);
   }
+  desk?.close();
   await screen.close();
+}
+
+/** Whoever watches only reads, until they answer. */
+function answerFrom(
+  known: KnownRun,
+  at: AttemptRef,
+  reply: Pick<Answer, "choice" | "text">,
+): Answered {
+  const project = openProject(process.cwd(), "read-write");
+  try {
+    return giveAnswer(project, known, at, { ...reply, from: "terminal" });
+  } finally {
+    project.journal.close();
+  }
 }

@@ -32,7 +32,7 @@ export interface CleanOptions {
 }
 
 const DAY_MS = 86_400_000;
-const STATES = ["completed", "failed", "interrupted"] as const;
+const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
 type State = (typeof STATES)[number];
 
 /** Cleans the runs that are named, or all finished ones; `--all` takes interrupted ones as well. */

@@ -57,8 +57,12 @@ function isolationLine(): string {
 
 function listUnfinished(database: string): void {
   const journal = openSqliteJournal(database, { mode: "read-only" });
-  const open = journal.list({ status: ["queued", "running", "interrupted"], limit: 20 });
-  for (const { runId, pipeline, lease } of open) {
+  const open = journal.list({ status: ["queued", "running", "waiting", "interrupted"], limit: 20 });
+  for (const { runId, pipeline, lease, status } of open) {
+    if (status === "waiting") {
+      print(`◆ ${pipeline} is waiting for a person: perdure answer ${runId}`);
+      continue;
+    }
     const owned = livenessOf(lease) === "owned";
     const next = owned ? `perdure attach ${runId}` : `perdure resume ${runId}`;
     print(`${owned ? "▶" : "‖"} ${pipeline} is ${owned ? "running" : "interrupted"}: ${next}`);

@@ -11,6 +11,7 @@ import { followLines } from "../../runner/output.ts";
 import { redactor } from "../../util/redact.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/event-line.ts";
+import { spokenLines } from "../../view/question-text.ts";
 import { type LineReader, type LineReaders, lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -83,6 +84,7 @@ function printerFor(known: KnownRun, at: AttemptRef, wanted: Wanted): (line: str
 
 async function printAttempt(known: KnownRun, at: AttemptRef, wanted: Wanted): Promise<void> {
   const show = printerFor(known, at, wanted);
+  for (const line of spokenLines(known.events, at)) show(line);
   for (const name of FILES) {
     const path = join(attemptDirOf(known.dir, at), name);
     if (!existsSync(path)) continue;

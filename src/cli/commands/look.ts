@@ -26,7 +26,7 @@ export interface ListOptions extends OutputOptions {
   readonly limit: string;
 }
 
-const STATUSES = ["queued", "running", "interrupted", "completed", "failed"] as const;
+const STATUSES = ["queued", "running", "waiting", "interrupted", "completed", "failed"] as const;
 
 /** The runs of this project, newest first. */
 export async function listCommand(options: ListOptions): Promise<ExitCode> {

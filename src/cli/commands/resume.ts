@@ -45,6 +45,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly yes?: boolean;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
 }
@@ -108,14 +110,17 @@ async function goOn(
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   if (options.detach === true) {
-    const { detach } = await import("../detach.ts");
-    return detach(project, runId, known.shortId, detachedOptions(options));
+    const { detach, peopleOptions } = await import("../detach.ts");
+    const told = [...detachedOptions(options), ...peopleOptions(options)];
+    return detach(project, runId, known.shortId, told);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
     takeOver: options.takeOver === true,
+    stay: options.stay === true,
+    autoApprove: options.autoApprove === true,
     ...(request === undefined
       ? {}
       : { wishes: async (now) => (await planBack(project, now, request)).facts }),
@@ -139,7 +144,7 @@ function chooseRun(
   file: string | undefined,
 ): string {
   if (given !== undefined) return resolveRunId(journal, given);
-  const status = ["queued", "running", "interrupted", "failed"] as const;
+  const status = ["queued", "running", "waiting", "interrupted", "failed"] as const;
   const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
   const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
   if (last !== undefined) return last.runId;

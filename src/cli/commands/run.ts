@@ -9,7 +9,7 @@ import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
 import { redactJson, redactor } from "../../util/redact.ts";
 import { ask } from "../ask.ts";
-import { detach } from "../detach.ts";
+import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -22,6 +22,8 @@ import { createProject, livenessOf, loadRun, type Project, shortIdOf } from "../
 export interface RunOptions extends OutputOptions {
   readonly input: readonly string[];
   readonly detach?: boolean;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
 }
 
 /** Starts a new run and drives it to its end. */
@@ -43,12 +45,14 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   }
   const runId = createRun(project, plan, { path, input, text });
   const shortId = shortIdOf(project.journal, runId);
-  if (options.detach === true) return detach(project, runId, shortId);
+  if (options.detach === true) return detach(project, runId, shortId, peopleOptions(options));
   const greet = (): readonly string[] => [
     `Run ${runId} of ${plan.name} (${plan.graph.steps.length} steps)`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const exit = await execute(project, loadRun(project, runId), { screen, greet });
+  const { stay = false, autoApprove = false } = options;
+  const known = loadRun(project, runId);
+  const exit = await execute(project, known, { screen, greet, stay, autoApprove });
   sayGoodbye(project, runId, screen);
   return exit;
 }
@@ -89,7 +93,11 @@ async function askAboutUnfinished(
   file: string,
   options: RunOptions,
 ): Promise<Choice> {
-  const unfinished = journal.list({ file, status: ["queued", "running", "interrupted"], limit: 1 });
+  const unfinished = journal.list({
+    file,
+    status: ["queued", "running", "waiting", "interrupted"],
+    limit: 1,
+  });
   const [last] = unfinished.filter(({ cleanedAt }) => cleanedAt === undefined);
   if (last === undefined) return { kind: "new" };
   const shortId = shortIdOf(journal, last.runId);

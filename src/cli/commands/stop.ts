@@ -45,7 +45,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
 
 function onlyLiveRun({ journal }: Project): string {
   const live = journal
-    .list({ status: ["queued", "running"], limit: 100 })
+    .list({ status: ["queued", "running", "waiting"], limit: 100 })
     .filter(({ lease }) => livenessOf(lease) === "owned");
   const [first, second] = live;
   if (first === undefined)

@@ -1,0 +1,110 @@
+/**
+ * Answers a question of a run from a process that does not own it.
+ *
+ * Owns: finding the question that is meant, recording the answer, and waking the owner.
+ * Does not: go on with the run; its owner does, or the next one.
+ */
+import type { Answer, AttemptRef } from "../core/event.ts";
+import { attemptOf } from "../core/next-actions.ts";
+import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
+import { placeOf, stepOf, type Visit } from "../core/run.ts";
+import type { Answered } from "../journal/journal.ts";
+import { bootId } from "../runner/identity.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { redactJson, redactor } from "../util/redact.ts";
+import { answerText, gateName, labelled } from "../view/question-text.ts";
+import { utcText } from "../view/time-text.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT } from "./exit-code.ts";
+import { thisPerson } from "./owner.ts";
+import { type KnownRun, livenessOf, type Project } from "./project.ts";
+
+/** The question that a name stands for. Throws a refusal that says what became of it. */
+export function askedAt(known: KnownRun, name: string): Visit {
+  const place = parsePlace(name);
+  const asked = [...known.run.asked];
+  const exact = asked.find((visit) => isAt(visit, place));
+  if (exact !== undefined) return exact;
+  // In a fan-out or a sub-pipeline the id alone is enough while only one of them asks.
+  const inside = asked.filter((visit) => place.scope === "" && stepOf(visit).id === name);
+  const [only, second] = inside;
+  if (only !== undefined && second === undefined) return only;
+  const { shortId } = known;
+  const next = `perdure answer ${shortId}`;
+  if (second !== undefined) {
+    const names = inside.map(gateName).join(" or ");
+    throw new CliError(EXIT.usage, `${name} may be ${names}: say which`, next);
+  }
+  const given = lastAnswer(known, place);
+  if (given !== undefined) throw refusedError(known, name, given);
+  throw new CliError(EXIT.error, `run ${shortId} does not ask ${name} now`, next);
+}
+
+function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace): boolean {
+  const place = placeOf(visit);
+  const same = place.scope === scope && place.step === step;
+  const visited = number === undefined || number === visit.number;
+  return same && visited && (attempt === undefined || attempt === visit.attempts);
+}
+
+/** The last answer to a question that stands no more. */
+function lastAnswer({ events }: KnownRun, wanted: NamedPlace): Answer | undefined {
+  const found = events.findLast(
+    ({ event }) =>
+      event.type === "step.answered" &&
+      stepPath(event) === stepPath(wanted) &&
+      (wanted.visit === undefined || wanted.visit === event.visit),
+  )?.event;
+  return found?.type === "step.answered" ? found : undefined;
+}
+
+/** The refusal of a second answer: who answered what, when and from where. */
+export function refusedError(
+  { shortId }: KnownRun,
+  name: string,
+  answer: Answer & { readonly label?: string },
+): CliError {
+  const when = `on ${utcText(answer.given)} UTC`;
+  const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
+  return new CliError(EXIT.error, message, `perdure why ${shortId}`);
+}
+
+/** Records an answer, if it is the first, and wakes the owner either way. */
+export function giveAnswer(
+  { journal }: Project,
+  known: KnownRun,
+  at: AttemptRef,
+  given: Pick<Answer, "choice" | "text" | "from">,
+): Answered & { readonly told: boolean } {
+  const answer = {
+    ...redactJson(redactor(process.env), given),
+    by: thisPerson(),
+    given: Date.now(),
+  };
+  const answered = journal.answer(known.id, attemptText(at), answer);
+  failpoint("answer.recorded");
+  const lease = journal.leaseOf(known.id);
+  const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
+  // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
+  if (told && lease.owner.boot === bootId()) wake(lease.owner.pid);
+  return { ...answered, told };
+}
+
+function wake(pid: number): void {
+  try {
+    process.kill(pid, "SIGUSR2");
+  } catch (error) {
+    // It has ended since: the next owner finds the answer.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** Questions that stand, with what was answered to them and not taken up yet. */
+export function openQuestions(
+  known: KnownRun,
+): readonly { readonly visit: Visit; readonly answer?: Answer }[] {
+  return [...known.run.asked].map((visit) => {
+    const answer = known.answers.get(attemptText(attemptOf(visit)));
+    return answer === undefined ? { visit } : { visit, answer: labelled(visit, answer) };
+  });
+}

@@ -1,0 +1,132 @@
+/**
+ * Gates and waits: how they begin, and what an answer or the end of the time brings about.
+ *
+ * Owns: these decisions.
+ * Does not: choose between two answers; the arbiter is outside (journal, H1), and only the one that
+ * counts becomes a fact. What the events mean stands in gate-flow.ts.
+ * Invariants:
+ * - H2 A question has at most one answer: one about an attempt that is not asked now is old news (D1).
+ * - H3 Nothing approves by itself: without an answer a gate that is past its time takes its `default`,
+ *   and fails where there is none.
+ */
+import type { Choice, GateWork, WaitWork } from "../plan/plan.ts";
+import { formatDuration, parseMoment } from "../util/duration.ts";
+import type { JsonObject } from "../util/json.ts";
+import { complete, fail } from "./attempt-end.ts";
+import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
+import { finalFailure } from "./failure.ts";
+import { attemptOf } from "./next-actions.ts";
+import { findVisit, type Run, stepOf, type Visit } from "./run.ts";
+import { renderIn } from "./values.ts";
+
+/** How much of a question is kept. */
+const QUESTION_LENGTH_MAX = 16_384;
+
+/** The first events of a gate or a wait, or why it cannot begin. */
+export type Begun =
+  | { readonly ok: true; readonly events: readonly RunEvent[] }
+  | { readonly ok: false; readonly message: string };
+
+/** Begins a gate or a wait; its deadline is fixed here. */
+export function begin(
+  run: Run,
+  visit: Visit,
+  at: AttemptRef,
+  now: number,
+  work: GateWork | WaitWork,
+): Begun {
+  const started = { type: "step.started", ...at } as const;
+  if (work.kind === "gate") {
+    const rendered = renderIn(run, visit, work.ask);
+    if (!rendered.ok) return rendered;
+    const question = rendered.text.slice(0, QUESTION_LENGTH_MAX);
+    const { choices, text, timeoutMs, default: otherwise } = work;
+    const asked = { type: "step.asked", ...at, question, choices, text } as const;
+    const limit = {
+      ...(timeoutMs === undefined ? {} : { deadline: { at: now + timeoutMs, delayMs: timeoutMs } }),
+      ...(otherwise === undefined ? {} : { default: otherwise }),
+    };
+    return { ok: true, events: [started, { ...asked, ...limit }] };
+  }
+  const wake = wakeOf(run, visit, work, now);
+  if ("message" in wake) return { ok: false, message: wake.message };
+  return { ok: true, events: [{ ...started, wake }] };
+}
+
+function wakeOf(
+  run: Run,
+  visit: Visit,
+  work: WaitWork,
+  now: number,
+): Deadline | { readonly message: string } {
+  if ("forMs" in work) return { at: now + work.forMs, delayMs: work.forMs };
+  const rendered = renderIn(run, visit, work.until);
+  if (!rendered.ok) return rendered;
+  const at = parseMoment(rendered.text);
+  if (at !== undefined) return { at };
+  const shown = JSON.stringify(rendered.text.slice(0, 80));
+  return { message: `\`until\` must be a moment such as 2026-12-01T08:00:00Z, but it is ${shown}` };
+}
+
+/** What the answer that counts brings about. */
+export function answerEvents(
+  run: Run,
+  at: AttemptRef,
+  answer: Answer,
+  now: number,
+): readonly RunEvent[] {
+  const visit = findVisit(run, at);
+  if (visit?.state.status !== "asked" || visit.attempts !== at.attempt) return [];
+  const { choices } = visit.state;
+  const chosen = choices.find(({ key }) => key === answer.choice);
+  const label = chosen === undefined ? {} : { label: chosen.label };
+  const answered = { type: "step.answered", ...attemptOf(visit), ...answer, ...label } as const;
+  return [answered, endOf(run, visit, answer, chosen, now)];
+}
+
+function endOf(
+  run: Run,
+  visit: Visit,
+  answer: Answer,
+  chosen: Choice | undefined,
+  now: number,
+): RunEvent {
+  const at = attemptOf(visit);
+  if (chosen === undefined) {
+    if (answer.choice === undefined) return fail(run, visit, "timeout", lateText(visit), now);
+    const message = `the answer ${JSON.stringify(answer.choice)} is none of its choices`;
+    return finalFailure(run, visit, at, "rejected", message);
+  }
+  const { label, next } = chosen;
+  const told = { label, ...(next === undefined ? {} : { next: [next] }) };
+  if (chosen.fails === true) {
+    const words = answer.text === undefined ? "" : `: ${answer.text}`;
+    const message = `${answer.by} answered "${label}"${words}`;
+    return finalFailure(run, visit, at, "rejected", message, { told });
+  }
+  const result = { outputs: {}, context: {}, answer: answerJson(answer, label), told };
+  return complete(run, visit, 0, result);
+}
+
+function lateText({ state }: Visit): string {
+  const delayMs = state.status === "asked" ? state.deadline?.delayMs : undefined;
+  return delayMs === undefined
+    ? "nobody answered in time"
+    : `nobody answered within ${formatDuration(delayMs)}`;
+}
+
+/** What `results.<step>.answer` is. */
+function answerJson({ choice = "", text, by, from }: Answer, label: string): JsonObject {
+  return { choice, label, ...(text === undefined ? {} : { text }), by, from };
+}
+
+/** What the end of a wait brings about. */
+export function wakeEvents(run: Run, visit: Visit | undefined): readonly RunEvent[] {
+  if (visit?.state.status !== "sleeping" || stepOf(visit).work.kind !== "wait") return [];
+  return [complete(run, visit, 0, { outputs: {}, context: {} })];
+}
+
+/** The choice that approves: the first that does not make the step fail. */
+export function approvingChoice(choices: readonly Choice[]): Choice | undefined {
+  return choices.find(({ fails }) => fails !== true) ?? choices[0];
+}
