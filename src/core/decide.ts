@@ -26,8 +26,8 @@ import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterPause } from "./retry.ts";
-import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
-import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { isWithin, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
+import { currentVisit, findStep, findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
@@ -119,7 +119,8 @@ function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEv
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
   };
-  return [{ ...opened, ...wanted }, ...(run.state.status === "failed" ? allowances(run) : [])];
+  const granted = run.state.status === "failed" ? allowances(run, fact.retried) : [];
+  return [{ ...opened, ...wanted }, ...granted];
 }
 
 /** The visit whose current attempt this is, if it is running (D1). */
@@ -129,8 +130,10 @@ function runningAt(run: Run, at: AttemptRef): Visit | undefined {
 }
 
 /** What `resume` of a failed run grants: a new allowance, where the author wants that. */
-function allowances(run: Run): readonly RunEvent[] {
-  return [...run.failed].filter(resumeGrants).map((visit) => {
+function allowances(run: Run, retried: string | undefined): readonly RunEvent[] {
+  const named = retried === undefined ? undefined : currentVisit(findStep(run, retried));
+  const left = [...run.failed].filter((visit) => named === undefined || !isWithin(visit, named));
+  return left.filter(resumeGrants).map((visit) => {
     const { attempts } = stepOf(visit).retry;
     return { type: "step.granted", ...placeOf(visit), attempts };
   });

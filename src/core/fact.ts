@@ -30,6 +30,8 @@ export type Fact =
       readonly epoch: number;
       readonly recover?: Recover;
       readonly choices?: Readonly<Record<string, Recover>>;
+      /** The step that a person wants tried again: that wish grants what is in it, not the opening. */
+      readonly retried?: string;
     }
   /** What an earlier owner had started was found. */
   | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }

@@ -55,7 +55,10 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
         { type: "restore-requested", commit: event.commit, of: event.of },
         { type: "retry-requested", step: event.of.replace(/@\d+$/, ""), restore: event.commit },
       );
-    case "run.opened":
+    case "run.opened": {
+      const opened = wishOf(event);
+      return said(opened, ...retriedIn(run, events, index).map((retried) => ({ ...opened, retried })));
+    }
     case "run.rewound":
     case "run.funded":
       return said(wishOf(event));
@@ -231,12 +234,29 @@ function envNeeded(step: Step, attempts: number): string | undefined {
 
 /** A person asked for the step itself, or for one around it. */
 function retriesOf(run: Run, event: EventOf<"step.granted">): readonly Fact[] {
-  const paths = [stepPath(event)];
-  for (let at = findVisit(run, event)?.record.scope.parent; at; at = at.record.scope.parent) {
+  return pathsAround(run, event).map((step) => ({ type: "retry-requested", step }));
+}
+
+/** The path of a visit, and of all that it lies in. */
+function pathsAround(run: Run, place: Place): readonly string[] {
+  const paths = [stepPath(place)];
+  for (let at = findVisit(run, place)?.record.scope.parent; at; at = at.record.scope.parent) {
     paths.push(stepPath(placeOf(at)));
   }
-  return paths.map((step) => ({ type: "retry-requested", step }));
+  return paths;
 }
+
+/** The steps that a person may have wanted tried again when an owner came: it grants them last. */
+function retriedIn(run: Run, events: readonly Recorded[], index: number): readonly string[] {
+  let last: Place | undefined;
+  for (const { event, time } of events.slice(index + 1)) {
+    if (time !== events[index]?.time || !RETRY_EVENTS.has(event.type)) break;
+    if (event.type === "step.granted") last = event;
+  }
+  return last === undefined ? [] : pathsAround(run, last);
+}
+
+const RETRY_EVENTS: ReadonlySet<RunEvent["type"]> = new Set(["run.restoring", "step.granted"]);
 
 /** What nobody wrote down of an effect that was in doubt. */
 const DOUBT_NEEDS = "what a probe or a person found of its effect";

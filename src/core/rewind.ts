@@ -52,6 +52,12 @@ export function rewindEvent(
   };
 }
 
+/** What a retry among the wishes grants by itself, and the opening therefore does not. */
+export function retriedBy(wishes: readonly Fact[]): { readonly retried?: string } {
+  const retry = wishes.find((wish) => wish.type === "retry-requested");
+  return retry === undefined ? {} : { retried: retry.step };
+}
+
 type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
 /** The events of running a step again: another allowance when it failed, a rewind when it is done. */
@@ -66,9 +72,7 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
     return [{ type: "run.restoring", commit: restore, of: placeText(placeOf(visit)) }, ...granted];
   }
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
-    throw new Refusal(
-      `step ${path} has not failed; only a step of the pipeline itself is run again`,
-    );
+    throw new Refusal(notAgain(path, visit));
   }
   const rewind = planRewind(plan, run, path);
   const before = rewind.assumed[0];
@@ -76,6 +80,16 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
     throw new Refusal(`step ${path} cannot run yet: step ${before} before it is not done`);
   }
   return [{ type: "run.rewound", ...rewind, ...(restore === undefined ? {} : { restore }) }];
+}
+
+/** Why a step inside of another one is not run again by itself, and what is. */
+function notAgain(path: string, visit: Visit | undefined): string {
+  const said =
+    visit?.state.status === "failed"
+      ? `step ${path} failed, and the pipeline has gone on`
+      : `step ${path} has not failed`;
+  const outer = path.slice(0, path.indexOf("@"));
+  return `${said}; only a step of the pipeline itself can be run again, such as ${outer}`;
 }
 
 /** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
@@ -104,7 +118,8 @@ function isCausedInside({ state }: Visit): boolean {
   return state.status === "failed" && state.reason === "items";
 }
 
-function isWithin(visit: Visit, outer: Visit): boolean {
+/** True for a visit and all that lies in it. */
+export function isWithin(visit: Visit, outer: Visit): boolean {
   for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {
     if (at === outer) return true;
   }

@@ -14,6 +14,7 @@ import { advance, type Turn } from "../core/advance.ts";
 import { EVENT_VERSION, type Owner, type Recorded } from "../core/event.ts";
 import { takeChanges } from "../core/evolve.ts";
 import type { Fact, Surroundings } from "../core/fact.ts";
+import { retriedBy } from "../core/rewind.ts";
 import type { Run } from "../core/run.ts";
 import { summaryOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -72,7 +73,7 @@ export class Engine {
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
     } as const;
-    return this.turn([opened, ...wishes]);
+    return this.turn([{ ...opened, ...retriedBy(wishes) }, ...wishes]);
   }
 
   /** One turn: when it returns, everything that it says is durable. */

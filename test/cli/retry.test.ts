@@ -133,6 +133,30 @@ it("retry of a failed step runs it and what waits for it, and nothing that is do
   expect(project.effects()).toEqual({ plan: 1, build: 2, docs: 1, ship: 1 });
 });
 
+it("retry of a failed fan-out tries the failed items again, and no others", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: work
+    for_each: { in: [a, b, c], as: x }
+    run: |
+      echo "$PERDURE_ITEM" >> '${project.path("effects")}'
+      test "$PERDURE_ITEM" != b || ${until("flag")}
+  - id: reduce
+    run: ${project.effect("reduce")}
+`,
+  );
+  expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+  project.write("flag", "");
+  const id = await shortId();
+
+  const retried = await project.run(["retry", id, "work"]);
+
+  expect(retried.exit, retried.stderr).toBe(0);
+  expect(project.effects()).toEqual({ a: 1, b: 2, c: 1, reduce: 1 });
+  expect(await project.must(["replay", id])).toContain("none differs");
+});
+
 it("retry of a completed step runs all behind it again, but not an independent branch", async () => {
   diamond();
   project.write("flag", "");

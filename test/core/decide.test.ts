@@ -262,6 +262,17 @@ describe("going back", () => {
     expect(play.launched.slice(4)).toEqual(["b@2.1", "c@2.1"]);
   });
 
+  it("gives a failed step another try in the same visit, and other failures theirs", () => {
+    const play = new Play(planOf("a>b a>c")).open().end("a").end("b", bad).end("c", bad);
+    play.open({ type: "retry-requested", step: "b", keep: true }).finish();
+    expect(play.status).toBe("completed");
+    expect(play.launched.slice(3)).toEqual(["c@1.2", "b@1.2"]);
+    expect(play.events.filter(({ type }) => type === "step.granted")).toEqual([
+      { type: "step.granted", scope: "", step: "c", visit: 1, attempts: 1 },
+      { type: "step.granted", scope: "", step: "b", visit: 1, attempts: 1, files: "keep" },
+    ]);
+  });
+
   it("takes what lies before a step as done", () => {
     const play = new Play(plan).open().end("a", bad);
     play.open({ type: "rewind-requested", step: "c" }).finish();

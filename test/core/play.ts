@@ -6,6 +6,7 @@ import { emptyRun, evolve } from "../../src/core/evolve.ts";
 import type { Ending, Fact, Surroundings } from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
+import { retriedBy } from "../../src/core/rewind.ts";
 import type { Run } from "../../src/core/run.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
@@ -72,7 +73,7 @@ export class Play {
   }
 
   open(...wishes: readonly Fact[]): this {
-    return this.tell({ type: "opened", owner: OWNER, epoch: 1 }, ...wishes);
+    return this.tell({ type: "opened", owner: OWNER, epoch: 1, ...retriedBy(wishes) }, ...wishes);
   }
 
   /** A new owner adopts another plan; nothing is started before the next `open`. */
