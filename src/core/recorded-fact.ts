@@ -57,7 +57,10 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       );
     case "run.opened": {
       const opened = wishOf(event);
-      return said(opened, ...retriedIn(run, events, index).map((retried) => ({ ...opened, retried })));
+      return said(
+        opened,
+        ...retriedIn(run, events, index).map((retried) => ({ ...opened, retried })),
+      );
     }
     case "run.rewound":
     case "run.funded":
