@@ -56,7 +56,11 @@ export async function planFiles(
 ): Promise<FilesPlan> {
   const { visit } = target;
   if (!keepsFiles(known)) return stay(given, "no snapshots of them are kept");
-  if (visit?.base === undefined) return stay(given, "the step has not worked on them yet");
+  if (visit?.base === undefined) {
+    const made = visit?.instances !== undefined;
+    const why = made ? "the step is made of others" : "the step has not worked on them yet";
+    return stay(given, why);
+  }
   const point = `the snapshot before ${placeText(placeOf(visit))}`;
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {

@@ -10,7 +10,7 @@ import { attemptText } from "../core/place.ts";
 import { replyIn } from "../core/question.ts";
 import type { Run, Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
-import { cutText, plainText } from "../view/display-text.ts";
+import { cutText, plainText, wrapText } from "../view/display-text.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../view/question-text.ts";
 import type { ScreenKind } from "./screen.ts";
 import { TypedLine } from "./terminal-line.ts";
@@ -87,15 +87,17 @@ export class Desk {
     if (visit?.state.status !== "asked" || !this.#line.isReachable) return [];
     const { state } = visit;
     const [lead = "", ...rest] = state.question.split("\n").map((line) => plainText(line));
-    const rows = [`◆ ${gateName(visit)} asks: ${lead}${deadlineText(state)}`, ...rest];
+    const lines = [`◆ ${gateName(visit)} asks: ${lead}${deadlineText(state)}`, ...rest];
+    const rows = lines.flatMap((line) => wrapText(line, width));
     const shown = rows.slice(0, QUESTION_ROWS_MAX);
     const left = rows.length - shown.length;
+    const more = left === 1 ? "  and 1 more line" : `  and ${left} more lines`;
     return [
       "",
       ...shown,
-      ...(left === 0 ? [] : [`  and ${left} more lines`]),
-      `  ${choicesText(state)}${wordsHint(visit)}`,
-      ...(this.#note === "" ? [] : [`  ${this.#note}`]),
+      ...(left === 0 ? [] : [more]),
+      ...wrapText(`  ${choicesText(state)}${wordsHint(visit)}`, width),
+      ...(this.#note === "" ? [] : wrapText(`  ${this.#note}`, width)),
       `> ${this.#line.text}`,
     ].map((line) => cutText(line, width));
   }

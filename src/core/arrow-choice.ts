@@ -9,7 +9,7 @@
  *   asked for; the heaviest without a condition. Among equals the one that comes first in the graph.
  */
 import { indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Arrow } from "../plan/plan.ts";
+import type { Arrow, Graph } from "../plan/plan.ts";
 import { normalizedLabel } from "../util/choice.ts";
 import type { FailureReason, StepFailed, Told } from "./event.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
@@ -51,10 +51,22 @@ export function chooseArrows(
     return { ok: true, arrows: applying.map(({ index }) => index) };
   const best = bestOf(scope, applying, outcome.told ?? {});
   if (best === undefined && candidates.length > 0 && on === "completed") {
-    return { ok: false, reason: "no-arrow", message: "no matching edge" };
+    return { ok: false, reason: "no-arrow", message: noneText(scope.graph, candidates) };
   }
   return { ok: true, arrows: best === undefined ? [] : [best.index] };
 }
+
+/** Which ways there would have been: `no matching edge: to b when context.k == "2"`. */
+function noneText(graph: Graph, candidates: readonly Candidate[]): string {
+  const ways = candidates.slice(0, WAYS_TOLD_MAX).map(({ arrow }) => {
+    const when = arrow.condition === undefined ? "" : ` when ${arrow.condition}`;
+    return `to ${stepAt(graph, arrow.to).id}${when}`;
+  });
+  const left = candidates.length - ways.length;
+  return `no matching edge: ${ways.join(", ")}${left === 0 ? "" : ` and ${left} more`}`;
+}
+
+const WAYS_TOLD_MAX = 5;
 
 /** The one arrow to follow, of those that apply (B1). */
 function bestOf(

@@ -76,6 +76,21 @@ export function cutText(text: string, widthMax: number): string {
   return `${cut.trimEnd()}…`;
 }
 
+/** A plain text in lines of a width, broken between words; later lines are indented. */
+export function wrapText(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/(?<=\S)(?=\s)/)) {
+    if (line.trim() !== "" && displayWidth(line + word) > width) {
+      lines.push(line);
+      line = WRAP_INDENT + word.trimStart();
+    } else line += word;
+  }
+  return [...lines, line];
+}
+
+const WRAP_INDENT = "  ";
+
 /** A plain text filled up with spaces to a width. */
 export function padText(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - displayWidth(text)));

@@ -39,7 +39,8 @@ const AGAIN: Readonly<Record<string, string>> = {
 /** The line for an event, if any. `run` is the run after it; `startedAt` is from AttemptClock. */
 export function eventLine(run: Run, recorded: Recorded, startedAt?: number): string | undefined {
   const { event, time } = recorded;
-  const took = startedAt === undefined ? "" : ` in ${formatDuration(time - startedAt)}`;
+  const instant = startedAt === undefined || time <= startedAt;
+  const took = instant ? "" : ` in ${formatDuration(time - startedAt)}`;
   switch (event.type) {
     case "step.started":
       if (event.wake !== undefined) {
@@ -55,8 +56,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
-      const handled =
-        event.handled === true || event.arrows.length > 0 ? "; the pipeline handles it" : "";
+      const goesOn = event.handled === true || event.arrows.length > 0 || isSpared(run, event);
+      const handled = goesOn ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }
     case "step.lost": {
@@ -104,6 +105,13 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+/** True for what failed in an item of a fan-out that goes on without it. */
+export function isSpared(run: Run, place: Place): boolean {
+  const parent = findVisit(run, place)?.record.scope.parent;
+  const work = parent && stepOf(parent).work;
+  return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
 /** A gate says more with its question, which follows at once, than with its start. */

@@ -11,8 +11,17 @@
 import type { Recorded } from "../core/event.ts";
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
-import { currentVisit, type Run, type Scope, type Visit } from "../core/run.ts";
-import type { Arrow, BranchesWork, EachWork, Graph, Plan, Step, WaitWork } from "../plan/plan.ts";
+import { currentVisit, type Run, type Scope, stepOf, type Visit } from "../core/run.ts";
+import type {
+  Arrow,
+  BranchesWork,
+  EachWork,
+  Graph,
+  LoopWork,
+  Plan,
+  Step,
+  WaitWork,
+} from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { cutText, plainText } from "./display-text.ts";
 import { failureText } from "./failure-words.ts";
@@ -131,13 +140,13 @@ class Pen {
       ids[position] = node?.id;
       return node === undefined ? [] : [node];
     });
-    const edges = graph.arrows.flatMap((arrow, index): readonly DrawnEdge[] => {
-      const from = ids[arrow.from];
-      const to = ids[arrow.to];
+    const edges = arrowGroups(graph).flatMap((group): readonly DrawnEdge[] => {
+      const from = ids[group.arrow.from];
+      const to = ids[group.arrow.to];
       const drawn = from !== undefined && to !== undefined && this.#edges < EDGES_MAX;
       if (drawn) this.#edges++;
       else this.#edgesLeftOut++;
-      return drawn ? [{ from, to, ...this.#arrow(arrow, index, scope) }] : [];
+      return drawn ? [{ from, to, ...this.#arrow(group, scope) }] : [];
     });
     return { nodes, edges };
   }
@@ -192,10 +201,12 @@ class Pen {
   #inner(step: Step, visit: Visit | undefined): Picture | undefined {
     const { work } = step;
     if (work.kind === "branches") return this.#branches(work, visit);
-    if (work.kind !== "pipeline" && work.kind !== "each") return undefined;
+    if (work.kind !== "pipeline" && work.kind !== "each" && work.kind !== "loop") return undefined;
     const run = this.#shown?.run;
     const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
     if (work.kind === "pipeline") return this.#picture(work.graph, scopes[0]);
+    // Of a loop the last iteration is drawn: the others were the same steps.
+    if (work.kind === "loop") return this.#picture(work.graph, scopes.at(-1));
     if (scopes.length === 0) return this.#picture(work.graph, undefined);
     const nodes = chosenItems(scopes).flatMap((scope): readonly DrawnNode[] => {
       const id = this.#nextId();
@@ -225,12 +236,15 @@ class Pen {
     return { id, label, notes: [], tint: itemTint(scope), round: false, inner };
   }
 
-  #arrow(arrow: Arrow, index: number, scope: Scope | undefined): Omit<DrawnEdge, "from" | "to"> {
-    const failure = arrow.on === "failed";
-    const count = scope === undefined ? 0 : (this.#taken.get(arrowKey(scope.id, index)) ?? 0);
+  #arrow(
+    { arrow, said, failure, indexes }: ArrowGroup,
+    scope: Scope | undefined,
+  ): Omit<DrawnEdge, "from" | "to"> {
+    const countOf = (index: number): number =>
+      scope === undefined ? 0 : (this.#taken.get(arrowKey(scope.id, index)) ?? 0);
+    const count = indexes.reduce((sum, index) => sum + countOf(index), 0);
     // A person may have declared a step done: its arrows were followed without an event of its own.
-    const taken = count > 0 || scope?.arrows[index] === "live";
-    const said = arrow.label ?? arrow.condition ?? (failure ? "on failure" : "");
+    const taken = count > 0 || indexes.some((index) => scope?.arrows[index] === "live");
     const anew = arrow.restart === undefined ? "" : "(begins anew)";
     const times = count > 1 ? `×${count}` : "";
     const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];
@@ -243,6 +257,27 @@ class Pen {
   }
 }
 
+/** Arrows that say the same of the same two steps, one for success and one for failure. */
+interface ArrowGroup {
+  readonly arrow: Arrow;
+  readonly said: string;
+  readonly failure: boolean;
+  readonly indexes: readonly number[];
+}
+
+function arrowGroups(graph: Graph): readonly ArrowGroup[] {
+  const groups = new Map<string, ArrowGroup>();
+  for (const [index, arrow] of graph.arrows.entries()) {
+    const failed = arrow.on === "failed";
+    const said = arrow.label ?? arrow.condition ?? (failed ? "on failure" : "");
+    const key = JSON.stringify([arrow.from, arrow.to, said, arrow.restart !== undefined]);
+    const { indexes = [], failure = true } = groups.get(key) ?? {};
+    const group = { arrow, said, failure: failure && failed, indexes: [...indexes, index] };
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}
+
 function arrowKey(scope: string, index: number): string {
   return `${scope}#${index}`;
 }
@@ -251,13 +286,15 @@ function cut(text: string): string {
   return cutText(plainText(text), LABEL_WIDTH_MAX);
 }
 
-function workNotes({ work, when, once }: Step): readonly string[] {
+function workNotes({ work, when, once, goal }: Step): readonly string[] {
   return [
     ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
     ...(work.kind === "gate" ? ["asks a person"] : []),
     ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
     ...(work.kind === "pick" ? ["picks a branch"] : []),
     ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
+    ...(work.kind === "loop" ? [loopText(work)] : []),
+    ...(goal === undefined ? [] : ["goal"]),
     ...(when === undefined ? [] : [`when ${when}`]),
     ...(once ? ["once"] : []),
   ];
@@ -265,6 +302,11 @@ function workNotes({ work, when, once }: Step): readonly string[] {
 
 function waitText(work: WaitWork): string {
   return "until" in work ? `until ${work.until}` : formatDuration(work.forMs);
+}
+
+function loopText({ until, iterationsMax }: LoopWork): string {
+  const times = iterationsMax === 1 ? "once" : `${iterationsMax} times`;
+  return until === undefined ? times : `until ${until}, at most ${times}`;
 }
 
 /** Where the items of a fan-out come from. */
@@ -276,6 +318,9 @@ function itemsText(items: EachWork["items"]): string {
 
 function itemNotes(visit: Visit | undefined): readonly string[] {
   const { items, ended, total, failed, opened } = visit?.instances ?? {};
+  if (visit !== undefined && opened !== undefined && stepOf(visit).work.kind === "loop") {
+    return [`iteration ${opened}`];
+  }
   if (items === undefined || opened === undefined) return [];
   const trouble = failed === 0 ? "" : `, ${failed} failed`;
   const left = opened - Math.min(opened, ITEMS_MAX);

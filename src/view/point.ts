@@ -89,7 +89,9 @@ function endOf({ at, end, snapshot, startSeq }: AttemptWork): Point {
 
 function needBase({ at, base }: AttemptWork): string {
   if (base !== undefined) return base;
-  throw new Refusal(`there is no snapshot of the files before ${placeText(at)}`);
+  throw new Refusal(
+    `${placeText(at)} has no files of its own; name a step in it, as \`perdure timeline\` shows them`,
+  );
 }
 
 /** A snapshot that an event of the run names, by the beginning of its commit. */

@@ -92,7 +92,8 @@ function nodeCells(node: StepNode, input: StepLineInput): Cells {
 
 function attemptCell({ visit, status }: StepNode): string {
   if (visit === undefined || visit.instances !== undefined) return "";
-  if (!MOVING.has(status)) return "";
+  // The one that comes next is not under way.
+  if (!MOVING.has(status) || status === "interrupted") return "";
   const { number, last } = attemptOrdinal(visit);
   return number > 1 ? `attempt ${number}/${last}` : "";
 }

@@ -108,7 +108,8 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
     case "completed":
     case "failed":
     case "skipped":
-      return startedAt === undefined ? undefined : Math.max(0, state.at - startedAt);
+      // What passes in an instant has no process whose time could matter.
+      return startedAt === undefined || state.at <= startedAt ? undefined : state.at - startedAt;
     default:
       return undefined;
   }

@@ -16,7 +16,12 @@ import {
   type Visit,
 } from "../core/run.ts";
 import type { Step } from "../plan/plan.ts";
+import type { Json } from "../util/json.ts";
+import { cutText, displayWidth, plainText } from "./display-text.ts";
 import { type StepStatus, statusOf } from "./step-status.ts";
+
+/** More of an item leaves no room for its step. */
+const ITEM_WIDTH_MAX = 20;
 
 export interface StepNode {
   /** `build`, or `each@1.1[3]/test` below. */
@@ -69,8 +74,19 @@ export function nodeOf(visit: Visit): StepNode {
 }
 
 /** Which of several instances a scope is. */
-function markOf({ parent, index }: Scope): string {
+function markOf({ parent, index, item }: Scope): string {
   const work = parent && stepOf(parent).work;
   if (work?.kind === "branches") return `[${work.branches[index]?.id ?? index}] `;
-  return work?.kind === "each" || work?.kind === "loop" ? `[${index}] ` : "";
+  if (work?.kind === "each") return `[${index} ${itemText(item ?? null)}] `;
+  return work?.kind === "loop" ? `[${index}] ` : "";
+}
+
+/** An item in a few letters; of a long one the end, in which paths differ. */
+function itemText(item: Json): string {
+  const text = plainText(typeof item === "string" ? item : JSON.stringify(item)).trim();
+  if (displayWidth(text) <= ITEM_WIDTH_MAX) return text;
+  if (typeof item !== "string") return cutText(text, ITEM_WIDTH_MAX);
+  const letters = [...text].slice(1 - ITEM_WIDTH_MAX);
+  while (displayWidth(letters.join("")) >= ITEM_WIDTH_MAX) letters.shift();
+  return `…${letters.join("")}`;
 }

@@ -10,7 +10,7 @@ import { attemptText, placeText, ROOT_SCOPE, stepPath } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { triesText } from "./decision-history.ts";
-import { FOUND_WORDS } from "./event-line.ts";
+import { FOUND_WORDS, isSpared } from "./event-line.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { arrowTargets } from "./visit-history.ts";
 
@@ -103,8 +103,11 @@ function atOnce(run: Run, event: TroubleEvent): readonly string[] {
     const delay = delayMs === 0 ? "at once" : `after ${formatDuration(delayMs)}`;
     return [`tried again ${delay}`];
   }
-  if (event.type !== "step.failed" || event.arrows.length === 0) return [];
-  return [`the pipeline went on to ${arrowTargets(run, event).join(", ")}`];
+  if (event.type !== "step.failed") return [];
+  if (event.arrows.length > 0) {
+    return [`the pipeline went on to ${arrowTargets(run, event).join(", ")}`];
+  }
+  return event.handled === true || isSpared(run, event) ? ["the pipeline went on without it"] : [];
 }
 
 /** What is granted to a step in a composite one is an answer to the failure of that one, too. */

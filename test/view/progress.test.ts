@@ -61,12 +61,12 @@ test("a few steps: one line each", () => {
   expect(show(scribe, SMALL, last)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  2/6
-    ✓ plan        done       1.0s
-    ✓ implement   done     1m 19s
-    ▶ check-all   running   10.0s               0/3 items
-    ▶   [0] lint  running    4.0s  attempt 2/3  ok 12 files checked
-    ▶   [1] lint  running    4.0s               ファイル を確認していますを確認し…
-    · publish     pending
+    ✓ plan          done       1.0s
+    ✓ implement     done     1m 19s
+    ▶ check-all     running   10.0s               0/3 items
+    ▶   [0 a] lint  running    4.0s  attempt 2/3  ok 12 files checked
+    ▶   [1 b] lint  running    4.0s               ファイル を確認していますを確認…
+    · publish       pending
     "
   `);
 });
@@ -76,7 +76,7 @@ test("50 steps on a small screen", () => {
     "
     release  a1b2c3d4  1m 30s  30/50
     ✓ 29 more done
-    ✓ step-0030  done        0ms
+    ✓ step-0030  done
     ✗ step-0031  failed     2.0s               it exited with 2
     ↻ step-0032  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-0033  running   10.0s
@@ -106,9 +106,9 @@ test("50 steps that do not fit by a little, on a large screen", () => {
     "
     release  a1b2c3d4  1m 30s  30/50
     ✓ 27 more done
-    ✓ step-0028  done        0ms
-    ✓ step-0029  done        0ms
-    ✓ step-0030  done        0ms
+    ✓ step-0028  done
+    ✓ step-0029  done
+    ✓ step-0030  done
     ✗ step-0031  failed     2.0s               it exited with 2
     ↻ step-0032  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-0033  running   10.0s
@@ -138,9 +138,9 @@ test("5,000 steps on a large screen", () => {
     "
     release  a1b2c3d4  1m 30s  3000/5000
     ✓ 2997 more done
-    ✓ step-2998  done        0ms
-    ✓ step-2999  done        0ms
-    ✓ step-3000  done        0ms
+    ✓ step-2998  done
+    ✓ step-2999  done
+    ✓ step-3000  done
     ✗ step-3001  failed     2.0s               it exited with 2
     ↻ step-3002  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-3003  running   10.0s
@@ -165,9 +165,9 @@ test("5,000 steps on a small screen", () => {
     "
     release  a1b2c3d4  1m 30s  3000/5000
     ✓ 2997 more done
-    ✓ step-2998  done        0ms
-    ✓ step-2999  done        0ms
-    ✓ step-3000  done        0ms
+    ✓ step-2998  done
+    ✓ step-2999  done
+    ✓ step-3000  done
     ✗ step-3001  failed     2.0s               it exited with 2
     ↻ step-3002  retrying         attempt 2/3  in 2.0s: it exited with 2
     ▶ step-3003  running   10.0s

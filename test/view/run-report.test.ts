@@ -41,17 +41,17 @@ test("a failed run on one page", () => {
     cwd       /work
     input     {"goal":"ship"}
 
-      STEP        STATE            TRIES  ELAPSED  RESULT
-    ✓ plan        done             1      4.2s     exit 0
-    ✓ each        done             1      1.8s     2 of 2 items, 1 failed
-      ✓ [0] lint  done             1      0ms      exit 0
-      ✓ [0] fix   done             1      0ms      exit 0
-      ✓ [1] lint  done             1      0ms      exit 0
-      ✗ [1] fix   failed, handled  1      1.8s     it exited with 2
-    ✗ test        failed           2      59.0s    it ran longer than its timeout: 1m 00s
-        test@1.1  failed                  2.0s     it exited with 2
-        test@1.2  failed                  56.0s    it ran longer than its timeout: 1m 00s
-    · publish     pending
+      STEP          STATE            TRIES  ELAPSED  RESULT
+    ✓ plan          done             1      4.2s     exit 0
+    ✓ each          done             1      1.8s     2 of 2 items, 1 failed
+      ✓ [0 a] lint  done             1               exit 0
+      ✓ [0 a] fix   done             1               exit 0
+      ✓ [1 b] lint  done             1               exit 0
+      ✗ [1 b] fix   failed, handled  1      1.8s     it exited with 2
+    ✗ test          failed           2      59.0s    it ran longer than its timeout: 1m 00s
+        test@1.1    failed                  2.0s     it exited with 2
+        test@1.2    failed                  56.0s    it ran longer than its timeout: 1m 00s
+    · publish       pending
 
     outputs
       plan.app  dist/app  12 bytes  sha256 0123456789ab

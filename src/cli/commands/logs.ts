@@ -15,7 +15,7 @@ import { spokenLines } from "../../view/question-text.ts";
 import { type LineReader, type LineReaders, lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { isOutputClosed, print } from "../print.ts";
+import { isOutputClosed, print, printError } from "../print.ts";
 import {
   type KnownRun,
   livenessOf,
@@ -48,7 +48,7 @@ export async function logsCommand(
       `perdure show ${known.shortId}`,
     );
   }
-  const wanted = { step, readers: await lineReaders(known.plan) };
+  const wanted: Wanted = { step, readers: await lineReaders(known.plan), lines: 0 };
   const shown = new Set<string>();
   for (;;) {
     const now = loadRun(project, known.id);
@@ -61,6 +61,7 @@ export async function logsCommand(
     if (options.follow !== true || isOver(project, known.id)) break;
     await sleep(LOOK_MS);
   }
+  if (wanted.lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
   return EXIT.done;
 }
 
@@ -68,17 +69,22 @@ export async function logsCommand(
 interface Wanted {
   readonly step: string | undefined;
   readonly readers: LineReaders;
+  /** How many lines there were. */
+  lines: number;
 }
 
-/** Lines of one step stand alone; those of a whole run are marked with their step. */
+/** Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. */
 function printerFor(known: KnownRun, at: AttemptRef, wanted: Wanted): (line: string) => void {
   const redact = redactor(process.env);
   const visit = findVisit(known.run, at);
   const read: LineReader = visit === undefined ? (line) => [line] : wanted.readers(stepOf(visit));
   const mark = (line: string): string =>
-    wanted.step === undefined ? outputLine(stepPath(at), line) : line;
+    wanted.step === stepPath(at) ? line : outputLine(stepPath(at), line);
   return (line) => {
-    for (const shown of read(line)) print(mark(redact(shown)));
+    for (const shown of read(line)) {
+      wanted.lines++;
+      print(mark(redact(shown)));
+    }
   };
 }
 
@@ -112,11 +118,12 @@ function isOver({ journal }: Project, runId: string): boolean {
   return isOutputClosed() || livenessOf(journal.leaseOf(runId)) !== "owned";
 }
 
+/** The attempts of a step and of all that is in it, or of the whole run. */
 function attemptsOf({ events }: KnownRun, step: string | undefined): readonly AttemptRef[] {
+  const isMeant = (at: AttemptRef): boolean =>
+    step === undefined || stepPath(at) === step || at.scope.startsWith(`${step}@`);
   return events.flatMap(({ event }) =>
-    event.type === "step.started" && (step === undefined || stepPath(event) === step)
-      ? [event]
-      : [],
+    event.type === "step.started" && isMeant(event) ? [event] : [],
   );
 }
 

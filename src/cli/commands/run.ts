@@ -48,6 +48,10 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     const { resumeCommand } = await import("./resume.ts");
     return resumeCommand(choice.runId, options);
   }
+  if (choice.kind === "watch") {
+    const { attachCommand } = await import("./attach.ts");
+    return attachCommand(choice.runId, options);
+  }
   if (choice.kind === "abort") {
     print("Nothing was started.");
     return EXIT.interrupted;
@@ -76,7 +80,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
 
 type Choice =
   | { readonly kind: "new" | "abort" }
-  | { readonly kind: "resume"; readonly runId: string };
+  | { readonly kind: "resume" | "watch"; readonly runId: string };
 
 async function askAboutUnfinished(
   { journal }: Project,
@@ -96,8 +100,13 @@ async function askAboutUnfinished(
   const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true;
   if (!interactive || screenKind(options) !== "live" || options.detach === true)
     return { kind: "new" };
-  const answer = await ask(`${told}\n[r]esume it, start a [n]ew run, or [a]bort? `);
-  if (answer.startsWith("r")) return { kind: "resume", runId: last.runId };
+  // Who is driven by another process can only be looked at.
+  const [offer, kind] =
+    livenessOf(last.lease) === "owned"
+      ? (["[w]atch it", "watch"] as const)
+      : (["[r]esume it", "resume"] as const);
+  const answer = await ask(`${told}\n${offer}, start a [n]ew run, or [a]bort? `);
+  if (answer !== "" && kind.startsWith(answer)) return { kind, runId: last.runId };
   return { kind: answer.startsWith("n") ? "new" : "abort" };
 }
 

@@ -34,7 +34,7 @@ describe("the report on a folder of pipelines", () => {
       "    7 are the same after printing",
       "    4 finish when simulated",
       "    1 do not: no-arrow",
-      "        dialect.dot: sort: no matching edge",
+      `        dialect.dot: sort: no matching edge: to observe when outcome == "has_dod", to test when outcome == "needs_dod"`,
       "    1 do not: it is invalid",
       "        people.dot",
       "    1 do not: visits",
