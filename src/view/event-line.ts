@@ -47,7 +47,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
         const until = wakeText(event.wake.at, time);
         return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
       }
-      if (isGate(run, event)) return undefined;
+      if (isToldLater(run, event)) return undefined;
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed":
       return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}${words(toldText(event.told))}`;
@@ -114,10 +114,11 @@ export function isSpared(run: Run, place: Place): boolean {
   return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
-/** A gate says more with its question, which follows at once, than with its start. */
-function isGate(run: Run, place: Place): boolean {
+/** The question of a gate, and the end of what only passes on, follow at once and say more. */
+function isToldLater(run: Run, place: Place): boolean {
   const visit = findVisit(run, place);
-  return visit !== undefined && stepOf(visit).work.kind === "gate";
+  const kind = visit && stepOf(visit).work.kind;
+  return kind === "gate" || kind === "pass" || kind === "pick";
 }
 
 function runLine(run: Run, { event, time }: Recorded): string | undefined {

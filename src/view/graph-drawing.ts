@@ -293,7 +293,7 @@ function workNotes({ work, when, once, goal }: Step): readonly string[] {
     ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
     ...(work.kind === "pick" ? ["picks a branch"] : []),
     ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
-    ...(work.kind === "loop" ? [loopText(work)] : []),
+    ...(work.kind === "loop" ? loopNotes(work) : []),
     ...(goal === undefined ? [] : ["goal"]),
     ...(when === undefined ? [] : [`when ${when}`]),
     ...(once ? ["once"] : []),
@@ -304,9 +304,9 @@ function waitText(work: WaitWork): string {
   return "until" in work ? `until ${work.until}` : formatDuration(work.forMs);
 }
 
-function loopText({ until, iterationsMax }: LoopWork): string {
+function loopNotes({ until, iterationsMax }: LoopWork): readonly string[] {
   const times = iterationsMax === 1 ? "once" : `${iterationsMax} times`;
-  return until === undefined ? times : `until ${until}, at most ${times}`;
+  return until === undefined ? [times] : [`until ${until}`, `at most ${times}`];
 }
 
 /** Where the items of a fan-out come from. */

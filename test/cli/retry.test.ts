@@ -140,7 +140,7 @@ it("retry of a failed fan-out tries the failed items again, and no others", asyn
   - id: work
     for_each: { in: [a, b, c], as: x }
     run: |
-      echo "$PERDURE_ITEM" >> '${project.path("effects")}'
+      echo "$PERDURE_ITEM" | tee -a '${project.path("effects")}'
       test "$PERDURE_ITEM" != b || ${until("flag")}
   - id: reduce
     run: ${project.effect("reduce")}
@@ -155,6 +155,15 @@ it("retry of a failed fan-out tries the failed items again, and no others", asyn
   expect(retried.exit, retried.stderr).toBe(0);
   expect(project.effects()).toEqual({ a: 1, b: 2, c: 1, reduce: 1 });
   expect(await project.must(["replay", id])).toContain("none differs");
+  const logs = await project.must(["logs", id, "work"]);
+  expect(logs.split("\n").toSorted()).toEqual([
+    "",
+    "work@1.1[0]/work │ a",
+    "work@1.1[1]/work │ b",
+    "work@1.1[1]/work │ b",
+    "work@1.1[2]/work │ c",
+  ]);
+  expect((await project.run(["logs", id, "reduce"])).stderr).toBe("reduce has printed nothing\n");
 });
 
 it("retry of a completed step runs all behind it again, but not an independent branch", async () => {

@@ -5,6 +5,7 @@ import {
   padText,
   plainText,
   shortList,
+  wrapText,
 } from "../../src/view/display-text.ts";
 
 test.each([
@@ -42,6 +43,13 @@ test("cutting never exceeds the width and never splits a character", () => {
   expect(cutText("日本語", 4)).toBe("日…");
   expect(cutText("👨‍👩‍👧👨‍👩‍👧", 3)).toBe("👨‍👩‍👧…");
   expect(cutText("hello", 0)).toBe("");
+});
+
+test("wrapping breaks between words and keeps every one of them", () => {
+  expect(wrapText("ask: one two three", 10)).toEqual(["ask: one", "  two", "  three"]);
+  expect(wrapText("  [A] approve, [R] reject", 30)).toEqual(["  [A] approve, [R] reject"]);
+  expect(wrapText("  incomprehensibilities", 10)).toEqual(["  incomprehensibilities"]);
+  expect(wrapText("", 10)).toEqual([""]);
 });
 
 test("padding counts columns, not characters", () => {

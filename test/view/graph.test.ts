@@ -120,6 +120,53 @@ test("a fan-out as Mermaid: a box for each item", () => {
   `);
 });
 
+test("a loop as Mermaid: its steps in a box, as they stand in the last iteration", () => {
+  const work = {
+    kind: "loop",
+    graph: graphOf("edit>grade"),
+    until: "results.grade.exit == 0",
+    iterationsMax: 3,
+    onExhausted: "continue",
+  } as const;
+  const plan = planOf("polish>end", { polish: { work } });
+  expect(mermaidText(planDrawing(plan))).toMatchInlineSnapshot(`
+    "flowchart TD
+      subgraph n1["polish · until results.grade.exit == 0 · at most 3 times"]
+        n2["edit"]
+        n3["grade"]
+      end
+      n4["end"]
+      n1 --> n4
+      n2 --> n3
+    "
+  `);
+  expect(
+    mermaidText(drawn(new Play(plan).open().end("polish@1.1[0]/edit"))),
+  ).toMatchInlineSnapshot(`
+    "flowchart TD
+      subgraph n1["▶ polish · until results.grade.exit == 0 · at most 3 times · was running · iteration 1"]
+        n2["✓ edit"]
+        n3["▶ grade<br>was running"]
+      end
+      n4["· end"]
+      n1 -.-> n4
+      n2 ==> n3
+      classDef running fill:#ddf4ff,stroke:#0969da,color:#1f2328
+      class n1,n3 running
+      classDef done fill:#dafbe1,stroke:#1a7f37,color:#1f2328
+      class n2 done
+      classDef pending fill:#ffffff,stroke:#8c959f,color:#1f2328
+      class n4 pending
+      linkStyle 0 stroke:#8c959f
+    "
+  `);
+});
+
+test("arrows that say the same for success and failure are one", () => {
+  const { picture } = planDrawing(planOf("ask>yes?go ask!>yes?go"));
+  expect(picture.edges.map(({ label, failure }) => [label, failure])).toEqual([["go", false]]);
+});
+
 test("a plan as DOT", () => {
   expect(dotText(planDrawing(fan(2)))).toMatchInlineSnapshot(`
     "digraph "test" {

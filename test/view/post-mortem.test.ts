@@ -296,6 +296,33 @@ test("a fan-out with a failed item that gets another try, and a loop", () => {
   ]);
 });
 
+test("an owner that ends because only people can go on has not vanished", () => {
+  const choices = [{ key: "A", label: "approve" }];
+  const gate = { kind: "gate", ask: "Ship it?", choices, text: "none" } as const;
+  const inner = { kind: "pipeline", graph: graphOf("ask", { ask: { work: gate } }) } as const;
+  const play = new Play(arrowPlan("build>sub", { sub: { work: inner } })).open().end("build");
+  expect(playStory(play).owners.map(({ left }) => left)).toEqual([
+    "ended while it waited for a person",
+  ]);
+  play.open();
+  expect(playStory(play).owners[0]?.left).toBe("ended while it waited for a person");
+});
+
+test("what the pipeline goes on without is handled", () => {
+  const each = {
+    kind: "each",
+    items: "input",
+    graph: graphOf("lint"),
+    maxParallel: 2,
+    onItemFailure: "continue",
+  } as const;
+  const play = new Play(arrowPlan("each>end", { each: { work: each } }), ["a", "b"]).open();
+  play.finish((path) => (path === "each@1.1[1]/lint" ? bad : ok()));
+  expect(playStory(play).troubles.map(({ at, handling }) => [at, ...handling])).toEqual([
+    ["each@1.1[1]/lint@1.1", "the pipeline went on without it"],
+  ]);
+});
+
 function playStory(play: Play): PostMortem {
   const events = play.events.map((event, index): Recorded => {
     return { seq: index + 1, time: 1_000, version: EVENT_VERSION, event };
