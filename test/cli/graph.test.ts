@@ -245,7 +245,7 @@ steps:
     const shown = await project.must(["show"]);
     expect(shown).toMatch(/✓ alone +done/);
     expect(shown).toMatch(/\n {2}✓ one +done/);
-    expect(shown).toMatch(/\n {2}✓ \[1\] each +done/);
+    expect(shown).toMatch(/\n {2}✓ \[1 c\] each +done/);
     expect(shown).toMatch(/\n {4}✓ two +done/);
   });
 });
