@@ -86,7 +86,7 @@ export class DotAgents {
     const definition: AgentDefinition = { adapter, args, env: {}, settings };
     const text = canonicalJson(definition);
     for (let number = 1; ; number++) {
-      const name = number === 1 ? adapter : `${adapter}#${number}`;
+      const name = number === 1 ? adapter : `${adapter}-${number}`;
       const taken = Object.hasOwn(this.definitions, name) ? this.definitions[name] : undefined;
       if (taken !== undefined && canonicalJson(taken) !== text) continue;
       this.definitions[name] = definition;

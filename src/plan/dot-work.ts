@@ -5,15 +5,16 @@
  * Does not: draw arrows (dot-graph.ts) or choose agents (dot-agent.ts).
  */
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
+import { type AskingEdge, statusWords } from "../pipeline/dot/status-words.ts";
 import { gateOf } from "./dot-gate.ts";
 import { isFork, type Region } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
-import { expandVariables, fromInput, literal, statusWords, unknownVariables } from "./dot-text.ts";
+import { expandVariables, fromInput, literal, unknownVariables } from "./dot-text.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "./plan.ts";
-
-const BACKOFF: Backoff = { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 };
+import { stallAfter, WALK_RETRY } from "./walk.ts";
 
 /** The named policies of the language. */
+const { backoff: BACKOFF } = WALK_RETRY;
 const PRESETS: Readonly<Record<string, { readonly attempts: number; readonly backoff: Backoff }>> =
   {
     none: { attempts: 1, backoff: BACKOFF },
@@ -38,12 +39,11 @@ export function plainStep(id: string, work: Work, visitsMax: number): Step {
     split: "one",
     work,
     env: {},
-    retry: { attempts: 1, backoff: BACKOFF, onResume: "keep" },
+    retry: WALK_RETRY,
     outputs: {},
     once: false,
     visitsMax,
-    // The language lets a loop go on as long as it may come again: the bound is that on visits.
-    stallAfter: visitsMax + 1,
+    stallAfter: stallAfter(visitsMax),
   };
 }
 
@@ -61,12 +61,13 @@ export class DotWork {
   of(node: DotNode, region: Region): NodeWork {
     const { cwd } = this.#site;
     const work = this.#work(node, region);
-    const timed = node.timeoutMs !== undefined && (work.kind === "shell" || work.kind === "agent");
+    const runs = work.kind === "shell" || work.kind === "agent";
+    const timed = node.timeoutMs !== undefined && runs;
     return {
       work,
-      env: work.kind === "shell" || work.kind === "agent" ? this.#env(node) : {},
+      env: runs ? this.#env(node) : {},
       retry: this.#retry(node, work),
-      ...(cwd === undefined ? {} : { cwd }),
+      ...(cwd === undefined || !runs ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
       ...(work.kind === "agent" ? tellingOf(node) : {}),
@@ -74,9 +75,9 @@ export class DotWork {
   }
 
   #work(node: DotNode, region: Region): Work {
-    const { reading, ways } = this.#site;
-    const command = node.customType && reading.handlers?.[node.customType];
-    if (command !== undefined && command !== "") return { kind: "shell", run: literal(command) };
+    const { ways } = this.#site;
+    const command = this.#handler(node);
+    if (command !== undefined) return { kind: "shell", run: literal(command) };
     switch (node.handler) {
       case "start":
       case "exit":
@@ -97,6 +98,12 @@ export class DotWork {
     }
   }
 
+  /** The command for a type that the language does not have. */
+  #handler({ customType }: DotNode): string | undefined {
+    const { handlers } = this.#site.reading;
+    return (customType && handlers?.[customType]) || undefined;
+  }
+
   #agent(node: DotNode, more: string): Work {
     const { agents, notes, pipeline } = this.#site;
     const prompt = this.#prompt(node);
@@ -105,7 +112,7 @@ export class DotWork {
       const place = node.attributes.get("prompt")?.value.span ?? node.span;
       notes.warn(place, "unknown-variable", message, `give it: perdure run FILE -i ${name}=...`);
     }
-    const asked = literal(statusWords(prompt, this.#edgesBehind(node)));
+    const asked = literal(statusWords(prompt, this.#edgesBehind(node).map(askingEdge)));
     const text = `${expandVariables(prompt, pipeline.attributes)}${more}${asked}`;
     return agents.work(node, pipeline, text, notes);
   }
@@ -162,7 +169,7 @@ export class DotWork {
   }
 
   #env(node: DotNode): Readonly<Record<string, string>> {
-    const custom = node.customType === undefined ? {} : attributesOf(node);
+    const custom = this.#handler(node) === undefined ? {} : attributesOf(node);
     const { attributes, settings } = this.#site.pipeline;
     const names = (attributes.get("params")?.value.text ?? "")
       .split(",")
@@ -174,6 +181,8 @@ export class DotWork {
 
   #retry(node: DotNode, work: Work): RetryPolicy {
     const { settings, notes } = this.#site;
+    // Nothing else can ask for another try.
+    if (work.kind !== "shell" && work.kind !== "agent") return WALK_RETRY;
     const preset = node.retryPreset === undefined ? undefined : PRESETS[node.retryPreset];
     if (node.retryPreset !== undefined && preset === undefined) {
       const place = node.attributes.get("retry_preset")?.value.span ?? node.span;
@@ -193,8 +202,15 @@ export class DotWork {
   }
 }
 
+function askingEdge({ label, condition }: DotEdge): AskingEdge {
+  return {
+    ...(label === undefined ? {} : { label }),
+    ...(condition === undefined ? {} : { condition: condition.ok ? condition.condition : "unread" }),
+  };
+}
+
 /** What an agent that judges branches is told beside its prompt. */
-const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
+export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
 
 /** How much of what came before an agent is told, and in which conversation. */
 function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
