@@ -8,6 +8,7 @@
 import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import { draft } from "./flow.ts";
+import { ROOT_SCOPE } from "./place.ts";
 import type { Run, Scope } from "./run.ts";
 
 /** The value of a key in a scope: its own, or that of the nearest scope around it that has one. */
@@ -17,6 +18,14 @@ export function contextValue(run: Run, scope: Scope, key: string): Json | undefi
     if (own !== undefined) return own;
   }
   return run.context.get(key);
+}
+
+/** The id of the scope whose key-values are changed by steps in this one: a branch, or the root. */
+export function contextOwner(run: Run, scope: string): string {
+  for (let at = run.scopes.get(scope); at !== undefined; at = at.parent?.record.scope) {
+    if (at.context !== undefined) return at.id;
+  }
+  return ROOT_SCOPE;
 }
 
 /** Gives a run the context that its plan begins with; a later plan changes what differs in it. */

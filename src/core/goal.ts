@@ -8,7 +8,7 @@ import { graphsIn, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph } from "../plan/plan.ts";
 import type { RunReturned } from "./event.ts";
 import { childScopes } from "./flow.ts";
-import { currentVisit, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { currentVisit, type Run, type Scope, stepOf, type Visit, type VisitState } from "./run.ts";
 import { outcomeWord } from "./values.ts";
 
 /** A goal that was missed: the way back, or why there is none. */
@@ -22,15 +22,19 @@ export interface MissedGoal {
 /** The outcomes with which a goal is reached. */
 const REACHED: ReadonlySet<string> = new Set(["success", "partial_success"]);
 
+/** True when a goal is reached by a visit that has come to this. */
+export function isReached(state: VisitState | undefined): boolean {
+  return state?.status === "completed" && REACHED.has(outcomeWord(state));
+}
+
 /** The first goal of a scope that was missed. */
 export function missedGoal(scope: Scope): MissedGoal | undefined {
   for (const [position, { goal, id }] of scope.graph.steps.entries()) {
     if (goal === undefined) continue;
     const state = currentVisit(scope.steps[position])?.state;
-    const outcome = state?.status === "completed" ? outcomeWord(state) : undefined;
-    if (outcome !== undefined && REACHED.has(outcome)) continue;
-    if (state === undefined && goal.holds === "visited") continue;
-    const came = outcome === undefined ? state?.status : `completed with ${outcome}`;
+    if (isReached(state) || (state === undefined && goal.holds === "visited")) continue;
+    const came =
+      state?.status === "completed" ? `completed with ${outcomeWord(state)}` : state?.status;
     return describe(scope, id, goal, came ?? "not reached");
   }
   return undefined;

@@ -115,10 +115,10 @@ const stalled: EndingsOf = (event, paid) => {
   if (event.signature === undefined) return reined(event, paid);
   const message = event.message.replace(STALL_WORDS, "");
   return [
-    ...exited({ ...event, reason: "exit", message }, paid),
     ...exited({ ...event, reason: "check", message }, paid),
     ...notStarted({ ...event, reason: "expression", message }, paid),
     ...reined(event, paid),
+    ...exited({ ...event, reason: "exit", message }, paid),
   ];
 };
 

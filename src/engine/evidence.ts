@@ -10,7 +10,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import type { CheckEvidence, Output } from "../core/event.ts";
+import type { CheckEvidence, Output, Told } from "../core/event.ts";
 import type { Ending, Result } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { mayRepeat } from "../core/stall.ts";
@@ -18,19 +18,19 @@ import type { Check } from "../plan/plan.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { lastText } from "../runner/output.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
-import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts";
 import { schemaFault } from "../util/json-schema.ts";
 import { type Redact, redactJson } from "../util/redact.ts";
 import { renderText } from "../util/template.ts";
 import type { FileFacts } from "../workspace/artifact.ts";
 import { CONTEXT_FILE, evaluatorAt, type LaunchSite, outputPaths, workDirOf } from "./launch.ts";
+import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
 import { toolKeys } from "./walk-stage.ts";
 
 /** How much one attempt may add to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;
 /** How large a file may be that is held against a schema. */
 const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
-const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
 /** How much of what a step printed last tells one failure from another. */
 const SAID_BYTES_MAX = 4 * 1024;
 
@@ -47,10 +47,13 @@ export async function collectEvidence(
 ): Promise<Ending> {
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
-  const context = redactJson(redact, toolKeys(site, visit, dir));
-  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context } as const;
-  if (ending.exit !== 0)
-    return { ...nothing, ...lastWords(visit, dir, ATTEMPT_FILE.output, redact) };
+  const keys = redactJson(redact, toolKeys(site, visit, dir));
+  const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: keys } as const;
+  if (ending.exit !== 0) {
+    const { context, ...told } = statusAnyway(dir, redact);
+    const said = lastWords(visit, dir, ATTEMPT_FILE.output, redact);
+    return { ...nothing, ...told, context: { ...keys, ...context }, ...said };
+  }
   const check = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
   if (check?.problem !== undefined) {
@@ -59,7 +62,7 @@ export async function collectEvidence(
   }
   const result = await collectResult(site, visit, dir, redact);
   if ("problem" in result) return { ...checked, ...result };
-  return { ...checked, ...result, context: { ...context, ...result.context } };
+  return { ...checked, ...result, context: { ...keys, ...result.context } };
 }
 
 /** What the files of an attempt hand on, or what is wrong with them. */
@@ -73,7 +76,33 @@ export async function collectResult(
   if ("message" in outputs) return { problem: outputs as Problem };
   const context = readContext(join(dir, CONTEXT_FILE));
   if (!context.ok) return { problem: { reason: "context", message: redact(context.message) } };
-  return { outputs, context: redactJson(redact, context.values) };
+  const status = readStatus(join(dir, STATUS_FILE));
+  if (!status.ok) return { problem: { reason: "status", message: redact(status.message) } };
+  const { told } = status;
+  return {
+    outputs,
+    context: redactJson(redact, { ...context.values, ...status.context }),
+    ...(told === undefined ? {} : { told: redactTold(redact, told) }),
+  };
+}
+
+/** What a step that failed anyway said of it; a file that cannot be read adds nothing to that. */
+function statusAnyway(dir: string, redact: Redact): Pick<Exited, "context" | "told"> {
+  const status = readStatus(join(dir, STATUS_FILE));
+  if (!status.ok) return { context: {} };
+  const context = redactJson(redact, status.context);
+  return status.told === undefined
+    ? { context }
+    : { context, told: redactTold(redact, status.told) };
+}
+
+function redactTold(redact: Redact, { outcome, label, next, notes }: Told): Told {
+  return {
+    ...(outcome === undefined ? {} : { outcome: redact(outcome) }),
+    ...(label === undefined ? {} : { label: redact(label) }),
+    ...(next === undefined ? {} : { next: next.map(redact) }),
+    ...(notes === undefined ? {} : { notes: redact(notes) }),
+  };
 }
 
 /** What a step that may come again printed last: an exit status alone does not tell failures apart. */
@@ -211,16 +240,4 @@ function contextFromLines(text: string): ContextRead {
 function badKey(key: string): string {
   const shown = JSON.stringify(key.slice(0, 80));
   return `it wrote ${shown} to $PERDURE_CONTEXT; lines have the form key=value`;
-}
-
-type ParsedJson =
-  | { readonly ok: true; readonly json: unknown }
-  | { readonly ok: false; readonly message: string };
-
-function parseJson(text: string): ParsedJson {
-  try {
-    return { ok: true, json: JSON.parse(text) as unknown };
-  } catch (error) {
-    return { ok: false, message: error instanceof Error ? error.message : String(error) };
-  }
 }

@@ -21,6 +21,7 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
+import { STATUS_FILE } from "./status-file.ts";
 import { stageVariables } from "./walk-stage.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
@@ -193,12 +194,13 @@ export function environmentOf(
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
     ...prefixed("PERDURE_OUTPUT_", outputPaths(site, visit)),
-    ...stageVariables(site, visit, join(dir, "status.json")),
+    ...stageVariables(site, visit, join(dir, STATUS_FILE)),
     PERDURE: "1",
     PERDURE_STEP: stepPath(at),
     PERDURE_VISIT: String(at.visit),
     PERDURE_ATTEMPT: String(at.attempt),
     PERDURE_CONTEXT: join(dir, CONTEXT_FILE),
+    PERDURE_STATUS_FILE: join(dir, STATUS_FILE),
     PERDURE_ATTEMPT_DIR: dir,
     PERDURE_IDEMPOTENCY_KEY: `${run.id}/${placeText(at)}`,
     [RUN_VARIABLE]: run.id,

@@ -39,6 +39,7 @@ import {
   workDirOf,
 } from "./launch.ts";
 import { attemptDirOf } from "./state-dir.ts";
+import { STATUS_FILE } from "./status-file.ts";
 
 /** How long a probe may take when its step has no timeout. */
 const PROBE_TIMEOUT_MS = 5 * 60_000;
@@ -105,7 +106,12 @@ function probeLaunch(
     return {
       dir,
       cwd: workDirOf(site, visit),
-      env: { ...env, PERDURE_CONTEXT: context, [ATTEMPT_VARIABLE]: id },
+      env: {
+        ...env,
+        PERDURE_CONTEXT: context,
+        PERDURE_STATUS_FILE: join(dir, STATUS_FILE),
+        [ATTEMPT_VARIABLE]: id,
+      },
       script: withoutAgentEnv(site.plan, visit) + script,
       ...check,
       ...isolated(visit),

@@ -7,11 +7,18 @@
  */
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
-import type { Json } from "../util/json.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
+import { statusWords } from "./dot/status-words.ts";
 import { bareCondition } from "./expression-rules.ts";
-import { lowerComposite, lowerPrompt, milliseconds, splitFanOut } from "./lower-work.ts";
+import {
+  lowerBranches,
+  lowerComposite,
+  lowerPrompt,
+  milliseconds,
+  splitFanOut,
+} from "./lower-work.ts";
 import type {
   AgentSettings,
   Budget,
@@ -29,14 +36,17 @@ import { Report } from "./report.ts";
 import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import { linksOf } from "./step-links.ts";
-import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { branchesIn, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
 import { type NamedFiles, validate } from "./validate.ts";
+import { askingEdges, waysFrom, withEnds } from "./walk-links.ts";
 import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
 const PARALLEL_DEFAULT = 4;
+/** In a walk only branches run side by side, and they say themselves how many. */
+export const WALK_PARALLEL_MAX = 64;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */
@@ -85,9 +95,13 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
 
 function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pipeline {
   const { file } = source;
+  const maxVisits = shape.defaults?.max_visits;
   return {
     name: shape.name ?? basename(file, extname(file)),
-    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
+    ...(shape.language === undefined ? {} : { language: shape.language }),
+    ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
+    maxParallel:
+      shape.max_parallel ?? (shape.language === undefined ? PARALLEL_DEFAULT : WALK_PARALLEL_MAX),
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
     env: lowerEnv(shape.env, ["env"], source),
     agents: Object.fromEntries(
@@ -101,6 +115,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pip
     defaults: {
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
       agent: lowerAgentSettings(shape.defaults ?? {}),
+      ...(maxVisits === undefined ? {} : { maxVisits }),
     },
     steps: lowerList(rootList({ shape, cut: new Set() }), { shape, files, source }),
   };
@@ -113,8 +128,8 @@ interface File {
 }
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
-  const links = linksOf(list.steps);
-  return list.steps.map((step, index) => {
+  const links = linksOf(list);
+  const steps = list.steps.map((step, index) => {
     const { id: _, ...ways } = links[index] ?? { id: "", needs: [] };
     const lowered = {
       ...lowerSettings(step, pathIn(list, index), file.source),
@@ -125,6 +140,7 @@ function lowerList(list: StepList, file: File): readonly PipelineStep[] {
     const { inner, outer } = splitFanOut(lowered);
     return { ...outer, work: lowerComposite(step, [inner]) };
   });
+  return list.outer === undefined ? steps : withEnds(steps);
 }
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
@@ -192,7 +208,7 @@ function lowerStep(
   step: StepShape,
   work: PipelineWork,
 ): Omit<PipelineStep, "needs" | keyof StepSettings> {
-  const { when, check, max_visits, stall_after, goal, retry_target } = step;
+  const { when, check, max_visits, stall_after, goal, retry_target, thread_group } = step;
   const target = retry_target === undefined ? {} : { retryTarget: retry_target };
   return {
     id: step.id,
@@ -205,26 +221,41 @@ function lowerStep(
     ...(step.workspace === "own" ? { own: true } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
-    ...(goal === true ? { goal: target } : {}),
+    ...(goal === true ? { goal: { holds: "always", ...target } } : {}),
+    ...(goal === "visited" ? { goal: { holds: goal, ...target } } : {}),
+    ...(step.allow_partial === true ? { allowPartial: true } : {}),
+    ...(thread_group === undefined ? {} : { threadGroup: thread_group }),
   };
 }
 
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
+  if (step.branches !== undefined) {
+    const lists = branchesIn(list, index).map((branch) => lowerList(branch, file));
+    return lowerBranches(step, lists);
+  }
   if (hasBody(step)) {
     const inner = listIn(list, index);
     const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
-  const prompted = lowerPrompt(step);
+  const prompted = lowerPrompt(step, list.walk ? waysFrom(list, index) : undefined);
   if (prompted !== undefined) return prompted;
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;
+  const asked =
+    list.walk && prompt !== undefined ? statusWords(prompt, askingEdges(list, index)) : "";
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
   const sharing = session === undefined ? {} : { session };
-  return { kind: "agent", agent, prompt, ...sharing, settings: lowerAgentSettings(step) };
+  return {
+    kind: "agent",
+    agent,
+    prompt: `${prompt}${asked}`,
+    ...sharing,
+    settings: lowerAgentSettings(step),
+  };
 }
 
 function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
@@ -257,7 +288,7 @@ function lowerSettings(
 function lowerRetry(retry: StepShape["retry"]): RetrySettings {
   if (retry === undefined) return {};
   if (typeof retry === "number") return { attempts: retry };
-  const { attempts, backoff, on_resume } = retry;
+  const { attempts, backoff, on, on_resume } = retry;
   const rule = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
   const { initial, factor, max, jitter } = rule;
   return {
@@ -266,6 +297,7 @@ function lowerRetry(retry: StepShape["retry"]): RetrySettings {
     ...(factor === undefined ? {} : { factor }),
     ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
     ...(jitter === undefined ? {} : { jitter }),
+    ...(on === undefined ? {} : { on }),
     ...(on_resume === undefined ? {} : { onResume: on_resume }),
   };
 }

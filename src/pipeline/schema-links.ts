@@ -24,7 +24,10 @@ const edge = z.strictObject({
     .enum(["completed", "failed", "any"])
     .optional()
     .describe("In a walk: after which end. Default: completed; with `condition`: any."),
-  label: z.string().optional().describe("A word for people."),
+  label: z
+    .string()
+    .optional()
+    .describe("Its name: taken when the step asks for it in $PERDURE_STATUS_FILE."),
   weight: z
     .number()
     .min(-WEIGHT_MAX)
@@ -55,7 +58,9 @@ export const links = {
     .array(edge)
     .max(NEEDS_MAX)
     .optional()
-    .describe("Where it leads: the first by weight whose `when` holds, else one without `when`."),
+    .describe(
+      "Where it leads: the heaviest whose `when` holds, else the one that the step asks for by label.",
+    ),
   max_visits: visits
     .optional()
     .describe("How often the run may come to this step. Default: 10 in a loop."),

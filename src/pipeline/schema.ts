@@ -339,7 +339,10 @@ const stepSchema: z.ZodType<StepShape> = plainStep
       .array(
         z.strictObject({
           id: id.optional().describe("Its name. Default: that of its first step."),
-          steps: z.array(z.lazy(() => stepSchema)).max(STEPS_MAX).describe("Its own walk."),
+          steps: z
+            .array(z.lazy(() => stepSchema))
+            .max(STEPS_MAX)
+            .describe("Its own walk."),
         }),
       )
       .min(1)

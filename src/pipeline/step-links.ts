@@ -4,8 +4,9 @@
  * Owns: the defaults: a step follows the one above it, unless that one goes elsewhere.
  * Does not: check names (need-rules.ts, jump-rules.ts) or draw arrows (step-arrows.ts).
  */
-import { bareCondition } from "./expression-rules.ts";
+
 import { conditionToCel, parseCondition } from "./dot/condition.ts";
+import { bareCondition } from "./expression-rules.ts";
 import type { Exit, Links } from "./pipeline.ts";
 import type { StepShape } from "./schema.ts";
 import type { LinkedStep } from "./step-arrows.ts";
@@ -34,7 +35,9 @@ export function linksOf({ steps, walk }: Pick<StepList, "steps" | "walk">): read
  */
 function walkLink(step: StepShape, below: string | undefined): LinkedStep {
   const { exits = below === undefined ? [] : [plainExit(below)], onFailure } = waysOf(step);
-  const sorted = exits.toSorted((one, other) => (one.to < other.to ? -1 : Number(one.to > other.to)));
+  const sorted = exits.toSorted((one, other) =>
+    one.to < other.to ? -1 : Number(one.to > other.to),
+  );
   const last = typeof onFailure === "object" ? { ...onFailure, weight: WEIGHT_LAST } : onFailure;
   const failing = last === undefined ? {} : { onFailure: last };
   return { id: step.id, needs: [], exits: sorted, ...failing };

@@ -11,7 +11,7 @@ import { isFork, type Region } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
 import { expandVariables, fromInput, literal, unknownVariables } from "./dot-text.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "./plan.ts";
-import { stallAfter, WALK_RETRY } from "./walk.ts";
+import { isTried, stallAfter, WALK_RETRY } from "./walk.ts";
 
 /** The named policies of the language. */
 const { backoff: BACKOFF } = WALK_RETRY;
@@ -66,7 +66,7 @@ export class DotWork {
     return {
       work,
       env: runs ? this.#env(node) : {},
-      retry: this.#retry(node, work),
+      retry: isTried(work) ? this.#retry(node, work) : WALK_RETRY,
       ...(cwd === undefined || !runs ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
@@ -181,8 +181,6 @@ export class DotWork {
 
   #retry(node: DotNode, work: Work): RetryPolicy {
     const { settings, notes } = this.#site;
-    // Nothing else can ask for another try.
-    if (work.kind !== "shell" && work.kind !== "agent") return WALK_RETRY;
     const preset = node.retryPreset === undefined ? undefined : PRESETS[node.retryPreset];
     if (node.retryPreset !== undefined && preset === undefined) {
       const place = node.attributes.get("retry_preset")?.value.span ?? node.span;
@@ -205,7 +203,9 @@ export class DotWork {
 function askingEdge({ label, condition }: DotEdge): AskingEdge {
   return {
     ...(label === undefined ? {} : { label }),
-    ...(condition === undefined ? {} : { condition: condition.ok ? condition.condition : "unread" }),
+    ...(condition === undefined
+      ? {}
+      : { condition: condition.ok ? condition.condition : "unread" }),
   };
 }
 

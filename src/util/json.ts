@@ -18,3 +18,16 @@ export function canonicalJson(value: unknown): string {
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** What a text is as JSON, or why it is none. */
+export function parseJson(
+  text: string,
+):
+  | { readonly ok: true; readonly json: unknown }
+  | { readonly ok: false; readonly message: string } {
+  try {
+    return { ok: true, json: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { ok: false, message: error instanceof Error ? error.message : String(error) };
+  }
+}

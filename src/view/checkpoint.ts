@@ -5,6 +5,7 @@
  * Owns: the fields and their bounds.
  * Does not: write files, or hold anything that the journal does not.
  */
+import { isReached } from "../core/goal.ts";
 import { stepPath } from "../core/place.ts";
 import { placeOf, type Run } from "../core/run.ts";
 import type { Json, JsonObject } from "../util/json.ts";
@@ -13,6 +14,7 @@ import { HISTORY_MAX, type NodeHistory, type VisitEnd } from "./node-history.ts"
 import { originJson, outputsJson } from "./run-json.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
+import { toldJson } from "./told-text.ts";
 
 /** The version of the file's shape. */
 export const CHECKPOINT_VERSION = 1;
@@ -53,6 +55,7 @@ function outcomeJson(end: VisitEnd): Json {
         exit: end.exit,
         outputs: outputsJson(end.outputs),
         context_updates: end.context,
+        ...toldJson(end.told),
       };
     case "step.skipped":
       return { status: "skipped" };
@@ -62,6 +65,7 @@ function outcomeJson(end: VisitEnd): Json {
         reason: end.reason,
         message: end.message,
         exit: end.exit ?? null,
+        ...toldJson(end.told),
       };
     default:
       return { status: "failed", reason: "lost", message: end.message, exit: null };
@@ -72,9 +76,7 @@ function outcomeJson(end: VisitEnd): Json {
 function goalsOf(run: Run): JsonObject {
   const goals = Array.from(rootSteps(run)).filter(({ step }) => step.goal !== undefined);
   const word = (done: boolean): string => (done ? "satisfied" : "unsatisfied");
-  return Object.fromEntries(
-    goals.map(({ path, visit }) => [path, word(visit?.state.status === "completed")]),
-  );
+  return Object.fromEntries(goals.map(({ path, visit }) => [path, word(isReached(visit?.state))]));
 }
 
 interface Nodes {

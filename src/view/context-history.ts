@@ -1,6 +1,8 @@
 /** How the context of a run evolved: every value that a step handed over, beside the one before. */
-import type { Recorded } from "../core/event.ts";
+import { contextOwner } from "../core/context.ts";
+import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
+import type { Run } from "../core/run.ts";
 import type { Json } from "../util/json.ts";
 
 export interface ContextChange {
@@ -15,12 +17,17 @@ export interface ContextChange {
 }
 
 /** All changes in their order; a value that was handed over again unchanged is none. */
-export function contextHistory(events: Iterable<Recorded>): readonly ContextChange[] {
-  const values = new Map<string, Json>();
+export function contextHistory(run: Run, events: Iterable<Recorded>): readonly ContextChange[] {
+  const known = new Map<string, Map<string, Json>>();
   const changes: ContextChange[] = [];
   for (const { event, seq, time } of events) {
-    if (event.type !== "step.completed") continue;
-    for (const [key, after] of Object.entries(event.context)) {
+    if (event.type === "run.restarted") forget(known, event);
+    if (event.type !== "step.completed" && event.type !== "step.failed") continue;
+    // A branch has values of its own.
+    const owner = contextOwner(run, event.scope);
+    const values = known.get(owner) ?? new Map<string, Json>();
+    known.set(owner, values);
+    for (const [key, after] of Object.entries(event.context ?? {})) {
       const before = values.get(key);
       values.set(key, after);
       if (before !== undefined && JSON.stringify(before) === JSON.stringify(after)) continue;
@@ -29,4 +36,12 @@ export function contextHistory(events: Iterable<Recorded>): readonly ContextChan
     }
   }
   return changes;
+}
+
+function forget(
+  known: ReadonlyMap<string, Map<string, Json>>,
+  { scope, keep }: Extract<RunEvent, { type: "run.restarted" }>,
+): void {
+  const values = known.get(scope);
+  for (const key of [...(values?.keys() ?? [])]) if (!keep.includes(key)) values?.delete(key);
 }

@@ -3,7 +3,7 @@
  * conversations, and what people asked for; a fold over the events.
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, placeText } from "../core/place.ts";
+import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { indexOf } from "../plan/graph-index.ts";
 import type { Budget } from "../plan/plan.ts";
@@ -11,6 +11,7 @@ import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
 import { answerText } from "./question-text.ts";
 import { tellingText } from "./telling-text.ts";
+import { toldText } from "./told-text.ts";
 import { arrowTargets } from "./visit-history.ts";
 
 export interface Decision {
@@ -62,6 +63,8 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
 
 function wishText(event: RunEvent): string | undefined {
   switch (event.type) {
+    case "run.restarted":
+      return `the run began anew at ${stepPath(event)} (restart ${event.number})`;
     case "run.stopping":
       return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
     case "run.funded":
@@ -94,7 +97,9 @@ function arrowsText(
   if (!free && (stepOf(visit).split === "all" || candidates.length < 2)) return undefined;
   const targets = arrowTargets(run, event);
   const to = targets.length === 0 ? "by no arrow" : `to ${targets.join(", ")}`;
-  return `${placeText(event)} was left ${to} (of ${candidates.length} arrows)`;
+  const said = toldText(event.told);
+  const because = said === "" ? "" : `; it said ${said}`;
+  return `${placeText(event)} was left ${to} (of ${candidates.length} arrows)${because}`;
 }
 
 /** "1 more try", "3 more tries". */

@@ -13,6 +13,7 @@ import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
+import { toldText } from "./told-text.ts";
 import { updateText } from "./update-words.ts";
 
 /** Marks lines about the run itself. */
@@ -48,7 +49,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (isGate(run, event)) return undefined;
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed":
-      return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}`;
+      return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}${words(toldText(event.told))}`;
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}`;
       if (event.retry !== undefined) {
@@ -139,6 +140,10 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} the edited pipeline was adopted: ${updateText(event)}`;
     case "run.returned":
       return `${RUN_GLYPH} going back to ${stepPath(event)}: ${event.goal} is not completed`;
+    case "run.restarted": {
+      const kept = event.keep.length === 0 ? "" : `, keeping ${event.keep.join(", ")}`;
+      return `${RUN_GLYPH} beginning anew at ${stepPath(event)} (restart ${event.number})${kept}`;
+    }
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":
@@ -150,6 +155,10 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
 
 function stepCount(run: Run): string {
   return `${run.stepsDone}/${run.stepsTotal}`;
+}
+
+function words(text: string): string {
+  return text === "" ? "" : `: ${text}`;
 }
 
 function delay(ms: number): string {

@@ -12,7 +12,7 @@ import type { Recorded } from "../core/event.ts";
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, type Run, type Scope, type Visit } from "../core/run.ts";
-import type { Arrow, EachWork, Graph, Plan, Step, WaitWork } from "../plan/plan.ts";
+import type { Arrow, BranchesWork, EachWork, Graph, Plan, Step, WaitWork } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { cutText, plainText } from "./display-text.ts";
 import { failureText } from "./failure-words.ts";
@@ -191,6 +191,7 @@ class Pen {
 
   #inner(step: Step, visit: Visit | undefined): Picture | undefined {
     const { work } = step;
+    if (work.kind === "branches") return this.#branches(work, visit);
     if (work.kind !== "pipeline" && work.kind !== "each") return undefined;
     const run = this.#shown?.run;
     const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
@@ -199,6 +200,20 @@ class Pen {
     const nodes = chosenItems(scopes).flatMap((scope): readonly DrawnNode[] => {
       const id = this.#nextId();
       return id === undefined ? [] : [this.#item(id, scope)];
+    });
+    return { nodes, edges: [] };
+  }
+
+  #branches({ branches }: BranchesWork, visit: Visit | undefined): Picture {
+    const run = this.#shown?.run;
+    const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
+    const nodes = branches.flatMap(({ id: name, graph }, index): readonly DrawnNode[] => {
+      const id = this.#nextId();
+      if (id === undefined) return [];
+      const scope = scopes[index];
+      const inner = this.#picture(graph, scope);
+      const tint = scope === undefined ? "plain" : itemTint(scope);
+      return [{ id, label: cut(name), notes: [], tint, round: false, inner }];
     });
     return { nodes, edges: [] };
   }
@@ -216,9 +231,11 @@ class Pen {
     // A person may have declared a step done: its arrows were followed without an event of its own.
     const taken = count > 0 || scope?.arrows[index] === "live";
     const said = arrow.label ?? arrow.condition ?? (failure ? "on failure" : "");
+    const anew = arrow.restart === undefined ? "" : "(begins anew)";
     const times = count > 1 ? `×${count}` : "";
+    const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];
     return {
-      label: [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), times].join(" ").trim(),
+      label: words.filter((word) => word !== "").join(" "),
       look: this.#shown === undefined ? "plain" : taken ? "taken" : "untaken",
       failure,
       back: arrow.back,
@@ -239,6 +256,7 @@ function workNotes({ work, when, once }: Step): readonly string[] {
     ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
     ...(work.kind === "gate" ? ["asks a person"] : []),
     ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
+    ...(work.kind === "pick" ? ["picks a branch"] : []),
     ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
     ...(when === undefined ? [] : [`when ${when}`]),
     ...(once ? ["once"] : []),

@@ -5,9 +5,11 @@
  * Owns: what the names mean, and the context at a moment.
  * Does not: look at files; `now` is for the caller to look at.
  */
+import { contextOwner } from "../core/context.ts";
 import type { Recorded } from "../core/event.ts";
-import { attemptText, parsePlace, placeText, stepPath } from "../core/place.ts";
+import { attemptText, parsePlace, placeText, ROOT_SCOPE, stepPath } from "../core/place.ts";
 import { Refusal } from "../core/rewind.ts";
+import type { Run } from "../core/run.ts";
 import type { Json } from "../util/json.ts";
 import { type AttemptWork, savedBy, workHistory } from "./work-history.ts";
 
@@ -53,12 +55,22 @@ export function stretchNamed(
 }
 
 /** The key-values of a run at a moment. */
-export function contextAt(events: readonly Recorded[], seq: number): ReadonlyMap<string, Json> {
-  const context = new Map<string, Json>();
-  for (const recorded of events) {
-    if (recorded.seq > seq) break;
-    if (recorded.event.type !== "step.completed") continue;
-    for (const [key, value] of Object.entries(recorded.event.context)) context.set(key, value);
+export function contextAt(
+  run: Run,
+  events: readonly Recorded[],
+  seq: number,
+): ReadonlyMap<string, Json> {
+  let context = new Map<string, Json>(Object.entries(run.given));
+  for (const { event, seq: at } of events) {
+    if (at > seq) break;
+    if (event.type === "run.restarted" && event.scope === ROOT_SCOPE) {
+      const kept = [...context].filter(([key]) => event.keep.includes(key));
+      context = new Map([...Object.entries(run.given), ...kept]);
+    }
+    if (event.type !== "step.completed" && event.type !== "step.failed") continue;
+    // What a branch hands on stays in it.
+    if (contextOwner(run, event.scope) !== ROOT_SCOPE) continue;
+    for (const [key, value] of Object.entries(event.context ?? {})) context.set(key, value);
   }
   return context;
 }

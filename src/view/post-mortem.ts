@@ -104,7 +104,7 @@ export function postMortem(input: PostMortemInput): PostMortem {
     visits: visitHistory(run, events),
     steps: stepTotals(input, spans),
     bars: spans.map((span) => barOf(run, span)),
-    context: contextHistory(events),
+    context: contextHistory(run, events),
     troubles: troubleHistory(run, events),
     owners: ownerHistory(events, liveness),
     decisions: decisionHistory(run, events),

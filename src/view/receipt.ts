@@ -18,6 +18,7 @@ import { originJson, outputsJson } from "./run-json.ts";
 import { spentJson } from "./spent-text.ts";
 import { tellingJson } from "./telling-text.ts";
 import { isoText } from "./time-text.ts";
+import { toldJson } from "./told-text.ts";
 
 /** The version of both files' shape. */
 export const RECEIPT_VERSION = 1;
@@ -64,7 +65,8 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     ...vouchedJson(event),
-    ...toldJson(input),
+    ...talkJson(input),
+    ...toldJson("told" in event ? event.told : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
@@ -72,7 +74,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
 }
 
 /** What its agent was told of the run; only agents are told anything. */
-function toldJson({ run, end }: ReceiptInput): JsonObject {
+function talkJson({ run, end }: ReceiptInput): JsonObject {
   const telling = findVisit(run, end.event)?.telling;
   return telling === undefined ? {} : { fidelity: tellingJson(telling) };
 }

@@ -8,6 +8,7 @@ import type { ReportInput } from "./run-report.ts";
 import { runStatusOf, STEP_LOOKS } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
+import { toldJson } from "./told-text.ts";
 import { why } from "./why.ts";
 
 /** The value of `show --output json`. */
@@ -70,6 +71,7 @@ function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[
       identity: completed.identity ?? null,
     }),
     error_message: message,
+    ...toldJson(completed?.told ?? failed?.told),
     outputs: outputsJson(completed?.outputs ?? {}),
     attempts: (attempts ?? []).map(attemptJson),
   };

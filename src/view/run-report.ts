@@ -7,7 +7,7 @@
  */
 import type { Recorded } from "../core/event.ts";
 import { placeText } from "../core/place.ts";
-import { isPrompt, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { hasProcess, isPrompt, placeOf, stepOf, type Visit, type VisitState } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
@@ -25,6 +25,7 @@ import { elapsedOf, runElapsed, runStatusOf, STEP_LOOKS, stateWord } from "./ste
 import { type StepNode, stepTree } from "./step-tree.ts";
 import { tableLines } from "./table.ts";
 import { utcText } from "./time-text.ts";
+import { toldText } from "./told-text.ts";
 import { type WhyInput, whyLines } from "./why.ts";
 
 export interface ReportInput extends WhyInput {
@@ -108,14 +109,14 @@ function stepCells(node: StepNode, input: ReportInput): readonly string[] {
 
 /** What came of a visit, or what it waits for, in one phrase. */
 export function resultText(visit: Visit, now: number): string {
-  const { state, instances } = visit;
+  const { state } = visit;
   switch (state.status) {
     case "failed":
       return failureText(state);
     case "completed":
       if (isPrompt(stepOf(visit)) && !state.assumed) return answeredText(state.answer);
       if (state.settledBy !== undefined) return vouchedText(state.settledBy, state.identity);
-      return instances === undefined && !state.assumed ? `exit ${state.exit}` : partsText(visit);
+      return [endText(visit, state), toldText(state.told)].filter((part) => part !== "").join("; ");
     case "running":
       return partsText(visit);
     case "waiting": {
@@ -134,15 +135,20 @@ export function resultText(visit: Visit, now: number): string {
   }
 }
 
+function endText(visit: Visit, { assumed, exit }: Extract<VisitState, { exit: number }>): string {
+  return hasProcess(stepOf(visit)) && assumed !== true ? `exit ${exit}` : partsText(visit);
+}
+
 /** "2 of 5 items, 1 failed" for a fan-out, "3 iterations" for a loop; nothing for other steps. */
 function partsText(visit: Visit): string {
   const { instances } = visit;
   if (instances !== undefined && stepOf(visit).work.kind === "loop") {
     return instances.opened === 1 ? "1 iteration" : `${instances.opened} iterations`;
   }
-  if (instances?.items === undefined) return "";
+  const parts = stepOf(visit).work.kind === "branches" ? "branches" : "items";
+  if (instances === undefined || (parts === "items" && instances.items === undefined)) return "";
   const failed = instances.failed === 0 ? "" : `, ${instances.failed} failed`;
-  return `${instances.ended} of ${instances.total} items${failed}`;
+  return `${instances.ended} of ${instances.total} ${parts}${failed}`;
 }
 
 function attemptCells(attempt: Attempt, node: StepNode, input: ReportInput): readonly string[] {

@@ -104,6 +104,9 @@ function said({ visit, step }: StepNode, { now, lastLines }: StepLineInput): str
   switch (state.status) {
     case "running": {
       if (instances?.items !== undefined) return `${instances.ended}/${instances.total} items`;
+      if (step.work.kind === "branches" && instances !== undefined) {
+        return `${instances.ended}/${instances.total} branches`;
+      }
       if (step.work.kind === "loop") {
         return `iteration ${instances?.opened ?? 1}/${step.work.iterationsMax}`;
       }

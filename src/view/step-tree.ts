@@ -38,7 +38,7 @@ export function* stepTree(run: Run): Generator<StepNode> {
 }
 
 function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> {
-  const mark = isRepeated(scope) ? `[${scope.index}] ` : "";
+  const mark = markOf(scope);
   for (const [position, step] of scope.graph.steps.entries()) {
     const record = scope.steps[position];
     const visit = currentVisit(record);
@@ -68,7 +68,9 @@ export function nodeOf(visit: Visit): StepNode {
   return { path, label: path, depth: 0, step, record, visit, status: statusOf(record) };
 }
 
-function isRepeated({ parent }: Scope): boolean {
-  const kind = parent && stepOf(parent).work.kind;
-  return kind === "each" || kind === "loop";
+/** Which of several instances a scope is. */
+function markOf({ parent, index }: Scope): string {
+  const work = parent && stepOf(parent).work;
+  if (work?.kind === "branches") return `[${work.branches[index]?.id ?? index}] `;
+  return work?.kind === "each" || work?.kind === "loop" ? `[${index}] ` : "";
 }

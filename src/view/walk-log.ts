@@ -19,6 +19,9 @@ const NODES_MAX = 10_000;
 /** A value of the context that is larger than this gets a file of its own. */
 export const ARTIFACT_BYTES_MIN = 100 * 1024;
 
+/** The steps that mark where a branch ends are no nodes of the file. */
+const ARRIVAL = /^to\./;
+
 /** The end of a node. */
 export type NodeEnd = Extract<
   RunEvent,
@@ -46,7 +49,7 @@ export class WalkLog {
     if (event.type === "run.created") this.#created = { ...recorded, event };
     if (event.type === "run.restarted") this.#restart(event.number);
     const end = nodeEnd(event);
-    if (end === undefined) return undefined;
+    if (end === undefined || ARRIVAL.test(end.step)) return undefined;
     const outcome = outcomeOf(end);
     if (end.scope === ROOT_SCOPE) {
       this.#current = end.step;

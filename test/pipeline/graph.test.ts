@@ -335,7 +335,7 @@ describe("mistakes in graphs", () => {
     ],
     [
       "edges: [{to: b}, {to: a}]",
-      "2:22 dead-edge of several edges without `when`, only the heaviest is ever taken",
+      "2:22 dead-edge of several edges without `when` and label, only the heaviest is taken",
     ],
     ["for_each: '[env.X]'", "2:34 no-env-here what is kept in the journal cannot use `env`"],
     ["loop: {until: 'true', max_iterations: 2}", "2:22 step-loop `loop` has no `steps` to repeat"],

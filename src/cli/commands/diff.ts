@@ -48,7 +48,7 @@ export async function diffCommand(
   const files = await openRunWorkspace(project, known);
   const [a, b] = [sideOf(files, known, from), sideOf(files, known, to)];
   const changed = await differences(files.store, a, b);
-  const context = contextOf(known.events, from, to);
+  const context = contextOf(known, from, to);
   const patch = options.patch === true ? await patchBetween(files.store, a, b) : undefined;
   if (json) print(JSON.stringify(diffJson({ from, to, changed, context, patch }), null, 2));
   else sayDiff({ from, to, changed, context, patch });
@@ -83,8 +83,8 @@ function sideOf({ workspace }: RunWorkspace, { shortId }: KnownRun, point: Point
   throw new CliError(EXIT.error, message, `perdure timeline ${shortId}`);
 }
 
-function contextOf(events: readonly Recorded[], from: Point, to: Point): ContextChange {
-  return contextChange(contextAt(events, from.seq), contextAt(events, to.seq));
+function contextOf({ run, events }: KnownRun, from: Point, to: Point): ContextChange {
+  return contextChange(contextAt(run, events, from.seq), contextAt(run, events, to.seq));
 }
 
 /** A patch stands alone on stdout, so that it can be applied. */

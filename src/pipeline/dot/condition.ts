@@ -12,6 +12,7 @@
  */
 import { EXPRESSION_LENGTH_MAX } from "../../util/expression.ts";
 import type { Json } from "../../util/json.ts";
+import { canonicalOutcome } from "../../util/outcome.ts";
 
 /** How many clauses a condition may have; CEL has a limit on the depth of what they become. */
 const CONDITION_CLAUSES_MAX = 32;
@@ -80,13 +81,6 @@ const NAMES: ConditionNames = {
   context: "context",
 };
 
-/** Other words for the same outcomes. */
-const OUTCOME_WORDS: Readonly<Record<string, string>> = {
-  succeeded: "success",
-  failed: "fail",
-  partially_succeeded: "partial_success",
-};
-
 const KEY = /[A-Za-z_$][\w.$-]*/y;
 const OPERATOR = /(!|not\s+)?(==?|[<>]=?|(?:contains|starts_?with|ends_?with|matches)(?!\w))/iy;
 const NUMBER = /^-?\d+(\.\d+)?$/;
@@ -94,11 +88,6 @@ const CEL_NUMBER = "^-?[0-9]+([.][0-9]+)?$";
 /** What a bare key does not accept: nothing, `false` and zero. */
 const NOTHING = ["", "false", "0"];
 const HELP = "write `key=value`, `key!=value` or `key`, joined by `&&`";
-
-/** The one word for an outcome that has several; any other word stays as it is. */
-export function canonicalOutcome(outcome: string): string {
-  return Object.hasOwn(OUTCOME_WORDS, outcome) ? (OUTCOME_WORDS[outcome] ?? outcome) : outcome;
-}
 
 /** Reads a condition, or says everything that is wrong with it. */
 export function parseCondition(text: string): ParsedCondition {

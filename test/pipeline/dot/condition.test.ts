@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  canonicalOutcome,
   conditionToCel,
   type DotCondition,
   evaluateCondition,
@@ -10,6 +9,7 @@ import {
 import { evaluateSource } from "../../../src/util/expression.ts";
 import { LazyMap } from "../../../src/util/expression-value.ts";
 import type { Json } from "../../../src/util/json.ts";
+import { canonicalOutcome } from "../../../src/util/outcome.ts";
 
 type Context = Readonly<Record<string, Json>>;
 

@@ -1,0 +1,73 @@
+/** Steps that say how they went in their status file: read from a real process, kept over a kill. */
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+const tells = (status: unknown): string =>
+  `printf '%s' '${JSON.stringify(status)}' > "$PERDURE_STATUS_FILE"`;
+
+it("chooses the edge that the step asks for, and hands its values on", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: review
+    run: |
+      ${tells({
+        ...{ status: "SUCCEEDED", preferred_next_label: "fix it", notes: "two mistakes" },
+        context_updates: { count: 2 },
+      })}
+    edges: [{to: ship, weight: 5}, {to: fix, label: "[F] Fix it"}]
+  - {id: ship, needs: [], run: "${project.effect("ship")}"}
+  - {id: fix, needs: [], run: "${project.effect("fix-${{ context.count }}-${{ results.review.outcome }}")}"}
+`,
+  );
+  await project.must(["run", "p.yaml"]);
+  expect(project.effects()).toEqual({ "fix-2-success": 1 });
+  expect(await project.must(["show"])).toContain('success, label "fix it": two mistakes');
+});
+
+it("tries again what asks for it, and fails at once what says that it failed", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: again
+    retry: {attempts: 3, backoff: 1ms}
+    run: |
+      ${project.effect("again")}
+      test "$PERDURE_ATTEMPT" = 3 || ${tells({ outcome: "retry" })}
+  - id: fails
+    retry: 3
+    run: |
+      ${project.effect("fails")}
+      ${tells({ outcome: "fail", notes: "no tests were found" })}
+`,
+  );
+  const failed = await project.run(["run", "p.yaml"]);
+  expect(failed.exit).toBe(3);
+  expect(failed.stdout).toContain("it says that it failed: no tests were found");
+  expect(project.effects()).toEqual({ again: 3, fails: 1 });
+});
+
+it("fails a step whose status file cannot be read, with what is wrong in it", async () => {
+  const wrong: readonly (readonly [string, string])[] = [
+    ["{", "is not JSON"],
+    ["[]", "is no JSON object"],
+    ['{"outcome": 3}', "has a `outcome` that is no text"],
+    ['{"suggested_next_ids": "a"}', "has `suggested_next_ids` that is no list of texts"],
+    ['{"context_updates": []}', "has `context_updates` that is no object"],
+    ['{"context_updates": {"a b": 1}}', 'has the key "a b", which no context can have'],
+  ];
+  const steps = wrong.map(
+    ([text], index) =>
+      `  - {id: s${index}, needs: [], run: "printf %s '${text.replaceAll('"', '\\"')}' > $PERDURE_STATUS_FILE"}`,
+  );
+  project.write("p.yaml", `steps:\n${steps.join("\n")}\n`);
+  expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+  const shown = await project.must(["show"]);
+  for (const [, words] of wrong) expect(shown).toContain(words);
+});
