@@ -19,6 +19,7 @@ import {
   milliseconds,
   splitFanOut,
 } from "./lower-work.ts";
+import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "./parallel.ts";
 import type {
   AgentSettings,
   Budget,
@@ -44,9 +45,6 @@ import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
-const PARALLEL_DEFAULT = 4;
-/** In a walk only branches run side by side, and they say themselves how many. */
-export const WALK_PARALLEL_MAX = 64;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */

@@ -21,13 +21,13 @@ import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } f
 import { isTried, stallAfter, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
-const RETRY_DEFAULT: RetryPolicy = {
+export const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",
 };
 /** How often a run may come to a step that can come again, unless the author says otherwise. */
-const LOOP_VISITS_MAX = 10;
+export const LOOP_VISITS_MAX = 10;
 
 /** What surrounds a list of steps. */
 export interface Surroundings {

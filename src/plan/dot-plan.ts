@@ -10,7 +10,7 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { loadDot } from "../pipeline/dot/load-dot.ts";
 import type { DotPipeline } from "../pipeline/dot/model.ts";
 import { dotSource } from "../pipeline/dot/source.ts";
-import { WALK_PARALLEL_MAX } from "../pipeline/load.ts";
+import { WALK_PARALLEL_MAX } from "../pipeline/parallel.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { WORKSPACE_DEFAULT } from "./build.ts";
 import { DotAgents } from "./dot-agent.ts";

@@ -130,12 +130,20 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that ask how a node went; a diamond behind it asks in its place. */
+  /** True for a node that does nothing, and so asks in the place of the one before it. */
+  #passes(node: DotNode): boolean {
+    const { handler, toolCommand, childDotfile = this.#site.settings.childDotfile } = node;
+    if (this.#handler(node) !== undefined) return false;
+    if (handler === "tool") return toolCommand === undefined;
+    return handler === "stack.manager_loop" ? childDotfile === undefined : handler === "conditional";
+  }
+
+  /** The edges that ask how a node went; one that passes on behind it asks in its place. */
   #edgesBehind(node: DotNode): readonly DotEdge[] {
     const { ways } = this.#site;
     return ways.outgoing(node.id).flatMap((edge) => {
       const target = ways.nodes.get(edge.to);
-      return target?.handler === "conditional" ? [edge, ...ways.outgoing(edge.to)] : [edge];
+      return target !== undefined && this.#passes(target) ? [edge, ...ways.outgoing(edge.to)] : [edge];
     });
   }
 
