@@ -11,7 +11,16 @@ import type { PipelineShape } from "./schema.ts";
 const FLOW_COLUMNS_MAX = 90;
 /** Lists whose entries are written on one line each. */
 const FLOW_LISTS = new Set(["edges", "choices"]);
-const FLOW_VALUES = new Set(["needs", "loop", "relay", "keep", "restart", "once", "retry", "include"]);
+const FLOW_VALUES = new Set([
+  "needs",
+  "loop",
+  "relay",
+  "keep",
+  "restart",
+  "once",
+  "retry",
+  "include",
+]);
 
 /** The text of a file. */
 export function yamlText(shape: PipelineShape): string {
@@ -25,7 +34,8 @@ export function yamlText(shape: PipelineShape): string {
     Pair(_key, { key, value }) {
       const name = isScalar(key) ? String(key.value) : "";
       if (FLOW_VALUES.has(name)) flow(value as Node);
-      if (FLOW_LISTS.has(name) && isSeq(value)) for (const entry of value.items) flow(entry as Node);
+      if (FLOW_LISTS.has(name) && isSeq(value))
+        for (const entry of value.items) flow(entry as Node);
       const listed = (name === "steps" || name === "branches") && isSeq(value);
       if (!listed) return;
       value.items.forEach((entry, index) => {

@@ -15,7 +15,7 @@ import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
 import { WEIGHT_LAST } from "../pipeline/step-links.ts";
 import { forkOf, isFork, nodesIn, type Region } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
-import { DotWork, plainStep } from "./dot-work.ts";
+import { DotWork, passesOn, plainStep } from "./dot-work.ts";
 import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "./plan.ts";
 import { WALK_VISITS_MAX } from "./walk.ts";
 
@@ -148,11 +148,12 @@ export class DotGraphs {
     return this.#asks(edge.to) ? [arrow, { ...arrow, on: "failed" }] : [arrow];
   }
 
-  /** True for a diamond that asks how the node before it went. */
+  /** True for a diamond, or another node that only passes on, that asks how the node before it went. */
   #asks(id: string): boolean {
     const { ways } = this.#site;
-    const diamond = ways.nodes.get(id)?.handler === "conditional";
-    return diamond && ways.outgoing(id).some(({ condition }) => condition !== undefined);
+    const node = ways.nodes.get(id);
+    const passes = node !== undefined && passesOn(node, this.#site);
+    return passes && ways.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
   /** The branches of a `component`: for each edge a copy of what it leads to, up to the fan-in. */

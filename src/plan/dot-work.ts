@@ -15,14 +15,15 @@ import { isTried, stallAfter, WALK_RETRY } from "./walk.ts";
 
 /** The named policies of the language. */
 const { backoff: BACKOFF } = WALK_RETRY;
-const PRESETS: Readonly<Record<string, { readonly attempts: number; readonly backoff: Backoff }>> =
-  {
-    none: { attempts: 1, backoff: BACKOFF },
-    standard: { attempts: 5, backoff: BACKOFF },
-    aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
-    linear: { attempts: 3, backoff: { ...BACKOFF, initialMs: 500, factor: 1 } },
-    patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
-  };
+export const RETRY_PRESETS: Readonly<
+  Record<string, { readonly attempts: number; readonly backoff: Backoff }>
+> = {
+  none: { attempts: 1, backoff: BACKOFF },
+  standard: { attempts: 5, backoff: BACKOFF },
+  aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
+  linear: { attempts: 3, backoff: { ...BACKOFF, initialMs: 500, factor: 1 } },
+  patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
+};
 
 /** How much of a node's attributes a command for a custom type finds in its environment. */
 const ATTRIBUTES_BYTES_MAX = 64 * 1024;
@@ -76,7 +77,7 @@ export class DotWork {
 
   #work(node: DotNode, region: Region): Work {
     const { ways } = this.#site;
-    const command = this.#handler(node);
+    const command = handlerOf(node, this.#site);
     if (command !== undefined) return { kind: "shell", run: literal(command) };
     switch (node.handler) {
       case "start":
@@ -96,12 +97,6 @@ export class DotWork {
       case "stack.manager_loop":
         return this.#child(node);
     }
-  }
-
-  /** The command for a type that the language does not have. */
-  #handler({ customType }: DotNode): string | undefined {
-    const { handlers } = this.#site.reading;
-    return (customType && handlers?.[customType]) || undefined;
   }
 
   #agent(node: DotNode, more: string): Work {
@@ -130,20 +125,14 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** True for a node that does nothing, and so asks in the place of the one before it. */
-  #passes(node: DotNode): boolean {
-    const { handler, toolCommand, childDotfile = this.#site.settings.childDotfile } = node;
-    if (this.#handler(node) !== undefined) return false;
-    if (handler === "tool") return toolCommand === undefined;
-    return handler === "stack.manager_loop" ? childDotfile === undefined : handler === "conditional";
-  }
-
   /** The edges that ask how a node went; one that passes on behind it asks in its place. */
   #edgesBehind(node: DotNode): readonly DotEdge[] {
     const { ways } = this.#site;
     return ways.outgoing(node.id).flatMap((edge) => {
       const target = ways.nodes.get(edge.to);
-      return target !== undefined && this.#passes(target) ? [edge, ...ways.outgoing(edge.to)] : [edge];
+      return target !== undefined && passesOn(target, this.#site)
+        ? [edge, ...ways.outgoing(edge.to)]
+        : [edge];
     });
   }
 
@@ -177,7 +166,7 @@ export class DotWork {
   }
 
   #env(node: DotNode): Readonly<Record<string, string>> {
-    const custom = this.#handler(node) === undefined ? {} : attributesOf(node);
+    const custom = handlerOf(node, this.#site) === undefined ? {} : attributesOf(node);
     const { attributes, settings } = this.#site.pipeline;
     const names = (attributes.get("params")?.value.text ?? "")
       .split(",")
@@ -189,11 +178,16 @@ export class DotWork {
 
   #retry(node: DotNode, work: Work): RetryPolicy {
     const { settings, notes } = this.#site;
-    const preset = node.retryPreset === undefined ? undefined : PRESETS[node.retryPreset];
+    const preset = node.retryPreset === undefined ? undefined : RETRY_PRESETS[node.retryPreset];
     if (node.retryPreset !== undefined && preset === undefined) {
       const place = node.attributes.get("retry_preset")?.value.span ?? node.span;
       const message = `there is no retry preset \`${node.retryPreset}\`; it is ignored`;
-      notes.warn(place, "attribute-value", message, `there are ${Object.keys(PRESETS).join(", ")}`);
+      notes.warn(
+        place,
+        "attribute-value",
+        message,
+        `there are ${Object.keys(RETRY_PRESETS).join(", ")}`,
+      );
     }
     const retries =
       node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
@@ -206,6 +200,19 @@ export class DotWork {
       onResume: "keep",
     };
   }
+}
+
+/** The command for a type that the language does not have. */
+function handlerOf({ customType }: DotNode, { reading }: DotSite): string | undefined {
+  return (customType && reading.handlers?.[customType]) || undefined;
+}
+
+/** True for a node that does nothing, and so asks in the place of the one before it. */
+export function passesOn(node: DotNode, site: DotSite): boolean {
+  const { handler, toolCommand, childDotfile = site.settings.childDotfile } = node;
+  if (handlerOf(node, site) !== undefined) return false;
+  if (handler === "tool") return toolCommand === undefined;
+  return handler === "stack.manager_loop" ? childDotfile === undefined : handler === "conditional";
 }
 
 function askingEdge({ label, condition }: DotEdge): AskingEdge {

@@ -5,8 +5,9 @@
  * Owns: the way back from arrows to edges.
  * Does not: print (yaml-steps.ts, dot-file.ts).
  */
-import { conditionFromCel } from "../pipeline/dot/condition-text.ts";
+
 import { parseCondition } from "../pipeline/dot/condition.ts";
+import { conditionFromCel } from "../pipeline/dot/condition-text.ts";
 import type { AskingEdge } from "../pipeline/dot/status-words.ts";
 import { WEIGHT_LAST } from "../pipeline/step-links.ts";
 import { choiceOf } from "../util/choice.ts";

@@ -14,7 +14,10 @@ export function agentShapes(plan: Plan): Readonly<Record<string, AgentShape>> {
   );
 }
 
-function isPlain(name: string, { adapter, command, args, env, settings }: AgentDefinition): boolean {
+function isPlain(
+  name: string,
+  { adapter, command, args, env, settings }: AgentDefinition,
+): boolean {
   const bare = args.length === 0 && command === undefined && Object.keys(env).length === 0;
   return name === adapter && bare && Object.keys(settings).length === 0;
 }

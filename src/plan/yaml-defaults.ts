@@ -30,8 +30,10 @@ export function yamlDefaults(plan: Plan): YamlDefaults {
   const walk = plan.keys !== undefined;
   const steps = [...allSteps(plan.graph)];
   const leaves = steps.filter(({ work }) => work.kind === "shell" || work.kind === "agent");
-  const agents = new Set(leaves.flatMap(({ work }) => (work.kind === "agent" ? [work.agent] : [])));
-  const [agent] = agents;
+  const agent = usualOf(
+    leaves.flatMap(({ work }) => (work.kind === "agent" ? [work.agent] : [])),
+    0,
+  );
   const tried = walk ? steps.filter(({ work }) => isTried(work)) : leaves;
   const usual = walk ? WALK_RETRY : RETRY_DEFAULT;
   const visited = steps.filter(({ id }) => !id.startsWith(END));
@@ -39,10 +41,17 @@ export function yamlDefaults(plan: Plan): YamlDefaults {
     walk,
     maxParallel: plan.maxParallel,
     env: commonEnv(leaves),
-    ...(agents.size === 1 && agent !== undefined ? { agent } : {}),
-    retry: common(tried.map(({ retry }) => retry).filter(({ on }) => on === usual.on)) ?? usual,
+    ...(agent === undefined ? {} : { agent }),
+    retry:
+      usualOf(
+        tried.map(({ retry }) => retry).filter(({ on }) => on === usual.on),
+        1 / 2,
+      ) ?? usual,
     visitsMax: walk
-      ? (common(visited.map(({ visitsMax }) => visitsMax)) ?? WALK_VISITS_MAX)
+      ? (usualOf(
+          visited.map(({ visitsMax }) => visitsMax),
+          1 / 2,
+        ) ?? WALK_VISITS_MAX)
       : LOOP_VISITS_MAX,
   };
 }
@@ -54,11 +63,11 @@ function* allSteps({ steps }: Graph): Generator<Step> {
   }
 }
 
-/** The one value that all have, if there are several of them. */
-function common<T>(values: readonly T[]): T | undefined {
-  const [first, ...others] = values;
-  const text = canonicalJson(first);
-  return others.every((other) => canonicalJson(other) === text) ? first : undefined;
+/** The value that most have, if more than a share of all do, and more than one. */
+function usualOf<T>(values: readonly T[], share: number): T | undefined {
+  const groups = [...Map.groupBy(values, (value) => canonicalJson(value)).values()];
+  const [most = []] = groups.sort((one, other) => other.length - one.length);
+  return most.length > Math.max(1, values.length * share) ? most[0] : undefined;
 }
 
 function commonEnv(steps: readonly Step[]): YamlDefaults["env"] {
@@ -76,13 +85,7 @@ export function retryShape(step: Step, defaults: YamlDefaults): RetryShape | und
   const { walk, retry: usual } = defaults;
   const { work, retry } = step;
   const leaf = work.kind === "shell" || work.kind === "agent";
-  const base = walk
-    ? isTried(work)
-      ? usual
-      : WALK_RETRY
-    : leaf
-      ? usual
-      : RETRY_DEFAULT;
+  const base = walk ? (isTried(work) ? usual : WALK_RETRY) : leaf ? usual : RETRY_DEFAULT;
   if (canonicalJson(retry) === canonicalJson(base)) return undefined;
   return policyShape(retry, base, walk && work.kind === "shell");
 }

@@ -7,8 +7,14 @@
 import type { StepShape } from "../pipeline/schema.ts";
 import { closureOfAll } from "./graph-index.ts";
 import type { Graph, Step } from "./plan.ts";
-import { type GraphPlace, isDrawn, type WrittenEdge, writtenName, writtenWays } from "./written-edges.ts";
 import { stallAfter } from "./walk.ts";
+import {
+  type GraphPlace,
+  isDrawn,
+  type WrittenEdge,
+  writtenName,
+  writtenWays,
+} from "./written-edges.ts";
 import type { YamlDefaults } from "./yaml-defaults.ts";
 
 type Edge = NonNullable<StepShape["edges"]>[number];
@@ -67,7 +73,8 @@ function walkWays(
 ): Links {
   const [first, ...others] = edges;
   // The ends of a branch are not written.
-  const next = place.outer !== undefined && below?.id.startsWith("to.") === true ? undefined : below;
+  const next =
+    place.outer !== undefined && below?.id.startsWith("to.") === true ? undefined : below;
   if (first === undefined) return next === undefined ? {} : { edges: [] };
   if (others.length > 0 || Object.keys(first).length > 1) return { edges: [...edges] };
   const self = writtenName(place, position + 1);
@@ -94,7 +101,9 @@ export function linksInList(graph: Graph, defaults: YamlDefaults): readonly Link
   let above: number | undefined;
   return graph.steps.map((step, position) => {
     const needs = drawn
-      .filter(({ to, from, on }) => to === position && on === "completed" && !isChooser(graph, from))
+      .filter(
+        ({ to, from, on }) => to === position && on === "completed" && !isChooser(graph, from),
+      )
       .map(({ from }) => from);
     const usual = above === undefined || isChooser(graph, above) ? [] : [above];
     const same = needs.length === usual.length && needs.every((need, at) => need === usual[at]);

@@ -4,7 +4,7 @@
  * Owns: the file as a whole.
  * Does not: promise that the file means the same; who converts reads it again and compares.
  */
-import { WALK_PARALLEL_MAX, PARALLEL_DEFAULT } from "../pipeline/parallel.ts";
+import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "../pipeline/parallel.ts";
 import type { PipelineShape } from "../pipeline/schema.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";

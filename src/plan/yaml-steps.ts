@@ -4,17 +4,18 @@
  * Owns: which keys each step needs, defaults left out.
  * Does not: print (pipeline/yaml-text.ts) or say what cannot be written; who converts compares plans.
  */
+
+import { statusWords } from "../pipeline/dot/status-words.ts";
 import { choicesOf } from "../pipeline/gate-choices.ts";
 import type { StepShape } from "../pipeline/schema.ts";
-import { statusWords } from "../pipeline/dot/status-words.ts";
 import { unreachable } from "../util/assert.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";
-import { edgesOf, linksInList, linksInWalk } from "./yaml-links.ts";
 import type { EachWork, GateWork, Graph, Step, Work } from "./plan.ts";
+import { askingEdges, END, type GraphPlace } from "./written-edges.ts";
 import { settingsShape } from "./yaml-agents.ts";
 import { retryShape, type YamlDefaults } from "./yaml-defaults.ts";
-import { askingEdges, END, type GraphPlace } from "./written-edges.ts";
+import { edgesOf, linksInList, linksInWalk } from "./yaml-links.ts";
 
 /** The steps of a graph. */
 export function stepShapes(place: GraphPlace, defaults: YamlDefaults): readonly StepShape[] {

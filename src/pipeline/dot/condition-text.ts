@@ -53,7 +53,8 @@ function clauseFromCel(cel: string): string | undefined {
   const bare = bareKey(cel);
   if (bare !== undefined) return bare;
   const negated = unwrapped(cel, "!(");
-  const clause = negated === undefined ? comparison(cel) : (bareKey(negated) ?? comparison(negated));
+  const clause =
+    negated === undefined ? comparison(cel) : (bareKey(negated) ?? comparison(negated));
   return clause === undefined || negated === undefined ? clause : `!${clause}`;
 }
 
@@ -76,7 +77,7 @@ function comparison(cel: string): string | undefined {
   const value = valueFrom(cel) ?? (numeric === undefined ? undefined : valueFrom(numeric));
   if (value === undefined) return undefined;
   const { key, rest } = value;
-  const number = / && double\(.*\) ([<>]=?) (-?[\d.]+)\)$/s.exec(rest);
+  const number = /^\.matches\(.*\) && double\(.*\) ([<>]=?) (-?[\d.]+)$/s.exec(rest);
   if (number !== null) return `${key} ${number[1]} ${(number[2] ?? "").replace(/\.0$/, "")}`;
   const equal = /^ ([!=])= (".*")$/s.exec(rest);
   if (equal !== null) return `${key}${equal[1] === "!" ? "!=" : "="}${literalOf(equal[2] ?? "")}`;

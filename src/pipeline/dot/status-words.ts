@@ -4,7 +4,7 @@
  * Owns: these words, for walks in DOT and in YAML alike.
  * Does not: know how an answer is read.
  */
-import type { DotCondition } from "./condition.ts";
+import { comparedWith, type DotCondition } from "./condition.ts";
 
 /** An edge, as far as it asks how the step before it went. */
 export interface AskingEdge {
@@ -23,11 +23,11 @@ export function statusWords(prompt: string, edges: readonly AskingEdge[]): strin
   const clauses = edges.flatMap(({ condition }) =>
     typeof condition === "object" ? condition.anyOf.flat() : [],
   );
-  const outcomes = new Set(["success", "fail"]);
-  for (const { key, literal: word } of clauses) {
-    if (/^(?:context\.)?outcome$/.test(key) && word !== "") outcomes.add(word);
-  }
-  const labels = new Set(edges.flatMap(({ label }) => (label === undefined ? [] : [label])));
+  const asking = clauses.filter(({ key }) => /^(?:context\.)?outcome$/.test(key));
+  const words = asking.map(comparedWith).filter((word) => word !== "");
+  // Sorted, so that the order of edges in a file changes nothing.
+  const outcomes = new Set(["success", "fail", ...words.sort()]);
+  const labels = new Set(edges.flatMap(({ label }) => (label === undefined ? [] : [label])).sort());
   const choose = edges.filter(({ condition }) => condition === undefined).length > 1;
   const next = choose && labels.size > 0 ? ', "preferred_label": "..."' : "";
   return [
