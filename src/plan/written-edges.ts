@@ -12,7 +12,7 @@ import type { AskingEdge } from "../pipeline/dot/status-words.ts";
 import { WEIGHT_LAST } from "../pipeline/step-links.ts";
 import { choiceOf } from "../util/choice.ts";
 import { canonicalJson } from "../util/json.ts";
-import type { Arrow, Graph, Step } from "./plan.ts";
+import type { Arrow, GateWork, Graph, Step } from "./plan.ts";
 
 export interface WrittenEdge extends Omit<Arrow, "on" | "back" | "condition"> {
   readonly on: Arrow["on"] | "any";
@@ -90,20 +90,48 @@ function edgeOf({ back: _, condition: cel, ...arrow }: Arrow, on: WrittenEdge["o
   };
 }
 
-/** Steps stand in the order in which they are met, so edges are written in that of their targets. */
+/**
+ * The steps of a walk stand in the order in which they are met, so edges are written in that of their
+ * targets; in a list they are as they were written.
+ */
 function inOrder(
-  { work }: Step,
+  { work, join }: Step,
   { steps }: Graph,
   edges: readonly WrittenEdge[],
 ): readonly WrittenEdge[] {
-  if (work.kind !== "gate") return edges.toSorted((one, other) => one.to - other.to);
-  const labels = work.choices.map(({ label }) => label);
-  const rank = ({ label, to }: WrittenEdge): number => {
-    const id = (steps[to]?.id ?? "").replace(/^to\./, "");
-    const at = labels.indexOf(choiceOf(label ?? id).text);
-    return at < 0 ? labels.length : at;
-  };
-  return edges.toSorted((one, other) => rank(one) - rank(other) || one.to - other.to);
+  if (join === "all") return edges;
+  const byTarget = edges.toSorted((one, other) => one.to - other.to);
+  return work.kind === "gate" ? asChosen(work, steps, byTarget) : byTarget;
+}
+
+/**
+ * The edges of a gate in an order that gives the same choices again: the first edge with a label is
+ * the choice, and edges to the same step keep their order.
+ */
+function asChosen(
+  { choices }: GateWork,
+  steps: Graph["steps"],
+  edges: readonly WrittenEdge[],
+): readonly WrittenEdge[] {
+  const left = [...edges];
+  const written: WrittenEdge[] = [];
+  const taken = new Set<string>();
+  const labelOf = ({ label, to }: WrittenEdge): string => choiceOf(label ?? idOf(to)).text;
+  const idOf = (to: number): string => (steps[to]?.id ?? "").replace(/^to\./, "");
+  while (left.length > 0) {
+    const next = choices[taken.size];
+    const at = left.findIndex((edge, index) => {
+      const first = left.findIndex(({ to }) => to === edge.to) === index;
+      const label = labelOf(edge);
+      return first && (taken.has(label) || (next?.label === label && next.next === idOf(edge.to)));
+    });
+    // Choices that are no edges: nothing is to be kept.
+    const [edge] = left.splice(Math.max(0, at), 1);
+    if (edge === undefined) break;
+    taken.add(labelOf(edge));
+    written.push(edge);
+  }
+  return written;
 }
 
 /** A place in a plan: a graph, and around a branch the place of the step that it belongs to. */
