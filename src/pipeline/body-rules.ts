@@ -50,7 +50,7 @@ function* bodyProblems(step: StepShape): Generator<Problem> {
   const { steps, pipeline, input } = step;
   const rule = "step-body";
   const inside = fanOutOf(step)?.steps;
-  const other = (["steps", "pipeline", "for_each", "loop", "iterations", "run"] as const).find(
+  const other = (["steps", "pipeline", "for_each", "loop", "iterations"] as const).find(
     (key) => step[key] !== undefined,
   );
   if (step.branches !== undefined && other !== undefined) {

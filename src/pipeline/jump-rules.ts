@@ -80,7 +80,9 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
     add("goal-target", "`retry_target` belongs to a `goal`", "add `goal: true`", "retry_target");
   }
   // A label is what a step may ask for.
-  const open = (edges ?? []).filter(({ when, label }) => when === undefined && label === undefined);
+  const open = (edges ?? []).filter(
+    ({ when, condition = when, label }) => condition === undefined && label === undefined,
+  );
   if (open.length < 2 || list.walk) return;
   const message = "of several edges without `when` and label, only the heaviest is taken";
   const help = "give the others a `when` or a `label`, or leave them out";
