@@ -23,6 +23,7 @@ const NAMES = [
   "version",
   "memory",
   "disk",
+  "planning",
   "schedule",
   "snapshot",
   "package-size",

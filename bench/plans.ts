@@ -1,9 +1,9 @@
 /** Plans of any size, as the YAML source would build them. */
 import { type Arrow, freeze, type Graph, type Plan, type Step } from "../src/plan/plan.ts";
 
-export type Shape = "sequence" | "wide" | "join";
+export type Shape = "sequence" | "wide" | "join" | "items";
 
-/** A plan of so many steps: one after the other, all at once, or all but the last at once. */
+/** A plan of so many steps: one after the other, all at once, all but the last at once; or items. */
 export function planOf(steps: number, shape: Shape): Plan {
   return {
     format: 1,
@@ -22,6 +22,7 @@ export function frozenPlan(steps: number, shape: Shape): { plan: Plan; planText:
 }
 
 function graphOf(count: number, shape: Shape): Graph {
+  if (shape === "items") return { steps: [eachOf(count)], arrows: [] };
   return {
     steps: Array.from({ length: count }, (_, position) => stepOf(`step-${position}`)),
     arrows: Array.from({ length: shape === "wide" ? 0 : count - 1 }, (_, from) =>
@@ -46,6 +47,20 @@ function stepOf(id: string): Step {
     once: false,
     visitsMax: 1,
   };
+}
+
+/** A fan-out of one step over so many items. */
+function eachOf(count: number): Step {
+  const list = Array.from({ length: count }, (_, index) => index);
+  const graph = { steps: [stepOf("one")], arrows: [] };
+  const work = {
+    kind: "each",
+    items: { list },
+    graph,
+    maxParallel: 8,
+    onItemFailure: "fail",
+  } as const;
+  return { ...stepOf("each"), work };
 }
 
 function arrowOf(from: number, to: number): Arrow {

@@ -1,7 +1,8 @@
 /**
  * Scheduling alone: `advance` (decide, evolve, nextActions) through whole runs whose steps succeed at
  * once, without a journal. Time per step of a run of 100,000 steps. Floor: that of runs of 1,000. A
- * quadratic corner anywhere would make it a hundred times as much.
+ * quadratic corner anywhere would make it a hundred times as much. The same for the items of a
+ * fan-out over 10,000, and the memory that a run keeps of each.
  */
 import { advance } from "../src/core/advance.ts";
 import { emptyRun, evolve, takeChanges } from "../src/core/evolve.ts";
@@ -14,9 +15,11 @@ import { frozenPlan, type Shape } from "./plans.ts";
 
 const SMALL = 1_000;
 const LARGE = 100_000;
+const ITEMS_SMALL = 100;
+const ITEMS_LARGE = 10_000;
 const ROUNDS = 5;
 const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
-const NAMES: Readonly<Record<Shape, string>> = {
+const NAMES: Readonly<Record<Exclude<Shape, "items">, string>> = {
   sequence: "one after the other",
   wide: "all at once",
   join: "all at once, and one that waits for all",
@@ -37,7 +40,45 @@ export async function bench(): Promise<readonly Line[]> {
       limit: 2,
     });
   }
-  return lines;
+  return [...lines, await itemTime(), itemMemory()];
+}
+
+async function itemTime(): Promise<Line> {
+  const { floorMs, subjectMs, ratio } = await compare(ROUNDS, {
+    floor: async () => perStepMs(ITEMS_SMALL, "items", ITEMS_LARGE / ITEMS_SMALL),
+    subject: async () => perStepMs(ITEMS_LARGE, "items", 1),
+  });
+  return {
+    what: "scheduling an item of 10,000 (`for_each`)",
+    floor: `of 100 items: ${(floorMs * 1e3).toFixed(1)} µs`,
+    measured: `${(subjectMs * 1e3).toFixed(1)} µs`,
+    ratio,
+    limit: 2,
+  };
+}
+
+/** What a run keeps of each item, all of them done. */
+function itemMemory(): Line {
+  const perItem = (items: number): number => {
+    const { plan } = frozenPlan(items, "items");
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    const run = work(plan);
+    collectGarbage();
+    const bytes = process.memoryUsage().heapUsed - before;
+    if (run.scopes.size !== items + 1) throw new Error("an item is missing");
+    return bytes / items;
+  };
+  perItem(ITEMS_SMALL);
+  const floor = perItem(ITEMS_LARGE / 10);
+  const measured = perItem(ITEMS_LARGE);
+  return {
+    what: "heap per item of 10,000 (`for_each`) when all are done",
+    floor: `of 1,000 items: ${Math.round(floor)} bytes`,
+    measured: `${Math.round(measured)} bytes`,
+    ratio: measured / floor,
+    limit: 1.2,
+  };
 }
 
 function perStepMs(steps: number, shape: Shape, runs: number): number {
@@ -51,7 +92,7 @@ function perStepMs(steps: number, shape: Shape, runs: number): number {
 
 const ALONE = { env: {}, offer: () => undefined };
 
-function work(plan: Plan): void {
+function work(plan: Plan): Run {
   let run = created(plan);
   let turn = advance(plan, run, [{ type: "opened", owner: OWNER, epoch: 1 }], 0, ALONE);
   for (run = turn.run; run.state.status === "running"; run = turn.run) {
@@ -59,6 +100,7 @@ function work(plan: Plan): void {
     turn = advance(plan, run, turn.launches.map(succeeded), 0, ALONE);
   }
   if (run.state.status !== "completed") throw new Error("a step failed");
+  return run;
 }
 
 function created(plan: Plan): Run {

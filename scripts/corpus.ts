@@ -118,8 +118,9 @@ function report(tried: readonly Tried[]): number {
   console.log(`${count(({ walk }) => walk?.end === "completed")} finish when simulated`);
   for (const [why, files] of unfinished(tried)) {
     console.log(`${String(files.length).padStart(5)} do not: ${why}`);
-    if (values.walks)
-      for (const { file, walk } of files) console.log(`        ${file}: ${walk?.at}`);
+    for (const { file, walk } of values.walks ? files : []) {
+      console.log(`        ${walk === undefined ? file : `${file}: ${walk.at}`}`);
+    }
   }
   console.log(`${count(({ lost }) => lost?.yaml.length === 0)} are the same plan in YAML`);
   console.log(`${count(({ lost }) => lost?.dot.length === 0)} of these are the same back in DOT`);

@@ -4,7 +4,8 @@
  * Owns: the shape of that; what is read comes from outside and is checked.
  * Does not: read or write archives (workspace/archive.ts).
  */
-import type { Place } from "../core/event.ts";
+import type { Answer, Place } from "../core/event.ts";
+import { isAnswer } from "../journal/event-codec.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
@@ -39,11 +40,14 @@ export interface CarriedRun {
   /** Commits that are needed here, because what they hold was left out. */
   readonly base: readonly string[];
   readonly conversations: readonly CarriedConversation[];
+  /** What was answered to its questions and is not in its events yet, by attempt. */
+  readonly answers?: Readonly<Record<string, Answer>>;
 }
 
 /** What an archive says, if it is that of a run. */
 export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
-  const { perdure, run, pipeline, project, exportedAt, commit, base, conversations } = about;
+  const { perdure, run, pipeline, project, exportedAt, commit, base } = about;
+  const { conversations, answers } = about;
   const texts = [perdure, run, pipeline, project, exportedAt];
   const good =
     texts.every((value) => typeof value === "string") &&
@@ -51,7 +55,8 @@ export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
     Array.isArray(base) &&
     base.every((one) => /^[0-9a-f]{40,64}$/.test(String(one))) &&
     Array.isArray(conversations) &&
-    conversations.every(isConversation);
+    conversations.every(isConversation) &&
+    (answers === undefined || (isObject(answers) && Object.values(answers).every(isAnswer)));
   if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as CarriedRun;
   const message = `${file} cannot be imported: what it says about its run is damaged`;
   throw new CliError(EXIT.error, message, "export the run again");

@@ -4,6 +4,7 @@
  * Owns: the one renderer of errors, and a remedy for every code of the journal.
  * Does not: catch anything; main.ts does.
  */
+import type { Owner } from "../core/event.ts";
 import { Refusal } from "../core/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
 import { storageError } from "../journal/storage-error.ts";
@@ -20,6 +21,16 @@ export class CliError extends Error {
     super(message);
     this.exitCode = exitCode;
     this.next = next;
+  }
+}
+
+/** The refusal to drive a run that another process drives. */
+export class OwnedError extends CliError {
+  readonly owner: Owner;
+
+  constructor(owner: Owner, message: string, next: string) {
+    super(EXIT.owned, message, next);
+    this.owner = owner;
   }
 }
 
@@ -50,21 +61,25 @@ export class RunError extends Error {
   }
 }
 
-/** The lines for an error and the status to exit with; undefined when it is a bug of ours. */
-export function explain(
-  error: unknown,
-  shortId?: string,
-): { lines: readonly string[]; exit: ExitCode } | undefined {
+/** What is wrong, what helps and the status to exit with. */
+export interface Explained {
+  readonly message: string;
+  readonly next?: string | undefined;
+  readonly exit: ExitCode;
+}
+
+/** An error in words; undefined when it is a bug of ours. */
+export function explain(error: unknown, shortId?: string): Explained | undefined {
   if (error instanceof RunError) return explain(error.cause, error.shortId);
   if (error instanceof CliError) {
-    return { lines: errorLines(error.message, error.next), exit: error.exitCode };
+    return { message: error.message, next: error.next, exit: error.exitCode };
   }
   if (error instanceof Refusal) {
     const next = shortId === undefined ? "perdure list runs" : `perdure show ${shortId}`;
-    return { lines: errorLines(error.message, next), exit: EXIT.usage };
+    return { message: error.message, next, exit: EXIT.usage };
   }
   if (error instanceof WorkspaceError) {
-    return { lines: errorLines(error.message, error.remedy), exit: EXIT.error };
+    return { message: error.message, next: error.remedy, exit: EXIT.error };
   }
   // A disk that fails under a projection or an attempt's folder is told like one under the journal.
   const { path } = error as NodeJS.ErrnoException;
@@ -72,9 +87,10 @@ export function explain(
   if (!(stored instanceof JournalError)) return undefined;
   const exit = stored.code === "stale-writer" ? EXIT.owned : EXIT.error;
   const run = shortId === undefined ? "" : ` ${shortId}`;
-  return { lines: errorLines(stored.message, REMEDIES[stored.code](run)), exit };
+  return { message: stored.message, next: REMEDIES[stored.code](run), exit };
 }
 
-function errorLines(message: string, next?: string): readonly string[] {
+/** The lines for an error. */
+export function errorLines({ message, next }: Explained): readonly string[] {
   return next === undefined ? [`error: ${message}`] : [`error: ${message}`, `  next: ${next}`];
 }

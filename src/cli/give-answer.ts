@@ -4,19 +4,22 @@
  * Owns: finding the question that is meant, recording the answer, and waking the owner.
  * Does not: go on with the run; its owner does, or the next one.
  */
-import type { Answer, AttemptRef } from "../core/event.ts";
+import type { Answer, AttemptRef, Owner } from "../core/event.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
+import { replyOf } from "../core/question.ts";
 import { placeOf, stepOf, type Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
 import { bootId } from "../runner/identity.ts";
+import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { redactJson, redactor } from "../util/redact.ts";
+import { perdure } from "../view/command-text.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import { thisPerson } from "./owner.ts";
+import { thisPerson, wake } from "./owner.ts";
 import { type KnownRun, livenessOf, type Project } from "./project.ts";
 
 /** The question that a name stands for. Throws a refusal that says what became of it. */
@@ -86,17 +89,58 @@ export function giveAnswer(
   const lease = journal.leaseOf(known.id);
   const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
   // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
-  if (told && lease.owner.boot === bootId()) wake(lease.owner.pid);
+  if (told && lease.owner.boot === bootId()) wakeIfAlive(lease.owner);
   return { ...answered, told };
 }
 
-function wake(pid: number): void {
+function wakeIfAlive(owner: Owner): void {
   try {
-    process.kill(pid, "SIGUSR2");
+    wake(owner);
   } catch (error) {
     // It has ended since: the next owner finds the answer.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
+}
+
+/** What was recorded for a person or a program. */
+export interface GivenAnswer {
+  readonly visit: Visit;
+  readonly answer: Answer & { readonly label?: string };
+  /** Somebody drives the run and was told. */
+  readonly told: boolean;
+}
+
+/** Answers the question of that name. Throws when it is not asked, or has its answer already. */
+export function answerGate(
+  project: Project,
+  known: KnownRun,
+  gate: string,
+  given: {
+    readonly choice: string;
+    readonly text?: string | undefined;
+    readonly from: Answer["from"];
+  },
+): GivenAnswer {
+  if (known.cleanedAt !== undefined) {
+    const message = `run ${known.shortId} cannot go on: its files were removed`;
+    throw new CliError(EXIT.error, message, `perdure why ${known.shortId}`);
+  }
+  const visit = askedAt(known, gate);
+  const { state } = visit;
+  assert(state.status === "asked", "a question that stands is asked");
+  const reply = replyOf(state, given.choice, given.text);
+  const name = gateName(visit);
+  if (!reply.ok) {
+    const next = perdure("answer", known.shortId, name);
+    throw new CliError(EXIT.usage, `${name}: ${reply.message}`, next);
+  }
+  const { ok: _, ...said } = reply;
+  const { first, answer, told } = giveAnswer(project, known, attemptOf(visit), {
+    ...said,
+    from: given.from,
+  });
+  if (!first) throw refusedError(known, name, labelled(visit, answer));
+  return { visit, answer: labelled(visit, answer), told };
 }
 
 /** Questions that stand, with what was answered to them and not taken up yet. */

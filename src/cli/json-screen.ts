@@ -1,6 +1,7 @@
 /** A run as NDJSON, one event a line, for programs. */
 import type { Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
+import { toldEvent } from "../view/event-json.ts";
 import { print } from "./print.ts";
 import type { Screen, ScreenOptions } from "./screen.ts";
 
@@ -29,7 +30,6 @@ export class JsonScreen implements Screen {
   }
 }
 
-function printEvent(runId: string, { seq, time, version, event }: Recorded): void {
-  const at = new Date(time).toISOString();
-  print(JSON.stringify({ v: version, run: runId, seq, time: at, ...event }));
+function printEvent(runId: string, recorded: Recorded): void {
+  print(JSON.stringify(toldEvent(runId, recorded)));
 }

@@ -6,7 +6,7 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { Command, CommanderError } from "commander";
-import { CliError, explain, RunError } from "./cli-error.ts";
+import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
@@ -38,7 +38,7 @@ function told(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const explained = explain(error);
   if (explained !== undefined) {
-    for (const line of explained.lines) printError(line);
+    for (const line of errorLines(explained)) printError(line);
     return explained.exit;
   }
   const bug = error instanceof RunError ? error.cause : error;
@@ -122,7 +122,7 @@ function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML or a DOT file")
+    .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
@@ -146,6 +146,31 @@ function addRunning(program: Command, finish: Finish): void {
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
+  addResume(program, finish);
+  program
+    .command("retry")
+    .description("run a failed step again, or a done one and all that lies behind it")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .option("--files <how>", FILES_HELP)
+    .option("--dry-run", "say what would happen to each step; change nothing")
+    .option("-o, --output <format>", "text, or json for a stream of events")
+    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .action(async (id, step, options) =>
+      finish(await (await import("./commands/resume.ts")).retryCommand(id, step, options)),
+    );
+  program
+    .command("stop")
+    .description("stop a run; it can be resumed")
+    .argument("[run]", "id or prefix; the only live run if absent")
+    .option("--after-step", "let the running steps finish first")
+    .option("--after-turn", "let agents finish their current turn and its tools first")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
+    );
+}
+
+function addResume(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("go on with a run from exactly where it was")
@@ -173,27 +198,6 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, options) =>
       finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
-    );
-  program
-    .command("retry")
-    .description("run a failed step again, or a done one and all that lies behind it")
-    .argument("<run>", "id or prefix")
-    .argument("<step>", "the step")
-    .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what would happen to each step; change nothing")
-    .option("-o, --output <format>", "text, or json for a stream of events")
-    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
-    .action(async (id, step, options) =>
-      finish(await (await import("./commands/resume.ts")).retryCommand(id, step, options)),
-    );
-  program
-    .command("stop")
-    .description("stop a run; it can be resumed")
-    .argument("[run]", "id or prefix; the only live run if absent")
-    .option("--after-step", "let the running steps finish first")
-    .option("--after-turn", "let agents finish their current turn and its tools first")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
     );
 }
 

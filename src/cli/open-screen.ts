@@ -1,9 +1,13 @@
 /** The choice of screen. Each is loaded when it is asked for: a resume must not wait for the others. */
-import type { Screen, ScreenOptions } from "./screen.ts";
+import type { Screen, ScreenKind, ScreenOptions } from "./screen.ts";
 
-/** The screen that was asked for. */
-export async function openScreen(options: ScreenOptions): Promise<Screen> {
-  switch (options.kind) {
+/** The screen that was asked for; somebody else's is taken as it is. */
+export async function openScreen(
+  kind: ScreenKind | Screen,
+  options: ScreenOptions,
+): Promise<Screen> {
+  if (typeof kind !== "string") return kind;
+  switch (kind) {
     case "live":
       return new (await import("./terminal-screen.ts")).TerminalScreen(options);
     case "plain":

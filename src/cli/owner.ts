@@ -25,3 +25,8 @@ export function isOwnerAlive(owner: Owner): boolean {
 export function ownerText(owner: Owner): string {
   return `process ${owner.pid} of ${owner.user} on ${owner.host}`;
 }
+
+/** Tells an owner on this machine that there is a request for it. */
+export function wake({ pid, unsignalled }: Owner): void {
+  if (unsignalled !== true) process.kill(pid, "SIGUSR2");
+}

@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
+import type { ModuleValue } from "../pipeline/module-source.ts";
 import type { DotFile } from "../plan/dot-plan.ts";
 import type { Plan, PlanReading } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
@@ -55,7 +57,9 @@ async function readYaml(path: string, text: string, reading: PlanReading): Promi
   const { buildPlan } = await import("../plan/build.ts");
   const name = nameOf(path);
   const readNamed = (named: string): string | undefined => textOf(resolve(dirname(path), named));
-  const { pipeline, diagnostics } = loadPipeline(name, text, readNamed);
+  const { pipeline, diagnostics } = await withModules(dirname(path), (readValue) =>
+    loadPipeline(name, text, readNamed, readValue),
+  );
   return pipeline === undefined
     ? { text, diagnostics }
     : { text, diagnostics, plan: withReading(buildPlan(pipeline), reading) };
@@ -63,6 +67,38 @@ async function readYaml(path: string, text: string, reading: PlanReading): Promi
 
 function withReading(plan: Plan, reading: PlanReading): Plan {
   return Object.keys(reading).length === 0 ? plan : { ...plan, reading };
+}
+
+/** Reads a pipeline that a program gives; the files that it names are looked for in a directory. */
+export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
+  const { loadDefinition } = await import("../pipeline/load.ts");
+  const { buildPlan } = await import("../plan/build.ts");
+  const readNamed = (named: string): string | undefined => textOf(resolve(directory, named));
+  const { pipeline, diagnostics } = await withModules(directory, (readValue) =>
+    loadDefinition(value, readNamed, readValue),
+  );
+  return pipeline === undefined
+    ? { text: "", diagnostics }
+    : { text: "", diagnostics, plan: buildPlan(pipeline) };
+}
+
+/** Reads again for as long as there are modules that were not run; each is run once. */
+async function withModules(
+  directory: string,
+  read: (readValue: ReadValue) => LoadedPipeline,
+): Promise<LoadedPipeline> {
+  const values = new Map<string, ModuleValue>();
+  for (;;) {
+    const wanted = new Set<string>();
+    const loaded = read((name) => {
+      const path = resolve(directory, name);
+      if (!values.has(path)) wanted.add(path);
+      return values.get(path);
+    });
+    if (wanted.size === 0) return loaded;
+    const { loadModule } = await import("./module-load.ts");
+    for (const path of wanted) values.set(path, await loadModule(path));
+  }
 }
 
 /** The plan of a file; prints all diagnostics and throws when there is an error among them. */
@@ -104,7 +140,7 @@ function readText(path: string): string {
     throw new CliError(
       EXIT.usage,
       `${path}: ${why}`,
-      "give the path of a pipeline file (YAML or DOT)",
+      "give the path of a pipeline file (YAML, DOT or TypeScript)",
     );
   }
 }

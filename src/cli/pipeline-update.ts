@@ -61,6 +61,10 @@ export async function agreeOnUpdate(
   const { run, shortId } = known;
   const command = `perdure resume ${shortId} --update`;
   const file = run.created?.file ?? "";
+  if (file === "") {
+    const message = `run ${shortId} has no file that could be edited: a program gave its pipeline`;
+    throw new CliError(EXIT.usage, message, `perdure resume ${shortId}`);
+  }
   const { plan, text } = await requirePlan(file, command, known.plan.reading);
   const { fingerprint } = freeze(plan);
   if (fingerprint === run.created?.fingerprint) {

@@ -1,5 +1,6 @@
 /** What a run needs beside the engine, loaded only for plans that need it. */
 
+import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { planRewind } from "../core/rewind.ts";
@@ -9,11 +10,13 @@ import type { LaunchSite } from "../engine/launch.ts";
 import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
 import type { WorkspaceKeeper } from "../engine/workspace-keeper.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
+import { mayBeAhead } from "../journal/events-file.ts";
 import type { Plan } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun, Project } from "./project.ts";
+import { RunFiles } from "./run-files.ts";
 import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
@@ -86,6 +89,32 @@ export async function settleOutputs(
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];
+}
+
+/** All that tells a run in files, kept up to date by its owner. */
+interface Told {
+  record(events: readonly Recorded[], run: Run): void;
+  close(run: Run): void;
+}
+
+/** The files of a run, and those in the directory that the person named for it. */
+export async function filesOf(project: Project, known: KnownRun): Promise<Told> {
+  const { dir, run, events } = known;
+  const walk = await walkFilesOf(project, known);
+  let opened: RunFiles | undefined;
+  const own = (): RunFiles => {
+    opened ??= RunFiles.open(dir, run, known, events);
+    return opened;
+  };
+  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
+  if (mayBeAhead(dir.events, run.seq)) own();
+  return {
+    record: (news, now) => {
+      own().record(news, now);
+      walk?.record(news, now);
+    },
+    close: (now) => own().close(now),
+  };
 }
 
 /** What tells the run in a directory that the person named; throws when it cannot be written. */

@@ -22,7 +22,6 @@ export interface Screen {
 export type ScreenKind = "live" | "plain" | "json" | "quiet";
 
 export interface ScreenOptions {
-  readonly kind: ScreenKind;
   readonly runId: string;
   readonly shortId: string;
   readonly dir: RunDir;

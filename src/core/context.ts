@@ -20,12 +20,15 @@ export function contextValue(run: Run, scope: Scope, key: string): Json | undefi
   return run.context.get(key);
 }
 
-/** The id of the scope whose key-values are changed by steps in this one: a branch, or the root. */
+/**
+ * The id of the scope whose key-values are changed by steps in this one: a branch, or the root. Of a
+ * scope that an update took out of the run that is known no more, so it is its own.
+ */
 export function contextOwner(run: Run, scope: string): string {
   for (let at = run.scopes.get(scope); at !== undefined; at = at.parent?.record.scope) {
     if (at.context !== undefined) return at.id;
   }
-  return ROOT_SCOPE;
+  return run.scopes.has(scope) ? ROOT_SCOPE : scope;
 }
 
 /** Gives a run the context that its plan begins with; a later plan changes what differs in it. */

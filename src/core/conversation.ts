@@ -31,8 +31,8 @@ export function startsAnew(run: Run, visit: Visit): boolean {
 }
 
 /** True when something was said in the conversation of a visit, as far as anybody saw. */
-export function hasBegun({ talk = SILENCE }: Visit): boolean {
-  return talk.turns > 0 || talk.conversation?.kind === "continue";
+export function hasBegun({ talk }: Visit): boolean {
+  return talk?.begun === true;
 }
 
 /** Which conversation the next attempt is part of, and what it says first. */
@@ -65,6 +65,7 @@ export function converse(
     return { session: shared.session, kind: "continue", says: "task", why };
   }
   if (checkpoint !== undefined) return begin(offer, task, "the conversation before handed over");
+  if (sharing.kind === "barred") return begin(offer, task, sharing.why);
   return begin(offer, task, visit.attempts === 0 ? "it is the first attempt" : "it is a new try");
 }
 

@@ -42,6 +42,8 @@ export interface Owner {
   readonly boot: string;
   readonly host: string;
   readonly user: string;
+  /** A program with signals of its own: it looks for requests by itself. */
+  readonly unsignalled?: true;
 }
 
 /**
@@ -234,4 +236,10 @@ export interface Answer {
   readonly given: number;
 }
 
-export type AnswerSource = "terminal" | "command" | "dashboard" | "timeout" | "auto-approve";
+export type AnswerSource =
+  | "terminal"
+  | "command"
+  | "program"
+  | "dashboard"
+  | "timeout"
+  | "auto-approve";

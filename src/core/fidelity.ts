@@ -6,10 +6,10 @@
  * Does not: know whether the conversation can be had (conversation.ts) or write what is told
  * (preamble.ts).
  */
-import { arrowAt, stepAt } from "../plan/graph-index.ts";
+import { arrowAt } from "../plan/graph-index.ts";
 import type { Arrow, Fidelity, Plan, Retelling } from "../plan/plan.ts";
 import type { Telling, Thread } from "./event.ts";
-import { type Scope, stepOf, type Visit } from "./run.ts";
+import { currentVisit, type Scope, stepOf, type Visit } from "./run.ts";
 
 /** An arrow with the graph that it is part of. */
 export interface Way {
@@ -50,7 +50,20 @@ export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
   if (way?.arrow.thread !== undefined) return { name: way.arrow.thread, by: "edge" };
   if (plan.thread !== undefined) return { name: plan.thread, by: "pipeline" };
   if (threadGroup !== undefined) return { name: threadGroup, by: "group" };
-  return way && { name: stepAt(way.scope.graph, way.arrow.from).id, by: "previous" };
+  const before = cameFrom(visit);
+  return before && { name: stepOf(before).id, by: "previous" };
+}
+
+/** The visit from which the run came to this one; steps that do nothing are looked through. */
+export function cameFrom(visit: Visit): Visit | undefined {
+  const seen = new Set<Visit>();
+  let at: Visit | undefined = visit;
+  do {
+    seen.add(at);
+    const way: Way | undefined = wayTo(at);
+    at = way && currentVisit(way.scope.steps[way.arrow.from]);
+  } while (at !== undefined && stepOf(at).work.kind === "pass" && !seen.has(at));
+  return at !== undefined && stepOf(at).work.kind === "pass" ? undefined : at;
 }
 
 /** What stands in for a conversation that cannot be had. */

@@ -262,9 +262,9 @@ export function reopenBehind(run: Run, scope: Scope, start: number): readonly nu
   return region;
 }
 
-/** Starts a step after a rewind or an update, whatever its arrows say: it came as it came before. */
-export function restart(run: Run, scope: Scope, position: number): void {
-  const before = scope.steps[position]?.visits.at(-1)?.via;
+/** Starts a step whatever its arrows say; without `via` it came as it came before. */
+export function restart(run: Run, scope: Scope, position: number, via?: number): void {
+  const before = via ?? scope.steps[position]?.visits.at(-1)?.via;
   activate(run, scope, position, before ?? liveArrowTo(scope, position));
 }
 
@@ -364,7 +364,10 @@ export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     draft(run).stepsTotal -= scope.graph.steps.length;
     draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
-    for (const inner of visitsOf(scope)) uncountInside(run, inner);
+    // What was history before is out of the count already.
+    for (const record of scope.steps) {
+      for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
  */
 import type { Retelling } from "../plan/plan.ts";
 import { isObject, type Json } from "../util/json.ts";
+import type { Told } from "./event.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 
 /** How far each mode goes, in characters; a token is about four of them. */
@@ -50,7 +51,11 @@ export function preambleOf(run: Run, visit: Visit, mode: Retelling, lost?: "lost
   const room = detail.total - lengthOf(head);
   const open = section("Still open:", openEntries(run, visit, detail, lost), room * OPEN_SHARE);
   const title = detail.value === 0 ? "Keys of the run's context:" : "The run's context:";
-  const context = section(title, contextEntries(run, detail), room * CONTEXT_SHARE);
+  const context = section(
+    title,
+    contextEntries(run, visit.record.scope, detail),
+    room * CONTEXT_SHARE,
+  );
   const used = lengthOf([...open, ...context]);
   const done = section("Steps so far, the newest last:", doneEntries(visit, detail), room - used);
   return fitted([...head, ...done, ...open, ...context], detail.total);
@@ -95,8 +100,10 @@ function orderOf(one: Visit, other: Visit): number {
   return one.record.position - other.record.position || one.number - other.number;
 }
 
-function isTold({ state }: Visit): boolean {
-  return ["completed", "failed", "skipped"].includes(state.status);
+/** What only passes on has nothing to tell. */
+function isTold(visit: Visit): boolean {
+  if (stepOf(visit).work.kind === "pass") return false;
+  return ["completed", "failed", "skipped"].includes(visit.state.status);
 }
 
 function doneEntry(visit: Visit, detail: Detail): string {
@@ -105,13 +112,25 @@ function doneEntry(visit: Visit, detail: Detail): string {
   const name = nameOf(visit);
   if (state.status === "failed") {
     const on = state.handled ? "; the run went on" : "";
-    return `- ${name}: failed${tries} (${oneLine(state.message, detail.note)})${on}`;
+    const notes = notesText(state.told, detail);
+    return `- ${name}: failed${tries} (${oneLine(state.message, detail.note)})${on}${notes}`;
   }
   if (state.status !== "completed") return `- ${name}: skipped`;
-  const how = state.assumed ? "taken as done" : `completed${tries}${instancesText(visit)}`;
+  const { told } = state;
+  const outcome = told?.outcome === undefined ? "" : ` with ${oneLine(told.outcome, 60)}`;
+  const how = state.assumed
+    ? "taken as done"
+    : `completed${outcome}${tries}${instancesText(visit)}`;
   const outputs = Object.keys(state.outputs);
   const files = outputs.length === 0 ? "" : `, hands on ${oneLine(outputs.join(", "), 200)}`;
-  return `- ${name}: ${how}${files}${saidText(state.answer, detail)}`;
+  const notes = notesText(told, detail);
+  const said = notes !== "" && detail.answer === 0 ? "" : saidText(state.answer, detail);
+  return `- ${name}: ${how}${files}${notes}${said}`;
+}
+
+/** What a step noted for those behind it. */
+function notesText(told: Told | undefined, { note }: Detail): string {
+  return told?.notes === undefined ? "" : `; it notes: ${oneLine(told.notes, note)}`;
 }
 
 /** `fix`, or `fix@2` where it came more than once. */
@@ -179,8 +198,14 @@ function ownEntries(visit: Visit, { note }: Detail, lost?: "lost"): readonly str
   ];
 }
 
-function contextEntries(run: Run, { value: most }: Detail): readonly string[] {
-  const entries = [...run.context].filter(([key]) => !HIDDEN_KEYS.test(key));
+/** The context as it is seen in a scope: a branch has values of its own. */
+function contextAt(run: Run, scope: Scope): ReadonlyMap<string, Json> {
+  const own = [...outwards(scope)].reverse().flatMap(({ context = [] }) => [...context]);
+  return own.length === 0 ? run.context : new Map([...run.context, ...own]);
+}
+
+function contextEntries(run: Run, scope: Scope, { value: most }: Detail): readonly string[] {
+  const entries = [...contextAt(run, scope)].filter(([key]) => !HIDDEN_KEYS.test(key));
   return entries.map(([key, value]) => {
     const name = oneLine(key, 200);
     if (most === 0) return `- ${name}`;

@@ -122,6 +122,14 @@ const stalled: EndingsOf = (event, paid) => {
   ];
 };
 
+/** However it ended, an arrow led to a new beginning that must not be. */
+const refused: EndingsOf = (event, paid) => [
+  ...exited({ ...event, reason: "exit" }, paid),
+  ...exited({ ...event, reason: "check" }, paid),
+  ...notStarted({ ...event, reason: "expression" }, paid),
+  ...limited({ ...event, reason: "timeout" }, paid),
+];
+
 const reined: EndingsOf = ({ reason, message }, paid) =>
   reason === "stall" || reason === "turns" ? [{ how: "reined", reason, message, ...paid }] : [];
 
@@ -154,7 +162,7 @@ const FAILURES: Readonly<Record<FailureReason, EndingsOf>> = {
   retry: exited,
   "no-arrow": exited,
   status: exited,
-  restart: exited,
+  restart: refused,
   pick: none,
   rejected: none,
   check: exited,

@@ -47,6 +47,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.forked":
     case "run.moved":
     case "run.updated":
+    // It comes with the start of its attempt, and is compared with that.
+    case "step.asked":
       return { kind: "given" };
     case "run.restoring":
       return said(
@@ -58,11 +60,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
-      return said({ type: "placed", workspace: event.workspace });
-    case "run.restored": {
-      const { commit, aside } = event;
-      return said({ type: "restored", commit, ...(aside === undefined ? {} : { aside }) });
-    }
+    case "run.restored":
+      return said(filesOf(event));
     case "run.stopping":
       return event.by.startsWith(BUDGET_STOP)
         ? { kind: "unknown", needs: "what agents were using at that moment" }
@@ -81,6 +80,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.session":
     case "step.based":
     case "step.saved":
+    case "step.answered":
       return said(newsOf(event));
     case "step.adopted":
       return adoptionOf(run, event, events[index + 1]);
@@ -95,11 +95,6 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       return endOf(run, event);
     case "step.unsettled":
       return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
-    case "step.asked":
-      // It comes with the start of its attempt, and is compared with that.
-      return { kind: "given" };
-    case "step.answered":
-      return said({ type: "answered", at: refOf(event), answer: answerIn(event) });
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
@@ -158,8 +153,10 @@ function restartOf(run: Run, before: Recorded | undefined): Cause {
   return follows ? { kind: "given" } : said();
 }
 
+type News = EventOf<"step.session" | "step.based" | "step.saved" | "step.answered">;
+
 /** What was told about a running attempt. */
-function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): Fact {
+function newsOf(event: News): Fact {
   const at = refOf(event);
   switch (event.type) {
     case "step.session":
@@ -170,9 +167,17 @@ function newsOf(event: EventOf<"step.session" | "step.based" | "step.saved">): F
     }
     case "step.saved":
       return { type: "saved", at, snapshot: event.snapshot };
+    case "step.answered":
+      return { type: "answered", at, answer: answerIn(event) };
     default:
       return unreachable(event);
   }
+}
+
+function filesOf(event: EventOf<"run.placed" | "run.restored">): Fact {
+  if (event.type === "run.placed") return { type: "placed", workspace: event.workspace };
+  const { commit, aside } = event;
+  return { type: "restored", commit, ...(aside === undefined ? {} : { aside }) };
 }
 
 /** All instances of a composite visit had ended. */

@@ -23,11 +23,15 @@ export function restartScope(run: Run, event: RunRestarted, time: number): void 
   const start = scope && indexOf(scope.graph).byId.get(event.step);
   const legal = scope !== undefined && start !== undefined;
   assert(legal, () => `illegal event: there is no step ${event.scope}${event.step}`);
+  const from = scope.last?.record.position;
+  const via = scope.graph.arrows.findIndex(
+    (arrow) => arrow.restart !== undefined && arrow.to === start && arrow.from === from,
+  );
   for (const record of scope.steps) if (record !== undefined) makePast(run, record, time);
   openArrows(run, scope, start);
   forgetContext(run, scope, event.keep);
   draft(scope).restarts = event.number;
-  restart(run, scope, start);
+  restart(run, scope, start, via < 0 ? undefined : via);
 }
 
 /** As if the step alone had been reached: nothing comes from what does not lie behind it (Z2). */

@@ -6,6 +6,7 @@
  */
 import type { Graph } from "../plan/plan.ts";
 import type { RunEvent, RunRestarted } from "./event.ts";
+import { isOver } from "./flow.ts";
 import type { Run, Scope, Visit } from "./run.ts";
 
 /** How often a scope may be begun anew. */
@@ -23,8 +24,10 @@ export function restartProblem(visit: Visit, arrows: readonly number[]): string 
   if ((scope.restarts ?? 0) >= LOOP_RESTARTS_MAX) {
     return `it would begin anew for the ${LOOP_RESTARTS_MAX + 1}th time; ${LOOP_RESTARTS_MAX} are allowed`;
   }
-  // What is at work would belong to the past while it goes on.
-  return scope.active > 1 ? "it cannot begin anew while other steps are not over" : undefined;
+  // What is at work would belong to the past while it goes on. The visit itself may be over already,
+  // and settled by a person since.
+  const others = scope.active - (isOver(visit.state) ? 0 : 1);
+  return others > 0 ? "it cannot begin anew while other steps are not over" : undefined;
 }
 
 /** The events of a decision, and the restart that follows from the arrows in them. */

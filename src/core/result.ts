@@ -65,8 +65,12 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
   if (state.status === "completed") {
-    const { exit, answer, told } = state;
-    return { ...base, exit, ...wordsOf(told), ...(answer === undefined ? {} : { answer }) };
+    const { exit, answer, identity, told } = state;
+    return {
+      ...{ ...base, exit, ...wordsOf(told) },
+      ...(answer === undefined ? {} : { answer }),
+      ...(identity === undefined ? {} : { identity }),
+    };
   }
   if (state.status !== "failed") return base;
   const { reason, message, told } = state;

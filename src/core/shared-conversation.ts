@@ -9,8 +9,8 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import type { Thread } from "./event.ts";
-import { fidelityOf, threadOf, wayTo } from "./fidelity.ts";
-import { currentVisit, type Run, type SharedConversation, stepOf, type Visit } from "./run.ts";
+import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
+import { type Run, type SharedConversation, stepOf, type Visit } from "./run.ts";
 
 export type Sharing =
   /** It is part of no shared conversation, or the first in one. */
@@ -26,7 +26,9 @@ export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
   if (work.kind !== "agent") return NONE;
   if (work.session !== undefined) {
     const shared = run.shared.get(work.session);
-    return shared === undefined || shared.left === true ? NONE : { kind: "open", shared };
+    if (shared === undefined || shared.left === true) return NONE;
+    const why = unusable(run, visit, shared);
+    return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
   }
   if (fidelityOf(plan, visit)?.mode !== "full") return NONE;
   const thread = threadOf(plan, visit);
@@ -57,8 +59,7 @@ function threadKey(name: string): string {
 
 /** The conversation of the step that led to a visit. */
 function leftBefore(visit: Visit): SharedConversation | undefined {
-  const way = wayTo(visit);
-  const before = way && currentVisit(way.scope.steps[way.arrow.from]);
+  const before = cameFrom(visit);
   const session = before?.talk?.session;
   if (before?.state.status !== "completed" || session === undefined) return undefined;
   const { work, id: step } = stepOf(before);
@@ -69,15 +70,15 @@ function obstacle(
   plan: Plan,
   run: Run,
   visit: Visit,
-  { session, step, agent, left }: SharedConversation,
+  shared: SharedConversation,
 ): string | undefined {
+  const { step, agent, left } = shared;
   const { work } = stepOf(visit);
   if (left === true) return `the conversation of ${step} belongs to the run that this is a fork of`;
   if (work.kind === "agent" && !isSameAgent(plan, work.agent, agent)) {
     return `the conversation of ${step} is one with ${agent}, not with ${work.agent}`;
   }
-  const other = inConversation(run, session, visit);
-  return other && `${stepOf(other).id} is still in the conversation of ${step}`;
+  return unusable(run, visit, shared);
 }
 
 /** Agents under two names may be the same program, which then has one store of conversations. */
@@ -88,12 +89,18 @@ function isSameAgent(plan: Plan, one: string, other: string): boolean {
   return first.adapter === second.adapter && first.command === second.command;
 }
 
-/** Another visit that has not left a conversation. */
-function inConversation(run: Run, session: string, visit: Visit): Visit | undefined {
+/** Says that a conversation is gone, or which other visit has not left it yet (K4). */
+function unusable(
+  run: Run,
+  visit: Visit,
+  { session, step }: SharedConversation,
+): string | undefined {
+  if (visit.talk?.gone === session) return `the conversation of ${step} is gone`;
   const open = [run.running, run.waiting, run.interrupted, run.unsettled, run.ready, run.failed];
   for (const visits of open) {
     for (const other of visits) {
-      if (other !== visit && other.talk?.session === session) return other;
+      if (other === visit || other.talk?.session !== session) continue;
+      return `${stepOf(other).id} is still in the conversation of ${step}`;
     }
   }
   return undefined;

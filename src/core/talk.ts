@@ -16,6 +16,10 @@ export interface Talk {
   readonly session?: string;
   /** What the current attempt is part of. */
   readonly conversation?: Conversation;
+  /** Something was said in the conversation that the last attempt was part of. */
+  readonly begun?: true;
+  /** A conversation that its agent does not know any more. */
+  readonly gone?: string;
   /** What is to be asked next in it, and how often something was asked in it. */
   readonly ask?: Ask;
   readonly asks: number;
@@ -40,7 +44,8 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   if (event.type === "step.session") return { ...(before ?? SILENCE), session: event.session };
   if (before === undefined) return undefined;
   const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
-  const talk = { ...before, turns };
+  const said = turns > before.turns ? ({ begun: true } as const) : {};
+  const talk = { ...before, ...said, turns };
   switch (event.type) {
     case "step.continued":
       return { ...talk, ask: event.ask, asks: talk.asks + 1 };
@@ -50,7 +55,7 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
       return SILENCE;
     case "step.paused":
       // A conversation that is gone is not looked for again.
-      return event.reason === "session-gone" ? withoutSession(talk) : talk;
+      return event.reason === "session-gone" ? withoutGone(talk) : talk;
     default:
       return talk;
   }
@@ -59,19 +64,39 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
 function started(talk: Talk, conversation: Conversation): Talk {
   const { session, kind, says } = conversation;
   const { ask } = talk;
-  const asked = kind === "continue" && ask !== undefined ? { ask } : {};
-  const before = withoutSession(talk);
+  // Who is given the task in a conversation of others was in another one when it was asked.
+  const goesOn = kind === "continue" && says !== "task";
+  const asked = goesOn && ask !== undefined ? { ask } : {};
+  const { begun: _begun, ...before } = withoutSession(talk);
   // What begins with the task alone does not go on from notes, nor will what follows a loss of it.
   const { checkpoint: _notes, ...anew } = before;
   return {
     ...(kind === "start" && says === "task" ? anew : before),
     ...(session === undefined ? {} : { session }),
     ...asked,
+    ...(kind === "continue" ? { begun: true } : {}),
     conversation,
   };
 }
 
+/** A talk whose conversation is not known any more to the agent that was asked for it. */
+function withoutGone(talk: Talk): Talk {
+  const { session } = talk;
+  return {
+    ...withoutSession(talk),
+    begun: true,
+    ...(session === undefined ? {} : { gone: session }),
+  };
+}
+
 /** A talk whose conversation is not to be taken up again. */
-export function withoutSession({ asks, checkpoint, relays, turns }: Talk): Talk {
-  return { asks, ...(checkpoint === undefined ? {} : { checkpoint }), relays, turns };
+export function withoutSession({ asks, checkpoint, relays, turns, begun, gone }: Talk): Talk {
+  return {
+    asks,
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+    relays,
+    turns,
+    ...(begun === undefined ? {} : { begun }),
+    ...(gone === undefined ? {} : { gone }),
+  };
 }

@@ -37,7 +37,8 @@ export function tellingFor(
   const anew = startsAnew(run, visit);
   const lost = hasBegun(visit) && kind === "start" && !anew;
   const before = toldBefore(visit);
-  if (says === "relayed" || (before !== undefined && !lost && !anew)) return before;
+  const again = kind !== "continue" && !lost && !anew;
+  if (says === "relayed" || (before !== undefined && again)) return before;
   const wanted = fidelityOf(plan, visit);
   const thread = wanted?.mode === "full" ? threadOf(plan, visit) : undefined;
   const base = thread === undefined ? {} : { thread };

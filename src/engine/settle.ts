@@ -1,6 +1,6 @@
 /**
- * Records what a person says, about a step that may have happened or to a question, without driving the
- * run: nothing is started, whatever becomes possible by it.
+ * Records what a person says about a step that may have happened, without driving the run: nothing is
+ * started, whatever becomes possible by it.
  *
  * Owns: one append of an owner that does nothing else.
  * Does not: take the lease; the caller holds it.
@@ -23,10 +23,8 @@ export interface SettleSite {
   readonly now: number;
 }
 
-type Said = Extract<Fact, { type: "settled" | "answered" }>;
-
 /** Makes a person's word durable; throws Refusal when there is nothing to settle. */
-export function settle(site: SettleSite, fact: Said): Run {
+export function settle(site: SettleSite, fact: Extract<Fact, { type: "settled" }>): Run {
   const { journal, plan, epoch, now } = site;
   let { run } = site;
   const { id, seq: afterSeq } = run;

@@ -6,19 +6,26 @@
  * Does not: concern other plans; theirs have none of it.
  */
 import { join } from "node:path";
-import { stepOf, type Visit } from "../core/run.ts";
+import { type Run, stepOf, type Visit } from "../core/run.ts";
+import type { Plan } from "../plan/plan.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { lastText } from "../runner/output.ts";
 import type { JsonObject } from "../util/json.ts";
-import type { LaunchSite } from "./launch.ts";
+import type { RunDir } from "./state-dir.ts";
 
 /** How much of what a tool printed is kept in the context: the end. */
 const TOOL_OUTPUT_BYTES_MAX = 64 * 1024;
 const LAST_LINE_LENGTH_MAX = 1_024;
 
+interface Stage {
+  readonly plan: Plan;
+  readonly run: Run;
+  readonly dir: RunDir;
+}
+
 /** The variables of a stage; `statusFile` is where it may say how it went. */
 export function stageVariables(
-  { plan, run, dir }: LaunchSite,
+  { plan, run, dir }: Stage,
   visit: Visit,
   statusFile: string,
 ): Record<string, string> {
@@ -44,7 +51,7 @@ export function stageVariables(
 }
 
 /** What a tool printed, for the context; it counts whether the tool failed or not. */
-export function toolKeys({ plan }: LaunchSite, visit: Visit, dir: string): JsonObject {
+export function toolKeys({ plan }: Pick<Stage, "plan">, visit: Visit, dir: string): JsonObject {
   if (plan.keys !== "attractor" || stepOf(visit).work.kind !== "shell") return {};
   const text = lastText(join(dir, ATTEMPT_FILE.output), TOOL_OUTPUT_BYTES_MAX).trimEnd();
   const line = text.slice(text.lastIndexOf("\n") + 1).trim();

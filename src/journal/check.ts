@@ -73,7 +73,9 @@ function attempt<T>(problems: Problem[], runId: string | undefined, body: () => 
   try {
     return body();
   } catch (error) {
-    if (!(error instanceof JournalError) || error.code !== "broken") throw error;
+    // A run that its own table lists and its index does not find is damage too.
+    const codes: readonly string[] = ["broken", "unknown-run"];
+    if (!(error instanceof JournalError) || !codes.includes(error.code)) throw error;
     const { message } = error;
     problems.push(runId === undefined ? { message } : { runId, message });
     return undefined;

@@ -31,61 +31,21 @@ import {
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
+import {
+  boolean,
+  type Check,
+  type Fields,
+  integer,
+  json,
+  listOf,
+  mapOf,
+  number,
+  oneOf,
+  optional,
+  record,
+  text,
+} from "./field-check.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
-
-/** The place of the first wrong value below this one (".a.b", "" for itself), if there is one. */
-type Check = (value: unknown) => string | undefined;
-type Fields<T> = { readonly [Field in keyof Omit<T, "type">]-?: Check };
-
-const given =
-  (holds: (value: unknown) => boolean): Check =>
-  (value) =>
-    holds(value) ? undefined : "";
-const text = given((value) => typeof value === "string");
-const number = given((value) => typeof value === "number");
-const boolean = given((value) => typeof value === "boolean");
-const integer = given(Number.isSafeInteger);
-const json = given((value) => value !== undefined);
-const oneOf = (...words: readonly string[]): Check =>
-  given((value) => typeof value === "string" && words.includes(value));
-const optional =
-  (check: Check): Check =>
-  (value) =>
-    value === undefined ? undefined : check(value);
-
-function listOf(check: Check): Check {
-  return (value) => {
-    if (!Array.isArray(value)) return "";
-    for (let index = 0; index < value.length; index++) {
-      const fault = check(value[index]);
-      if (fault !== undefined) return `[${index}]${fault}`;
-    }
-    return undefined;
-  };
-}
-
-function mapOf(check: Check): Check {
-  return (value) => {
-    if (!isObject(value)) return "";
-    for (const [key, item] of Object.entries(value)) {
-      const fault = check(item);
-      if (fault !== undefined) return `.${key}${fault}`;
-    }
-    return undefined;
-  };
-}
-
-function record(fields: Readonly<Record<string, Check>>): Check {
-  const entries = Object.entries(fields);
-  return (value) => {
-    if (!isObject(value)) return "";
-    for (const [key, check] of entries) {
-      const fault = check(value[key]);
-      if (fault !== undefined) return `.${key}${fault}`;
-    }
-    return undefined;
-  };
-}
 
 const owner = record({
   pid: integer,
@@ -93,6 +53,7 @@ const owner = record({
   boot: text,
   host: text,
   user: text,
+  unsignalled: optional(boolean),
 } satisfies Fields<Owner>);
 const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };
@@ -163,7 +124,7 @@ const answer = {
   choice: optional(text),
   text: optional(text),
   by: text,
-  from: oneOf("terminal", "command", "dashboard", "timeout", "auto-approve"),
+  from: oneOf("terminal", "command", "program", "dashboard", "timeout", "auto-approve"),
   given: number,
 } satisfies Fields<Answer>;
 const told = optional(
@@ -425,6 +386,11 @@ export function decodeRequest(id: number, type: string, data: string): Request {
   const fault = check(value);
   if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
   return { id, type, ...value } as unknown as Request;
+}
+
+/** True for what has the shape of an answer. */
+export function isAnswer(value: unknown): value is Answer {
+  return record(answer)(value) === undefined;
 }
 
 /** An answer as it is kept. */

@@ -81,6 +81,8 @@ export interface ReceivedRun {
   readonly planTexts: readonly string[];
   /** All of them; the first is `run.created`. */
   readonly events: readonly Recorded[];
+  /** What was answered to attempts of its gates and is not in its events yet. */
+  readonly answers: Readonly<Record<string, Answer>>;
   readonly summary: SummaryChange;
 }
 

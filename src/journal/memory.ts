@@ -5,7 +5,7 @@
  * Does not: survive, or verify checksums; but events are kept as text, so that what is read was
  *   encoded and decoded like anything else.
  */
-import type { Owner } from "../core/event.ts";
+import type { Answer, Owner } from "../core/event.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -21,6 +21,7 @@ import {
 } from "./event-codec.ts";
 import {
   type Acquired,
+  type Answered,
   type Journal,
   JournalError,
   type Lease,
@@ -100,16 +101,8 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       find(runId)
         .requests.filter((request) => request.id > id)
         .map((request) => decodeRequest(request.id, request.type, request.data)),
-    answer: (runId, attempt, answer) => {
-      const { answers } = find(runId);
-      const first = !answers.has(attempt);
-      if (first) answers.set(attempt, encodeAnswer(answer));
-      return { first, answer: decodeAnswer(attempt, answers.get(attempt) ?? "") };
-    },
-    answerTo: (runId, attempt) => {
-      const data = find(runId).answers.get(attempt);
-      return data === undefined ? undefined : decodeAnswer(attempt, data);
-    },
+    answer: (runId, attempt, answer) => addAnswer(find(runId), attempt, answer),
+    answerTo: (runId, attempt) => answerTo(find(runId), attempt),
     rebuildSummary: (runId, summary, time) => {
       const run = find(runId);
       run.steps.clear();
@@ -129,6 +122,18 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
     whileUnowned: (isAlive, body) => whileUnowned([...runs.values()], isAlive, body),
     close: () => undefined,
   };
+}
+
+function addAnswer(run: StoredRun, attempt: string, answer: Answer): Answered {
+  const known = answerTo(run, attempt);
+  if (known !== undefined) return { first: false, answer: known };
+  run.answers.set(attempt, encodeAnswer(answer));
+  return { first: true, answer: answerTo(run, attempt) ?? answer };
+}
+
+function answerTo({ answers }: StoredRun, attempt: string): Answer | undefined {
+  const data = answers.get(attempt);
+  return data === undefined ? undefined : decodeAnswer(attempt, data);
 }
 
 function loaded({ runId, planText, events, summary }: StoredRun): LoadedRun {
@@ -172,6 +177,9 @@ function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
     events: events.map(encodeRecorded),
     summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
     lease: { epoch: lastEpochIn(events) },
+    answers: new Map(
+      Object.entries(run.answers).map(([attempt, answer]) => [attempt, encodeAnswer(answer)]),
+    ),
   };
 }
 

@@ -140,6 +140,9 @@ function receive(database: Database, run: ReceivedRun): void {
     for (const text of planTexts) database.run(RUN.insertPlan, sha256(text), text);
     const key = insertRun(database, { ...run, planText, created }, events.map(encodeRecorded));
     database.run(LEASE.take, key, lastEpochIn(events), null);
+    for (const [attempt, answer] of Object.entries(run.answers)) {
+      database.run(ANSWER.insert, key, attempt, encodeAnswer(answer));
+    }
   });
 }
 

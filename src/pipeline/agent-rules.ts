@@ -14,8 +14,8 @@ import {
   PROTOCOL_ADAPTER,
   type StepShape,
 } from "./schema.ts";
+import type { Path } from "./source.ts";
 import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 
@@ -110,7 +110,17 @@ export function checkWork(
 ): void {
   const at = (key: string): Path => pathIn(list, index, key);
   const { cut } = list;
-  const keys = ["run", "agent", "prompt", "prompt_file", "steps", "pipeline", "for_each"];
+  const keys = [
+    "run",
+    "agent",
+    "prompt",
+    "prompt_file",
+    "steps",
+    "pipeline",
+    "for_each",
+    "gate",
+    "wait",
+  ];
   if (isCut(list, index, ...keys) || cut.has("defaults.agent")) return;
   const step = list.steps[index] as StepShape;
   const problem = workProblem(step, agentOf(shape, step));

@@ -39,6 +39,34 @@ export function checkBody(list: StepList, index: number, report: Report): void {
   }
 }
 
+/** Adds what means nothing to a step for which nothing is run. */
+export function checkPass(list: StepList, index: number, report: Report): void {
+  const step = list.steps[index] as StepShape;
+  for (const key of [
+    "run",
+    ...BODY_KEYS,
+    ...PROCESS_KEYS,
+    "pick",
+    "branches",
+    "gate",
+    "wait",
+    "env",
+    "retry",
+    "workspace",
+  ] as const) {
+    if (step[key] === undefined) continue;
+    const message = `\`${key}\` means nothing to a step that passes: nothing is run for it`;
+    const path = pathIn(list, index, key);
+    report.add({
+      rule: "pass-setting",
+      message,
+      help: `leave out \`${key}\`, or \`pass\``,
+      path,
+      on: "key",
+    });
+  }
+}
+
 interface Problem {
   readonly rule: string;
   readonly message: string;

@@ -46,9 +46,10 @@ function draw(diagnostic: Diagnostic, line: string, style: DiagnosticStyle): str
   const edge = (part: string): string => paint("\x1b[1;34m", part);
   const margin = " ".repeat(String(diagnostic.line).length);
   const frame = frameOf(diagnostic, line);
+  const at = diagnostic.path === undefined ? "" : ` (${visible(diagnostic.path)})`;
   const rows = [
     `${paint(loud, `${severity}[${rule}]`)}${paint("\x1b[1m", `: ${visible(message)}`)}`,
-    `${margin}${edge("-->")} ${file}:${diagnostic.line}:${diagnostic.column}`,
+    `${margin}${edge("-->")} ${file}:${diagnostic.line}:${diagnostic.column}${at}`,
     `${margin} ${edge("|")}`,
     `${edge(`${diagnostic.line} |`)} ${frame.line}`.trimEnd(),
     `${margin} ${edge("|")} ${frame.indent}${paint(loud, frame.underline)}`,

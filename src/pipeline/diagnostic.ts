@@ -12,6 +12,8 @@ export interface Diagnostic {
   /** Where it ends; the end column is the first one that is no longer part of it. */
   readonly endLine?: number;
   readonly endColumn?: number;
+  /** Where it stands in the value that a module exports: `steps[2].needs[0]`. */
+  readonly path?: string;
   /** What to do about it. */
   readonly help?: string;
 }

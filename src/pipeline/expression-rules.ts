@@ -13,7 +13,7 @@ import {
 import { checkShellTemplate } from "../util/shell.ts";
 import { parseTemplate } from "../util/template.ts";
 import type { MistakeReport } from "./report.ts";
-import type { Path } from "./yaml-source.ts";
+import type { Path } from "./source.ts";
 
 /** Variables that exist only in something that is repeated. */
 const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);

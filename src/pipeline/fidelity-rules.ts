@@ -7,8 +7,8 @@
 import { agentOf, talks } from "./agent-rules.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
+import type { Path } from "./source.ts";
 import { hasBody, isCut, pathIn, type StepList } from "./step-list.ts";
-import type { Path } from "./yaml-source.ts";
 
 const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
 const EDGE_KEYS = ["fidelity", "thread"] as const;
@@ -23,15 +23,17 @@ interface Told {
 /** Adds the mistakes in what the agents of a list are told. */
 export function checkFidelity(told: Told): void {
   const { list } = told;
+  const edges = list.steps.flatMap((step) => step.edges ?? []);
+  const full = new Set(edges.filter(({ fidelity }) => fidelity === "full").map(({ to }) => to));
   list.steps.forEach((step, index) => {
     if (isCut(list, index)) return;
-    if (!hasBody(step)) checkStep(told, step, index);
+    if (!hasBody(step)) checkStep(told, step, index, full);
     checkEdges(told, step, index);
   });
 }
 
 /** Everybody can be told something; only an agent with an adapter has a conversation to share. */
-function checkStep(told: Told, step: StepShape, index: number): void {
+function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet<string>): void {
   const { shape, list, report } = told;
   if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
   const agent = agentOf(shape, step);
@@ -60,16 +62,14 @@ function checkStep(told: Told, step: StepShape, index: number): void {
     add("thread", message, "both name the conversation that it shares: leave one out");
     return;
   }
-  checkThread(told, step, index);
+  if (!full.has(step.id)) checkThread(told, step, index);
 }
 
-/** A thread that can never be asked for is a mistake, but harms nobody. */
+/** A thread that no edge, step or default asks for is a mistake, but harms nobody. */
 function checkThread({ shape, list, report }: Told, step: StepShape, index: number): void {
   if (step.thread === undefined || list.cut.has("defaults.fidelity")) return;
   if (isCut(list, index, "fidelity")) return;
-  const edges = list.steps.flatMap((one) => one.edges ?? []).filter(({ to }) => to === step.id);
-  const modes = [step.fidelity ?? shape.defaults?.fidelity, ...edges.map((one) => one.fidelity)];
-  if (modes.includes("full")) return;
+  if ((step.fidelity ?? shape.defaults?.fidelity) === "full") return;
   const message = `the thread of step \`${step.id}\` is never used: it is for \`fidelity: full\``;
   const help = "add `fidelity: full`, or leave `thread` out";
   const path: Path = pathIn(list, index, "thread");

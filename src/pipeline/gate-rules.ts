@@ -21,7 +21,7 @@ const PROCESS_KEYS = [
 ] as const;
 const WORK_KEYS = ["run", "steps", "pipeline", "branches", "loop", "iterations"] as const;
 /** What a step for which nothing is run does. */
-const KINDS = ["gate", "wait", "pass", "pick"] as const;
+const KINDS = ["gate", "wait", "pick"] as const;
 
 /** True for a step for which nothing is run. */
 export function isPrompt(step: StepShape): boolean {

@@ -7,7 +7,7 @@
  */
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
-import type { Path } from "./yaml-source.ts";
+import type { Path } from "./source.ts";
 
 /** How deep schemas may stand in each other. */
 const SCHEMA_DEPTH_MAX = 64;

@@ -19,6 +19,13 @@ import {
   milliseconds,
   splitFanOut,
 } from "./lower-work.ts";
+import {
+  isModuleName,
+  type ModuleValue,
+  notPlain,
+  type ReadModule,
+  readModule,
+} from "./module-source.ts";
 import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "./parallel.ts";
 import type {
   AgentSettings,
@@ -33,15 +40,17 @@ import type {
   StepSettings,
   WorkspaceSettings,
 } from "./pipeline.ts";
+import { plainValue } from "./plain-value.ts";
 import { Report } from "./report.ts";
 import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
+import type { Path, Source } from "./source.ts";
 import { linksOf } from "./step-links.ts";
 import { branchesIn, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
 import { type NamedFiles, validate } from "./validate.ts";
 import { askingEdges, waysFrom, withEnds } from "./walk-links.ts";
-import { type Path, parseYaml, scalarText, type YamlSource } from "./yaml-source.ts";
+import { type ParsedYaml, parseYaml } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
@@ -56,24 +65,50 @@ export interface LoadedPipeline {
 /** The text of a file that a pipeline names, relative to it; undefined when there is none. */
 export type ReadNamed = (name: string) => string | undefined;
 
-/** Reads a pipeline from the text of a YAML file; `file` is its name for people. */
+/** What became of a module of that name; undefined as long as it was not run. */
+export type ReadValue = (name: string) => ModuleValue | undefined;
+
+/**
+ * Reads a pipeline from the text of a file, and from its value when it is a module; `file` is its
+ * name for people.
+ */
 export function loadPipeline(
   file: string,
   text: string,
   readNamed: ReadNamed = () => undefined,
+  readValue: ReadValue = () => undefined,
 ): LoadedPipeline {
   if (Buffer.byteLength(text) > PIPELINE_BYTES_MAX) {
     const message = `the file is larger than ${PIPELINE_BYTES_MAX / 1024 / 1024} MiB`;
     const place = { file, line: 1, column: 1 };
     return { diagnostics: [{ severity: "error", rule: "file-too-large", message, ...place }] };
   }
-  return loadOn({ readNamed, open: [basename(file)], read: new Map() }, file, text);
+  return loadOn({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
+}
+
+/** The name under which a pipeline is read that stands in no file. */
+const GIVEN = "pipeline.ts";
+
+/** Reads a pipeline that a program gives as a value. */
+export function loadDefinition(
+  value: unknown,
+  readNamed: ReadNamed,
+  readValue: ReadValue,
+): LoadedPipeline {
+  const plain = plainValue(value);
+  const found: ModuleValue = plain.ok
+    ? { ok: true, value: plain.value, printed: "" }
+    : { ok: false, ...notPlain(plain.path, plain.found) };
+  const read: ReadValue = (name) => (name === GIVEN ? found : readValue(name));
+  return loadOn({ readNamed, readValue: read, open: [GIVEN], read: new Map() }, GIVEN, "");
 }
 
 /** Reads a file and those that its steps name. */
 function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
-  const { source, value, diagnostics } = parseYaml(file, text);
-  const readable = !diagnostics.some(({ rule }) => rule.startsWith("yaml-"));
+  const parsed = parse(shelf, file, text);
+  if (parsed === undefined) return { diagnostics: [unread(file)] };
+  const { source, value, diagnostics } = parsed;
+  const readable = !diagnostics.some(({ rule }) => UNREADABLE.test(rule));
   const report = new Report(source, diagnostics);
   const read = readable ? readShape(value, report) : undefined;
   if (read === undefined) return { diagnostics: report.sorted() };
@@ -91,7 +126,24 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   return { pipeline: lower(read.shape, files, source), diagnostics: found };
 }
 
-function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pipeline {
+/** Mistakes after which there is no value to look at. */
+const UNREADABLE = /^(yaml|module)-(?!prints$)/;
+
+/** Keeps what holds a module from being taken as valid; whoever runs modules reads again. */
+function unread(file: string): Diagnostic {
+  const message = "the module was not run";
+  return { severity: "error", rule: "module-unread", message, file, line: 1, column: 1 };
+}
+
+/** The value in a file; undefined when it is that of a module that was not run yet. */
+function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModule | undefined {
+  const name = shelf.open.at(-1) ?? file;
+  if (!isModuleName(name)) return parseYaml(file, text);
+  const found = shelf.readValue(name);
+  return found && readModule(file, text, found);
+}
+
+function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
   const { file } = source;
   const maxVisits = shape.defaults?.max_visits;
   return {
@@ -122,7 +174,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: YamlSource): Pip
 interface File {
   readonly shape: PipelineShape;
   readonly files: NamedFiles;
-  readonly source: YamlSource;
+  readonly source: Source;
 }
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
@@ -168,7 +220,7 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
 
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
-function lowerAgent(agent: AgentShape, path: Path, source: YamlSource): PipelineAgent {
+function lowerAgent(agent: AgentShape, path: Path, source: Source): PipelineAgent {
   if (typeof agent === "string") return commandAgent(agent);
   const { adapter = "command", command, args = [] } = agent;
   return {
@@ -217,6 +269,7 @@ function lowerStep(
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
+    ...(step.join === "any" ? { join: step.join } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
     ...(goal === true ? { goal: { holds: "always", ...target } } : {}),
@@ -265,7 +318,7 @@ function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
 function lowerSettings(
   settings: Omit<NonNullable<PipelineShape["defaults"]>, "agent">,
   path: Path,
-  source: YamlSource,
+  source: Source,
 ): StepSettings {
   const { cwd, timeout, idle_timeout, isolate, recover } = settings;
   const { fidelity, thread, resume_fidelity } = settings;
@@ -301,11 +354,11 @@ function lowerRetry(retry: StepShape["retry"]): RetrySettings {
 }
 
 /** Numbers and booleans keep the author's spelling: `VERSION: 1.10` is not 1.1. */
-function lowerEnv(env: PipelineShape["env"], path: Path, source: YamlSource): Env {
+function lowerEnv(env: PipelineShape["env"], path: Path, source: Source): Env {
   return Object.fromEntries(
     Object.entries(env ?? {}).map(([name, value]) => [
       name,
-      typeof value === "string" ? value : (scalarText(source, [...path, name]) ?? String(value)),
+      typeof value === "string" ? value : (source.scalarText([...path, name]) ?? String(value)),
     ]),
   );
 }

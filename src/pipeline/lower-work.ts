@@ -106,7 +106,11 @@ export function lowerPrompt(step: StepShape, ways?: GateWays): PipelineWork | un
     return {
       kind: "gate",
       ask,
-      choices: choices.map(({ at: _, keyed: __, ...choice }) => choice),
+      choices: choices.map(({ key, label, fails, next }) => ({
+        ...{ key, label },
+        ...(fails === undefined ? {} : { fails }),
+        ...(next === undefined ? {} : { next }),
+      })),
       text,
       ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
       ...(otherwise === undefined ? {} : { default: otherwise.key }),

@@ -99,6 +99,8 @@ export interface PipelineStep extends StepSettings, Links {
   readonly probe?: string;
   /** It works in a directory of its own, which is merged back. */
   readonly own?: true;
+  /** Starts at each step that it needs, not when all are over. */
+  readonly join?: "any";
   readonly maxVisits?: number;
   readonly stallAfter?: number;
   readonly goal?: { readonly holds: "always" | "visited"; readonly retryTarget?: string };
@@ -132,6 +134,7 @@ export interface Exit {
 }
 
 export type PipelineWork =
+  | { readonly kind: "pass" }
   | { readonly kind: "shell"; readonly run: string }
   | {
       readonly kind: "agent";

@@ -7,7 +7,7 @@
  */
 import { nearest } from "../util/nearest.ts";
 import type { Diagnostic } from "./diagnostic.ts";
-import { diagnosticAt, offsetInText, type Path, spanOf, type YamlSource } from "./yaml-source.ts";
+import { diagnosticAt, type Path, type Source } from "./source.ts";
 
 /** How many "did you mean" one file gets: each may compare 100,000 names. */
 const SUGGESTIONS_MAX = 50;
@@ -37,10 +37,10 @@ export interface MistakeReport {
 /** The mistakes found so far in one file. */
 export class Report implements MistakeReport {
   readonly diagnostics: Diagnostic[];
-  readonly source: YamlSource;
+  readonly source: Source;
   #suggestions = 0;
 
-  constructor(source: YamlSource, diagnostics: readonly Diagnostic[]) {
+  constructor(source: Source, diagnostics: readonly Diagnostic[]) {
     this.source = source;
     this.diagnostics = [...diagnostics];
   }
@@ -48,7 +48,9 @@ export class Report implements MistakeReport {
   add(mistake: Mistake): void {
     const { rule, message, help, severity = "error" } = mistake;
     const span = this.#spanOf(mistake);
-    this.diagnostics.push(diagnosticAt(this.source, span, { severity, rule, message, help }));
+    const path = this.source.pathText?.(mistake.path);
+    const finding = { severity, rule, message, help, path };
+    this.diagnostics.push(diagnosticAt(this.source, span, finding));
   }
 
   /** "did you mean `x`?", or the first few of what there is. */
@@ -71,8 +73,8 @@ export class Report implements MistakeReport {
   }
 
   #spanOf({ path, on = "value", offset, length = 1 }: Mistake) {
-    if (offset === undefined) return spanOf(this.source, path, on);
-    const start = offsetInText(this.source, path, offset);
+    if (offset === undefined) return this.source.spanOf(path, on);
+    const start = this.source.offsetInText(path, offset);
     return { start, end: start + length };
   }
 }

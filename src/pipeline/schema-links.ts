@@ -1,16 +1,15 @@
 /**
- * The shapes of where a step leads, of what people are asked, and of waits.
+ * The shapes of where a step leads.
  *
  * Owns: what each value alone may look like.
- * Does not: compare values with each other (jump-rules.ts, walk-rules.ts, gate-rules.ts).
+ * Does not: compare values with each other (jump-rules.ts, walk-rules.ts).
  */
 import * as z from "zod";
-import { command, duration, expression, fidelity, thread, visits } from "./schema-values.ts";
+import { command } from "./schema-text.ts";
+import { expression, fidelity, thread, visits } from "./schema-values.ts";
 
 /** How many steps one step may wait for or lead to. */
 export const NEEDS_MAX = 1_000;
-const CHOICES_MAX = 50;
-const CHOICE_KEY = /^\w+$/;
 const WEIGHT_MAX = 1_000_000;
 const KEYS_MAX = 1_000;
 
@@ -77,49 +76,3 @@ export const links = {
     .optional()
     .describe("For a `goal`: the step to go back to while it is not reached."),
 };
-
-const gateChoice = z.union([
-  command,
-  z.strictObject({
-    label: command.describe("What is chosen, in words."),
-    key: z
-      .string()
-      .regex(CHOICE_KEY, "bad-choice-key")
-      .optional()
-      .describe("What to type for it. Default: its first letter."),
-    fails: z
-      .boolean()
-      .optional()
-      .describe("True: the step fails when it is chosen. Default: only `reject` does."),
-  }),
-]);
-
-export const gate = z.union([
-  command,
-  z.strictObject({
-    ask: command.describe("The question; may hold ${{ }}."),
-    choices: z
-      .array(gateChoice)
-      .min(1)
-      .max(CHOICES_MAX)
-      .optional()
-      .describe("The answers. Default: the labels of its `edges`, else approve and reject."),
-    text: z
-      .enum(["none", "optional", "required"])
-      .optional()
-      .describe("Whether words of one's own belong to the answer. Default: optional."),
-    timeout: duration.optional().describe("How long the question stands. Default: for ever."),
-    default: z
-      .string()
-      .optional()
-      .describe("The choice that counts when nobody answers in time. Default: the step fails."),
-  }),
-]);
-
-export const wait = z.union([
-  duration,
-  z.strictObject({ for: duration.describe("How long to wait.") }),
-  z.strictObject({
-    until: command.describe("A moment such as 2026-12-01T08:00:00Z; may hold ${{ }}."),
-  }),
-]);

@@ -5,7 +5,6 @@
  * Does not: know in which key they stand (schema.ts, schema-links.ts).
  */
 import * as z from "zod";
-import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
 import { FIDELITIES } from "./fidelity.ts";
 
 export const NAME_LENGTH_MAX = 64;
@@ -13,7 +12,6 @@ const VISITS_MAX = 10_000;
 /** How many entries an `env`, `outputs` or `agents` map may hold. */
 export const ENTRIES_MAX = 1_000;
 
-const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
 const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
 const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -23,16 +21,7 @@ export const envName = z
   .string()
   .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
   .regex(/^(?!PERDURE_)/, "reserved-env-name");
-export const command = z.string().regex(/\S/, "empty-text");
 export const path = z.string().regex(/\S/, "empty-text");
-
-export const duration = z
-  .string()
-  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
-  .meta({
-    pattern: "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$",
-    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
-  });
 
 export const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
   entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");

@@ -7,11 +7,11 @@
  */
 import * as z from "zod";
 import { RETELLINGS } from "./fidelity.ts";
-import { gate, links, NEEDS_MAX, wait } from "./schema-links.ts";
+import { gate, wait } from "./prompt-schema.ts";
+import { links, NEEDS_MAX } from "./schema-links.ts";
+import { command, duration } from "./schema-text.ts";
 import {
   bounded,
-  command,
-  duration,
   ENTRIES_MAX,
   env,
   expression,
@@ -221,7 +221,7 @@ const plainStep = z.strictObject({
     .optional()
     .describe("A question to a person: nothing behind it goes on before it is answered."),
   wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
-  pass: z.literal(true).optional().describe("Does nothing: a place where ways meet and part."),
+  pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
   pick: z
     .literal(true)
     .optional()
@@ -272,6 +272,10 @@ const plainStep = z.strictObject({
     .union([z.string(), z.array(z.string()).max(NEEDS_MAX)])
     .optional()
     .describe("Steps that must be over before. Default: the step above; [] starts at once."),
+  join: z
+    .enum(["all", "any"])
+    .optional()
+    .describe("all: starts when all that it needs are over (the default); any: at each of them."),
   when: z
     .union([z.string(), z.boolean()])
     .optional()

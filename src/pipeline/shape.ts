@@ -12,7 +12,7 @@ import { nearest } from "../util/nearest.ts";
 import type { Mistake, Report } from "./report.ts";
 import { type PipelineShape, pipelineSchema } from "./schema.ts";
 import { ENTRIES_MAX, NAME_LENGTH_MAX } from "./schema-values.ts";
-import type { Path } from "./yaml-source.ts";
+import type { Path } from "./source.ts";
 
 type Issue = z.core.$ZodIssue;
 

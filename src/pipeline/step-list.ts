@@ -6,7 +6,7 @@
  */
 import type { ForEachShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
-import type { Path } from "./yaml-source.ts";
+import type { Path } from "./source.ts";
 
 export interface StepList {
   readonly steps: readonly StepShape[];

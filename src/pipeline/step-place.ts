@@ -8,7 +8,8 @@ import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { loadDot } from "./dot/load-dot.ts";
 import { dotDiagnostic, dotSource } from "./dot/source.ts";
-import { diagnosticAt, type Finding, type Path, parseYaml, spanOf } from "./yaml-source.ts";
+import { diagnosticAt, type Finding, type Path } from "./source.ts";
+import { parseYaml } from "./yaml-source.ts";
 
 /** What is to be said about a step; `steps` are the names that lead to it, from the outside in. */
 export interface StepFinding extends Finding {
@@ -24,7 +25,7 @@ export function placeInYaml(
   const { source, value } = parseYaml(file, text);
   return findings.map(({ steps, ...finding }) => {
     const path = pathOf(value, steps);
-    return diagnosticAt(source, spanOf(source, path, "value"), finding);
+    return diagnosticAt(source, source.spanOf(path, "value"), finding);
   });
 }
 

@@ -9,6 +9,7 @@ import { posix } from "node:path";
 import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { defaultsOf } from "./lower-work.ts";
+import type { ModuleValue } from "./module-source.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
@@ -23,6 +24,8 @@ export interface ReadFile {
 /** Where files are looked for; names are relative to the folder of the first file. */
 export interface Shelf {
   readonly readNamed: (name: string) => string | undefined;
+  /** What became of a file that is a module. */
+  readonly readValue: (name: string) => ModuleValue | undefined;
   /** The files that are being read, the outermost first. */
   readonly open: readonly string[];
   /** What was read already. */

@@ -19,7 +19,7 @@ import {
   checkWork,
   inFile,
 } from "./agent-rules.ts";
-import { checkBody, parallelOf } from "./body-rules.ts";
+import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkFidelity } from "./fidelity-rules.ts";
 import { gateOf } from "./gate-choices.ts";
@@ -31,6 +31,7 @@ import type { Pipeline } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
+import type { Path } from "./source.ts";
 import type { StepArrows } from "./step-arrows.ts";
 import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
 import { failureTarget, linksOf } from "./step-links.ts";
@@ -45,7 +46,6 @@ import {
   type StepList,
 } from "./step-list.ts";
 import { checkWalkWords } from "./walk-rules.ts";
-import type { Path } from "./yaml-source.ts";
 
 /** How deep lists of steps may stand in each other. */
 const NESTING_MAX = 16;
@@ -128,7 +128,9 @@ function precedence(
   graph: StepGraph,
   arrows: StepArrows | undefined,
 ): Referable["comesBefore"] {
-  const jumps = steps.some((step) => step.goto ?? step.edges ?? failureTarget(step));
+  const jumps = steps.some(
+    (step) => step.goto ?? step.edges ?? failureTarget(step) ?? step.join === "any",
+  );
   if (!jumps) return createPrecedence(graph);
   return arrows && createReach(steps.length, arrows.arrows);
 }
@@ -154,7 +156,8 @@ function checkStep(
   const inside = { ...known, variables };
   checkPrompt(list, index, report);
   const works = !hasBody(step) && !isPrompt(step) && !repeatsNothing(step);
-  if (works) checkWork(shape, list, index, report);
+  if (step.pass === true) checkPass(list, index, report);
+  else if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   const prompt = files.prompts.get(step);

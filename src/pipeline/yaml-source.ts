@@ -23,6 +23,7 @@ import {
   type YAMLMap,
 } from "yaml";
 import type { Diagnostic } from "./diagnostic.ts";
+import { diagnosticAt, type Finding, type Path, type Source, type Span } from "./source.ts";
 
 /** How many aliases (`*name`) one file may use. */
 const YAML_ALIASES_MAX = 1_000;
@@ -32,16 +33,8 @@ const YAML_ALIAS_GROWTH_MAX = 100;
 const TOO_DEEP = "the file is nested too deeply";
 const ALIAS_HELP = "write the values out, or use `defaults` for what all steps share";
 
-/** Keys and positions from the root of the file to a value. */
-export type Path = readonly (string | number)[];
-
-/** A piece of the file. */
-export interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
-export interface YamlSource {
+/** The document with what is needed to find places in it. */
+interface Yaml {
   readonly file: string;
   readonly text: string;
   readonly lines: LineCounter;
@@ -49,16 +42,11 @@ export interface YamlSource {
 }
 
 export interface ParsedYaml {
-  readonly source: YamlSource;
+  readonly source: Source;
   /** The content as plain values; absent when the file cannot be read. */
   readonly value?: unknown;
   readonly diagnostics: readonly Diagnostic[];
 }
-
-/** What a diagnostic says, apart from where. */
-export type Finding = Pick<Diagnostic, "severity" | "rule" | "message"> & {
-  readonly help?: string | undefined;
-};
 
 /** Parses a file; each mistake of the syntax becomes a diagnostic. */
 export function parseYaml(file: string, text: string): ParsedYaml {
@@ -70,36 +58,37 @@ export function parseYaml(file: string, text: string): ParsedYaml {
   } catch (error) {
     return unreadable({ file, text, lines, document: parseDocument("") }, error);
   }
-  const source: YamlSource = { file, text, lines, document };
+  const yaml: Yaml = { file, text, lines, document };
+  const source = sourceOf(yaml);
   // Only the first one: those that follow are mostly its consequences.
   const [first] = document.errors;
   if (first !== undefined) {
     const text = first.message.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
     const message = /call stack/.test(text) ? TOO_DEEP : text;
     const [start, end] = first.pos;
-    return { source, diagnostics: [diagnosticAt(source, { start, end }, syntax(message))] };
+    return { source, diagnostics: [mistakeAt(yaml, { start, end }, syntax(message))] };
   }
   try {
-    const diagnostics = inspect(source);
+    const diagnostics = inspect(yaml);
     const tooMany = diagnostics.some(({ rule }) => rule === "yaml-aliases");
     if (tooMany) return { source, diagnostics };
     const value: unknown = document.toJS({ maxAliasCount: YAML_ALIAS_GROWTH_MAX });
     return { source, value, diagnostics };
   } catch (error) {
-    return unreadable(source, error);
+    return unreadable(yaml, error);
   }
 }
 
-function unreadable(source: YamlSource, error: unknown): ParsedYaml {
+function unreadable(yaml: Yaml, error: unknown): ParsedYaml {
   const start = { start: 0, end: 1 };
   if (error instanceof RangeError) {
     const finding = syntax(TOO_DEEP);
-    return { source, diagnostics: [diagnosticAt(source, start, finding)] };
+    return { source: sourceOf(yaml), diagnostics: [mistakeAt(yaml, start, finding)] };
   }
   if (!(error instanceof ReferenceError)) throw error;
   const message = "aliases make this file too large";
   const finding: Finding = { severity: "error", rule: "yaml-aliases", message, help: ALIAS_HELP };
-  return { source, diagnostics: [diagnosticAt(source, start, finding)] };
+  return { source: sourceOf(yaml), diagnostics: [mistakeAt(yaml, start, finding)] };
 }
 
 function syntax(message: string): Finding {
@@ -108,15 +97,15 @@ function syntax(message: string): Finding {
 }
 
 /** Duplicate keys, keys that cannot be, and aliases, in one walk. */
-function inspect(source: YamlSource): Diagnostic[] {
+function inspect(yaml: Yaml): Diagnostic[] {
   const found: Diagnostic[] = [];
   const anchors = new Set<string>();
   let aliases = 0;
   const addAlias = (node: Alias, message: string): void => {
     const finding: Finding = { severity: "error", rule: "yaml-aliases", message, help: ALIAS_HELP };
-    found.push(diagnosticAt(source, spanOfNode(node), finding));
+    found.push(mistakeAt(yaml, spanOfNode(node), finding));
   };
-  visit(source.document, {
+  visit(yaml.document, {
     Node(_key, node) {
       if (isAlias(node)) {
         if (!anchors.has(node.source)) addAlias(node, `there is no \`&${node.source}\` above`);
@@ -125,13 +114,13 @@ function inspect(source: YamlSource): Diagnostic[] {
         return;
       }
       if (node.anchor !== undefined) anchors.add(node.anchor);
-      if (isMap(node)) found.push(...inspectKeys(source, node));
+      if (isMap(node)) found.push(...inspectKeys(yaml, node));
     },
   });
   return found;
 }
 
-function inspectKeys(source: YamlSource, map: YAMLMap): Diagnostic[] {
+function inspectKeys(yaml: Yaml, map: YAMLMap): Diagnostic[] {
   const seen = new Map<string, Span>();
   return map.items.flatMap(({ key }) => {
     const span = spanOfNode(key as Node | null);
@@ -139,40 +128,49 @@ function inspectKeys(source: YamlSource, map: YAMLMap): Diagnostic[] {
     if (name === undefined || name === "__proto__") {
       const message = name === undefined ? "a key must be a plain text" : `\`${name}\` is no key`;
       const help = "choose another name";
-      return [diagnosticAt(source, span, { severity: "error", rule: "bad-key", message, help })];
+      return [mistakeAt(yaml, span, { severity: "error", rule: "bad-key", message, help })];
     }
     const first = seen.get(name);
     if (first === undefined) {
       seen.set(name, span);
       return [];
     }
-    const { line } = source.lines.linePos(first.start);
+    const { line } = yaml.lines.linePos(first.start);
     const message = `the key \`${name}\` is given twice`;
     const help = `it was first given in line ${line}; keep one of them`;
     const finding: Finding = { severity: "error", rule: "duplicate-key", message, help };
-    return [diagnosticAt(source, span, finding)];
+    return [mistakeAt(yaml, span, finding)];
   });
 }
 
-/** A diagnostic for a piece of the file. */
-export function diagnosticAt(source: YamlSource, span: Span, finding: Finding): Diagnostic {
-  const start = source.lines.linePos(span.start);
-  const end = source.lines.linePos(Math.max(span.end, span.start + 1));
-  const { help, ...rest } = finding;
+/** A mistake at a piece of the file. */
+function mistakeAt(yaml: Yaml, span: Span, finding: Finding): Diagnostic {
+  return diagnosticAt(
+    { file: yaml.file, placeOf: (offset) => placeOf(yaml, offset) },
+    span,
+    finding,
+  );
+}
+
+function placeOf({ lines }: Yaml, offset: number): { line: number; column: number } {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}
+
+function sourceOf(yaml: Yaml): Source {
   return {
-    ...rest,
-    file: source.file,
-    line: Math.max(1, start.line),
-    column: Math.max(1, start.col),
-    endLine: Math.max(1, end.line),
-    endColumn: Math.max(1, end.col),
-    ...(help === undefined ? {} : { help }),
+    file: yaml.file,
+    text: yaml.text,
+    spanOf: (path, part) => spanOf(yaml, path, part),
+    offsetInText: (path, offset) => offsetInText(yaml, path, offset),
+    scalarText: (path) => scalarText(yaml, path),
+    placeOf: (offset) => placeOf(yaml, offset),
   };
 }
 
 /** Where the value at a path stands, or its key; the nearest thing around it when it is missing. */
-export function spanOf(source: YamlSource, path: Path, part: "key" | "value"): Span {
-  const { node, pair, complete } = find(source, path);
+function spanOf(yaml: Yaml, path: Path, part: "key" | "value"): Span {
+  const { node, pair, complete } = find(yaml, path);
   if (!complete) return headOf(node);
   if (part === "key" && pair !== undefined) return spanOfNode(pair.key as Node | null);
   return node === null && pair !== undefined
@@ -181,18 +179,18 @@ export function spanOf(source: YamlSource, path: Path, part: "key" | "value"): S
 }
 
 /** The author's own spelling of a number or a boolean: `1.10` and not 1.1. */
-export function scalarText(source: YamlSource, path: Path): string | undefined {
-  const { node, complete } = find(source, path);
+function scalarText(yaml: Yaml, path: Path): string | undefined {
+  const { node, complete } = find(yaml, path);
   return complete && isScalar(node) ? node.source : undefined;
 }
 
 /** The place in the file of a place in the text that stands at a path. */
-export function offsetInText(source: YamlSource, path: Path, offset: number): number {
-  const { node } = find(source, path);
+function offsetInText(yaml: Yaml, path: Path, offset: number): number {
+  const { node } = find(yaml, path);
   if (!isScalar(node) || typeof node.value !== "string" || !node.range) {
-    return spanOf(source, path, "value").start;
+    return spanOf(yaml, path, "value").start;
   }
-  return alignedOffset(source.text, node as Scalar<string>, offset);
+  return alignedOffset(yaml.text, node as Scalar<string>, offset);
 }
 
 interface Found {
@@ -201,11 +199,11 @@ interface Found {
   readonly complete: boolean;
 }
 
-function find(source: YamlSource, path: Path): Found {
-  let node: Node | null = source.document.contents;
+function find(yaml: Yaml, path: Path): Found {
+  let node: Node | null = yaml.document.contents;
   let pair: Pair | undefined;
   for (const key of path) {
-    if (isAlias(node)) node = node.resolve(source.document) ?? null;
+    if (isAlias(node)) node = node.resolve(yaml.document) ?? null;
     if (isMap(node)) {
       // The last one of duplicates is the one whose value counts.
       const next: Pair | undefined = node.items.findLast(
@@ -219,7 +217,7 @@ function find(source: YamlSource, path: Path): Found {
       pair = undefined;
     } else return { node, complete: false };
   }
-  if (isAlias(node)) node = node.resolve(source.document) ?? null;
+  if (isAlias(node)) node = node.resolve(yaml.document) ?? null;
   return { node, pair, complete: true };
 }
 

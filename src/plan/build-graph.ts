@@ -15,7 +15,7 @@ import type {
 import { arrowsOf, walkArrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
-import { closureOfAll } from "./graph-index.ts";
+import { closureOfAll, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 import { isTried, stallAfter, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
@@ -66,7 +66,7 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   return { steps: visited, arrows: marked };
 }
 
-/** Steps that a loop or a missed goal can lead back to may be visited more than once. */
+/** Steps that a loop or a missed goal can lead back to, or several arrows to, may be visited again. */
 function withVisits(
   list: readonly PipelineStep[],
   graph: Graph,
@@ -76,6 +76,10 @@ function withVisits(
   for (const { back, to } of graph.arrows) if (back) starts.add(to);
   for (const { goal } of graph.steps) {
     if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
+  }
+  const { forwardCount } = indexOf(graph);
+  for (const [index, { join }] of graph.steps.entries()) {
+    if (join === "any" && (forwardCount[index] ?? 0) > 1) starts.add(index);
   }
   const again = closureOfAll(graph, starts);
   return graph.steps.map((step, index) => {
@@ -111,7 +115,7 @@ function buildStep(
   const target = goal?.retryTarget === undefined ? undefined : position.get(goal.retryTarget);
   return {
     id: step.id,
-    join: "all",
+    join: step.join ?? "all",
     split: exits === undefined ? "all" : "one",
     work: buildWork(step, around),
     ...(step.when === undefined ? {} : { when: step.when }),
@@ -201,9 +205,9 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   const { work } = step;
   switch (work.kind) {
     case "shell":
+    case "pass":
     case "gate":
     case "wait":
-    case "pass":
     case "pick":
       return work;
     case "branches":

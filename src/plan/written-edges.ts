@@ -95,11 +95,11 @@ function edgeOf({ back: _, condition: cel, ...arrow }: Arrow, on: WrittenEdge["o
  * targets; in a list they are as they were written.
  */
 function inOrder(
-  { work, join }: Step,
+  { work }: Step,
   { steps }: Graph,
   edges: readonly WrittenEdge[],
 ): readonly WrittenEdge[] {
-  if (join === "all") return edges;
+  if (steps.some(({ join, split }) => join === "all" || split === "all")) return edges;
   const byTarget = edges.toSorted((one, other) => one.to - other.to);
   return work.kind === "gate" ? asChosen(work, steps, byTarget) : byTarget;
 }

@@ -5,7 +5,7 @@
  * Does not: know what steps do (yaml-steps.ts).
  */
 import type { StepShape } from "../pipeline/schema.ts";
-import { closureOfAll } from "./graph-index.ts";
+import { closureOfAll, indexOf } from "./graph-index.ts";
 import type { Graph, Step } from "./plan.ts";
 import { stallAfter } from "./walk.ts";
 import {
@@ -110,6 +110,7 @@ export function linksInList(graph: Graph, defaults: YamlDefaults): readonly Link
     const failure = drawn.find(({ from, on }) => from === position && on === "failed");
     if (same || needs.length > 0 || !jumps.has(position)) above = position;
     return {
+      ...(step.join === "any" ? { join: step.join } : {}),
       ...(same ? {} : { needs: needs.map((need) => graph.steps[need]?.id ?? "") }),
       ...(isChooser(graph, position) ? exitsOf(place, position) : {}),
       ...(failure === undefined ? {} : { on_failure: graph.steps[failure.to]?.id ?? "" }),
@@ -138,6 +139,10 @@ function visitBounds(graph: Graph, { visitsMax }: YamlDefaults): readonly number
   const starts = new Set(graph.arrows.filter(({ back }) => back).map(({ to }) => to));
   for (const { goal } of graph.steps) {
     if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
+  }
+  const { forwardCount } = indexOf(graph);
+  for (const [position, { join }] of graph.steps.entries()) {
+    if (join === "any" && (forwardCount[position] ?? 0) > 1) starts.add(position);
   }
   const again = closureOfAll(graph, starts);
   return graph.steps.map((_, position) => (again.has(position) ? visitsMax : 1));

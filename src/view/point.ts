@@ -2,15 +2,12 @@
  * Moments of a run that people name: `base`, a step (`fix`), a visit (`fix@2`), an attempt (`fix@2.1`),
  * or a snapshot by its commit; and the stretch of work that one name stands for.
  *
- * Owns: what the names mean, and the context at a moment.
+ * Owns: what the names mean.
  * Does not: look at files; `now` is for the caller to look at.
  */
-import { contextOwner } from "../core/context.ts";
 import type { Recorded } from "../core/event.ts";
-import { attemptText, parsePlace, placeText, ROOT_SCOPE, stepPath } from "../core/place.ts";
+import { attemptText, parsePlace, placeText, stepPath } from "../core/place.ts";
 import { Refusal } from "../core/rewind.ts";
-import type { Run } from "../core/run.ts";
-import type { Json } from "../util/json.ts";
 import { type AttemptWork, savedBy, workHistory } from "./work-history.ts";
 
 /** A moment of a run. */
@@ -52,27 +49,6 @@ export function stretchNamed(
   const first = works.find(({ at }) => placeText(at) === visit) ?? last;
   const from = { name: `before ${visit}`, seq: first.startSeq - 1, commit: needBase(last) };
   return { from, to: endOf(last) };
-}
-
-/** The key-values of a run at a moment. */
-export function contextAt(
-  run: Run,
-  events: readonly Recorded[],
-  seq: number,
-): ReadonlyMap<string, Json> {
-  let context = new Map<string, Json>(Object.entries(run.given));
-  for (const { event, seq: at } of events) {
-    if (at > seq) break;
-    if (event.type === "run.restarted" && event.scope === ROOT_SCOPE) {
-      const kept = [...context].filter(([key]) => event.keep.includes(key));
-      context = new Map([...Object.entries(run.given), ...kept]);
-    }
-    if (event.type !== "step.completed" && event.type !== "step.failed") continue;
-    // What a branch hands on stays in it.
-    if (contextOwner(run, event.scope) !== ROOT_SCOPE) continue;
-    for (const [key, value] of Object.entries(event.context ?? {})) context.set(key, value);
-  }
-  return context;
 }
 
 /** The attempts that a name means, in order; none when it names no step. */

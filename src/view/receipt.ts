@@ -65,7 +65,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     ...vouchedJson(event),
-    ...talkJson(input),
+    ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
@@ -74,7 +74,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
 }
 
 /** What its agent was told of the run; only agents are told anything. */
-function talkJson({ run, end }: ReceiptInput): JsonObject {
+function fidelityJson({ run, end }: ReceiptInput): JsonObject {
   const telling = findVisit(run, end.event)?.telling;
   return telling === undefined ? {} : { fidelity: tellingJson(telling) };
 }

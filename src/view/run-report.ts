@@ -59,7 +59,8 @@ function headerLines(input: ReportInput): readonly string[] {
     ["run", input.runId],
     ["pipeline", plainText(input.pipeline)],
   ];
-  if (created !== undefined) rows.push(["file", created.file]);
+  // A program may have given the pipeline as a value.
+  if (created !== undefined && created.file !== "") rows.push(["file", created.file]);
   if (run.origin !== undefined) {
     rows.push(["forked from", `${run.origin.run}, event ${run.origin.seq}`]);
   }

@@ -5,7 +5,14 @@
  * Owns: the shapes of these files and their bounds.
  * Does not: write them (cli/walk-files.ts), or be read by resume, which only takes the run's id.
  */
-import type { AttemptRef, Recorded, RunCreated, RunEvent, Told } from "../core/event.ts";
+import type {
+  AttemptRef,
+  Recorded,
+  RunCreated,
+  RunEvent,
+  StepFailed,
+  Told,
+} from "../core/event.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -36,6 +43,8 @@ export class WalkLog {
   #lines: string[] = [];
   #outcomes = new Map<string, string>();
   #visits = new Map<string, number>();
+  /** How often each node was tried again in its last visit; what was lost is no retry of it. */
+  #retries = new Map<string, number>();
   #current: string | undefined;
   #restarts = 0;
 
@@ -48,6 +57,7 @@ export class WalkLog {
     const { event } = recorded;
     if (event.type === "run.created") this.#created = { ...recorded, event };
     if (event.type === "run.restarted") this.#restart(event.number);
+    if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#tried(event);
     const end = nodeEnd(event);
     if (end === undefined || ARRIVAL.test(end.step)) return undefined;
     const outcome = outcomeOf(end);
@@ -62,6 +72,13 @@ export class WalkLog {
     this.#lines.push(`${isoText(recorded.time)} ${end.scope}${end.step} ${outcome}${notes}`);
     if (this.#lines.length > LINES_MAX) this.#lines.shift();
     return end;
+  }
+
+  #tried({ step, visit, retry }: StepFailed): void {
+    if (retry === undefined) return;
+    const again = (this.#visits.get(step) ?? 0) < visit ? 0 : (this.#retries.get(step) ?? 0);
+    this.#visits.set(step, visit);
+    this.#retries.set(step, again + 1);
   }
 
   /** How often the run has begun anew; 0 before the first time. */
@@ -102,7 +119,7 @@ export class WalkLog {
       timestamp: isoText(run.updatedAt),
       current_node: this.#current ?? null,
       completed_nodes: [...this.#completed],
-      node_retries: retriesOf(run),
+      node_retries: Object.fromEntries(this.#retries),
       context: Object.fromEntries(context),
       logs: [...this.#lines],
       perdure: {
@@ -173,13 +190,6 @@ function nodeEnd(event: RunEvent): NodeEnd | undefined {
 function outcomeOf(end: NodeEnd): string {
   if (end.type === "step.completed") return end.told?.outcome ?? "success";
   return end.type === "step.skipped" ? "skipped" : "fail";
-}
-
-function retriesOf(run: Run): JsonObject {
-  const retried = Array.from(rootSteps(run)).flatMap(({ path, visit }) =>
-    visit !== undefined && visit.attempts > 1 ? [[path, visit.attempts - 1] as const] : [],
-  );
-  return Object.fromEntries(retried);
 }
 
 function nextNodes(run: Run): readonly string[] {

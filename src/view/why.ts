@@ -212,7 +212,7 @@ function cleaned(input: WhyInput, cleanedAt: number): Situation {
 }
 
 function newRun(run: Run): string {
-  return perdure("run", run.created?.file ?? "FILE");
+  return perdure("run", run.created?.file || "FILE");
 }
 
 /** "SIGINT (Ctrl-C)"; a name that is not a signal is shown as it is. */

@@ -31,7 +31,7 @@ describe.runIf(CHOSEN.includes("claude"))("a prompt of a DOT pipeline", () => {
     expect(project.read("hooks")).toBe("pre\npost\n");
   });
 
-  it("does not call a tool that its hook forbids, with whichever exit status", async () => {
+  it("does not call a tool that its hook forbids, and fails then", async () => {
     const script = queue(shell("echo tool >> effects; echo counted"), text("All done."));
     project = await AgentProject.open("claude", script);
     project.write("flow.dot", flow("echo pre >> hooks; exit 1"));
@@ -41,7 +41,8 @@ describe.runIf(CHOSEN.includes("claude"))("a prompt of a DOT pipeline", () => {
       "--permissions",
       "all",
     ]).ended;
-    expect(exit, stdout + stderr).toBe(0);
+    expect(exit, stdout + stderr).toBe(3);
+    expect(stdout).toContain("it was not permitted to use Bash");
     expect(project.effects()).toEqual({});
     expect(project.read("hooks")).toBe("pre\n");
   });

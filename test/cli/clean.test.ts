@@ -84,7 +84,7 @@ describe("chooses runs", () => {
   });
 
   it.each([
-    [["--state", "done"], '--state takes completed, failed, interrupted, not "done"'],
+    [["--state", "done"], '--state takes completed, failed, interrupted, waiting, not "done"'],
     [["--keep-last", "-1"], '--keep-last takes a whole number, not "-1"'],
     [["--max-size", "big"], '--max-size takes a size such as 500MB or 2GB, not "big"'],
   ])("refuses %s", async (args, message) => {

@@ -222,6 +222,21 @@ describe("nodes", () => {
     await project.must(["run", "gate.dot", "--simulate", "--auto-approve"]);
   });
 
+  it("say how they went in a file, and are tried again when they ask for it", async () => {
+    await project.must(["run", fixture("custom-outcomes.dot"), "--simulate", "--logs", "out"]);
+    expect(checkpoint("out")).toMatchObject({
+      completed_nodes: ["start", "check", "route", "work", "exit"],
+      context: { size: 3 },
+      perdure: { outcomes: { check: "needs_work" } },
+    });
+    await project.must(["run", fixture("retries.dot"), "--logs", "again"]);
+    expect(project.effects()).toEqual({ flaky: 3, half: 2 });
+    expect(checkpoint("again")).toMatchObject({
+      node_retries: { flaky: 2, half: 1 },
+      perdure: { outcomes: { flaky: "success", half: "partial_success" } },
+    });
+  });
+
   it("of other types are run by the command that is registered for them", async () => {
     project.write(
       "flow.dot",

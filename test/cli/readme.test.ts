@@ -13,6 +13,12 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
+it("has a pipeline in TypeScript", async () => {
+  const [, text = ""] = /^```ts\n([\s\S]*?)^```$/m.exec(README) ?? [];
+  project.write("checks.ts", text);
+  expect(await project.must(["validate", "checks.ts"])).toBe("checks.ts: valid, 3 steps\n");
+});
+
 it("has pipelines", () => {
   expect(PIPELINES.length).toBeGreaterThanOrEqual(3);
 });
@@ -21,6 +27,9 @@ it.each(PIPELINES)("%s", async (yaml) => {
   for (const [, name = ""] of yaml.matchAll(/prompt_file: (\S+)/g)) {
     mkdirSync(dirname(project.path(name)), { recursive: true });
     project.write(name, "Do it.\n");
+  }
+  for (const [, name = ""] of yaml.matchAll(/pipeline: (\S+\.yaml)/g)) {
+    project.write(name, "steps: [{ id: out, run: ls }]\n");
   }
   project.write("p.yaml", yaml);
   const { exit, stdout, stderr } = await project.run(["validate", "p.yaml"]);

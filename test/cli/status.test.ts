@@ -31,6 +31,21 @@ it("chooses the edge that the step asks for, and hands its values on", async () 
   expect(await project.must(["show"])).toContain('success, label "fix it": two mistakes');
 });
 
+it("passes on by what came before, without a process", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - {id: find, run: "echo outcome=port >> $PERDURE_CONTEXT"}
+  - {id: meet, pass: true, edges: [{to: port, when: outcome == "port"}, {to: other}]}
+  - {id: port, needs: [], run: "${project.effect("port")}"}
+  - {id: other, needs: [], run: "${project.effect("other")}"}
+`,
+  );
+  await project.must(["run", "p.yaml"]);
+  expect(project.effects()).toEqual({ port: 1 });
+  expect(await project.must(["graph"])).toContain("meet");
+});
+
 it("tries again what asks for it, and fails at once what says that it failed", async () => {
   project.write(
     "p.yaml",

@@ -380,7 +380,7 @@ it("validate", async () => {
       |
     2 |   - id: one
       |         ^^^
-      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+      = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
     error[unknown-key]: unknown key \`rum\`
      --> wrong.yaml:3:5
@@ -423,7 +423,7 @@ it("validate", async () => {
             "column": 9,
             "endLine": 2,
             "endColumn": 12,
-            "help": "add \`run:\` with a command, or \`agent:\` and \`prompt:\`"
+            "help": "add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question"
           },
           {
             "severity": "error",
@@ -471,7 +471,7 @@ it("validate", async () => {
       |
     2 |   - id: one
       |         ^^^
-      = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+      = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
     error[unknown-key]: unknown key \`rum\`
      --> wrong.yaml:3:5
@@ -504,7 +504,7 @@ it("validate", async () => {
   expect(await said("validate", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
@@ -632,7 +632,7 @@ it("usage errors", async () => {
   expect(await said("run", "none.yaml")).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/none.yaml: there is no such file
-      next: give the path of a pipeline file (YAML)
+      next: give the path of a pipeline file (YAML, DOT or TypeScript)
     [exit 2]
     "
   `);
@@ -686,7 +686,7 @@ it("usage errors", async () => {
   `);
   expect(await said("list", "--status", "done")).toMatchInlineSnapshot(`
     "--- stderr
-    error: --status takes one of queued, running, interrupted, completed, failed
+    error: --status takes one of queued, running, waiting, interrupted, completed, failed
     [exit 2]
     "
   `);
@@ -811,57 +811,39 @@ it("help", async () => {
     from there.
 
     Options:
-      -V, --version                       output the version number
-      -C, --project <dir>                 work as if started in this directory
-      -h, --help                          display help for command
+      -V, --version                           output the version number
+      -C, --project <dir>                     work as if started in this directory
+      -h, --help                              display help for command
 
     Commands:
-      run [options] [file]                start a new run of a pipeline
-      resume [options] [run]              go on with a run from exactly where it was
-      retry [options] <run> <step>        run a failed step again, or a done one and
-                                          all that lies behind it
-      stop [options] [run]                stop a run; it can be resumed
-      settle [options] <run> <step> <as>  say whether a step happened that must not
-                                          happen twice
-      rewind [options] <run> <step>       go back to the beginning of a step, files
-                                          included, without starting anything
-      invalidate [options] <run> <step>   take back the result of a step and of all
-                                          behind it; no file is touched
-      fork [options] <run>                make a new run of the past of another one,
-                                          with files and a future of its own
-      attach [options] [run]              watch a run that another process drives;
-                                          Ctrl-C leaves it running
-      list                                list runs
-      show [options] [run]                everything about a run: steps, attempts,
-                                          times, errors, the next command
-      why [options] [run]                 what happened, what is done, and the exact
-                                          command that goes on
-      explain [options] <run> <step>      why a step was run again, or why its
-                                          result is used
-      logs [options] <run> [step]         what the steps printed
-      graph [options] [run-or-file]       draw a pipeline, or a run with its states
-      report [options] [run]              a post-mortem of a run: path, times,
-                                          money, context, failures, owners
-      replay [options] [run]              make every recorded decision again; exit 3
-                                          when one differs now
-      diff [options] <run> <a> [b]        what a step did to files and context, or
-                                          what changed between two checkpoints
-      restore [options] <run> <point>     take the files of a checkpoint back; what
-                                          is there is set aside
-      timeline [options] <run>            the checkpoints of a run in order, with
-                                          what changed from one to the next
-      validate [options] <files...>       find every mistake in pipeline files,
-                                          without running them
-      clean [options] [runs...]           remove the files of completed runs; their
-                                          records stay
-      export [options] [run]              write a run into a file, to go on with it
-                                          elsewhere
-      import [options] <file>             take in a run from a file; perdure resume
-                                          goes on with it
-      doctor [options]                    check this machine and the state of this
-                                          project
-      completion <shell>                  print a completion script
-      help [command]                      display help for command
+      run [options] [file]                    start a new run of a pipeline
+      resume [options] [run]                  go on with a run from exactly where it was
+      retry [options] <run> <step>            run a failed step again, or a done one and all that lies behind it
+      stop [options] [run]                    stop a run; it can be resumed
+      answer [options] <run> [gate] [choice]  answer a question that a run asks; without a choice: list what is asked
+      settle [options] <run> <step> <as>      say whether a step happened that must not happen twice
+      rewind [options] <run> <step>           go back to the beginning of a step, files included, without starting anything
+      invalidate [options] <run> <step>       take back the result of a step and of all behind it; no file is touched
+      fork [options] <run>                    make a new run of the past of another one, with files and a future of its own
+      attach [options] [run]                  watch a run that another process drives; Ctrl-C leaves it running
+      list                                    list runs
+      show [options] [run]                    everything about a run: steps, attempts, times, errors, the next command
+      why [options] [run]                     what happened, what is done, and the exact command that goes on
+      explain [options] <run> <step>          why a step was run again, or why its result is used
+      logs [options] <run> [step]             what the steps printed
+      graph [options] [run-or-file]           draw a pipeline, or a run with its states
+      report [options] [run]                  a post-mortem of a run: path, times, money, context, failures, owners
+      replay [options] [run]                  make every recorded decision again; exit 3 when one differs now
+      diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
+      restore [options] <run> <point>         take the files of a checkpoint back; what is there is set aside
+      timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
+      validate [options] <files...>           find every mistake in pipeline files, without running them
+      clean [options] [runs...]               remove the files of completed runs; their records stay
+      export [options] [run]                  write a run into a file, to go on with it elsewhere
+      import [options] <file>                 take in a run from a file; perdure resume goes on with it
+      doctor [options]                        check this machine and the state of this project
+      completion <shell>                      print a completion script
+      help [command]                          display help for command
 
     Examples:
       perdure run build.yaml --input target=all    start a pipeline
@@ -881,22 +863,36 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                   the pipeline: a YAML file
+      file                      the pipeline: a YAML, DOT or TypeScript file
 
     Options:
-      -i, --input <value>    key=value, JSON, @file.json or text; may be repeated
-      -d, --detach           leave the run to a background process
-      -o, --output <format>  text, or json for a stream of events
-      -q, --quiet            print nothing but the end of a run that did not
-                             complete
-      --resume <run>         the same as: perdure resume RUN
-      --resume-last          the same as: perdure resume; with FILE: its last
-                             unfinished run
-      --from-step <step>     with --run: the same as: perdure resume RUN --from-step
-                             STEP
-      --run <run>            the run that --from-step is about; the last unfinished
-                             one if absent
-      -h, --help             display help for command
+      -i, --input <value>       key=value, JSON, @file.json or text; may be repeated
+      -d, --detach              leave the run to a background process
+      -o, --output <format>     text, or json for a stream of events
+      -q, --quiet               print nothing but the end of a run that did not
+                                complete
+      --simulate [what]         call no model: agents answer at once; all: run no
+                                commands either
+      --validate                only say what is wrong with the file
+      --logs <dir>              write checkpoint, prompts and outcomes there, as DOT
+                                engines do
+      --agent <name>            DOT: the agent for prompts that name no provider;
+                                default claude
+      --permissions <which>     DOT: what agents may do without asking: default,
+                                edit or all
+      --handler <type=command>  DOT: a command for a node type; may be repeated
+      --stay                    wait for people's answers when nothing else can
+                                move, instead of ending with 6
+      --auto-approve            answer every question with its first choice that
+                                does not reject
+      --resume <run>            the same as: perdure resume RUN
+      --resume-last             the same as: perdure resume; with FILE: its last
+                                unfinished run
+      --from-step <step>        with --run: the same as: perdure resume RUN
+                                --from-step STEP
+      --run <run>               the run that --from-step is about; the last
+                                unfinished one if absent
+      -h, --help                display help for command
 
     Examples:
       perdure run build.yaml
@@ -916,6 +912,7 @@ it("help", async () => {
 
     Options:
       --pipeline-id <run>    the run, spelled as an option
+      --logs <dir>           the run that writes to this directory (run --logs)
       --from-step <step>     take what lies before this step as done, and run it and
                              all behind it
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
@@ -930,6 +927,10 @@ it("help", async () => {
       --dry-run              say what would happen to each step, and why; change
                              nothing
       -d, --detach           leave the run to a background process
+      --stay                 wait for people's answers when nothing else can move,
+                             instead of ending with 6
+      --auto-approve         answer every question with its first choice that does
+                             not reject
       --take-over            its owner is on another machine, and I know that it is
                              dead
       -o, --output <format>  text, or json for a stream of events

@@ -25,9 +25,10 @@ const agent = { kind: "agent", agent: "x", prompt: "p", settings: {} } as const;
 /** What was recorded, decided again and added up again, is the same. */
 function expectSameAgain(play: Play): void {
   const events = play.events.map(
-    (event, index): Recorded => ({ seq: index + 1, time: 1, version: EVENT_VERSION, event }),
+    (event, index): Recorded => ({ seq: index + 1, time: 1_000, version: EVENT_VERSION, event }),
   );
-  expect(redecide(play.plan, "run", events).refused).toBeUndefined();
+  const { differences, undecided, refused } = redecide(play.plan, "run", events);
+  expect({ differences, undecided, refused }).toEqual({ differences: [], undecided: [] });
   const again = replay(play.plan, "run", events);
   expect(snapshot(again).context).toEqual(snapshot(play.run).context);
   expect(snapshot(again).done).toEqual(play.run.stepsDone);

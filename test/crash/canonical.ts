@@ -103,12 +103,16 @@ function journalOf(
       kept.push(event);
     }
   }
-  const delayless = kept.map((event) =>
-    "retry" in event && event.retry !== undefined ? { ...event, retry: "later" } : event,
-  );
+  const delayless = kept.map((event) => ({
+    ...event,
+    ...("retry" in event && event.retry !== undefined ? { retry: "later" } : {}),
+    ...("wake" in event && event.wake !== undefined ? { wake: "later" } : {}),
+    ...("deadline" in event && event.deadline !== undefined ? { deadline: "later" } : {}),
+    ...("given" in event ? { given: "then" } : {}),
+  }));
   if (pipeline.parallel !== true) return delayless;
-  const stepOf = (event: RunEvent | { readonly retry: string }): string =>
-    "step" in event && "scope" in event ? `${event.scope}${event.step}` : "";
+  const stepOf = (event: object): string =>
+    "step" in event && "scope" in event ? `${String(event.scope)}${String(event.step)}` : "";
   return delayless.toSorted((one, other) => compare(stepOf(one), stepOf(other)));
 }
 

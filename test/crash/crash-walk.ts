@@ -68,7 +68,7 @@ export async function killRunEverywhere(
       }
       const exists = runExists(project, walked, where);
       if (!exists) await expectNoRun(project, where);
-      const goOn = exists ? resumeArgs(project) : runArgs(pipeline);
+      const goOn = exists ? resumeArgs(project, pipeline) : runArgs(pipeline);
       const { result } = await walk(project, goOn, undefined);
       await expectSame(project, pipeline, baseline, result, where);
       return "killed" as const;
@@ -88,11 +88,11 @@ export async function killResumeAt(
     return inProject(pipeline, async (project) => {
       const [nth, kth] = pair;
       const first = await walk(project, runArgs(pipeline), nth);
-      const second = await walk(project, resumeArgs(project), kth);
+      const second = await walk(project, resumeArgs(project, pipeline), kth);
       const resumedWhere = whereOf(pipeline, "resume", kth, second);
       const where = `${whereOf(pipeline, "run", nth, first)}, then ${resumedWhere}`;
       const { result } = isKilled(second)
-        ? await walk(project, resumeArgs(project), undefined)
+        ? await walk(project, resumeArgs(project, pipeline), undefined)
         : second;
       await expectSame(project, pipeline, baseline, result, where);
       return "killed" as const;
@@ -113,7 +113,7 @@ export async function killAgainAndAgain(
       let walked = await walk(project, runArgs(pipeline), nth);
       let kills = 0;
       for (; isKilled(walked) && kills < RESUMES_MAX; kills++) {
-        walked = await walk(project, resumeArgs(project), nth);
+        walked = await walk(project, resumeArgs(project, pipeline), nth);
       }
       expect(kills, "several owners were killed").toBeGreaterThan(1);
       const where = `${pipeline.name}: killed ${kills} times, each resume at its failpoint ${nth}`;
@@ -133,10 +133,10 @@ export async function killRepairOfSecondCopy(
     inProject(pipeline, async (project) => {
       await walk(project, runArgs(pipeline), nth);
       damageSecondCopy(project);
-      const walked = await walk(project, resumeArgs(project), kth);
+      const walked = await walk(project, resumeArgs(project, pipeline), kth);
       const where = `${whereOf(pipeline, "resume", kth, walked)} with a damaged second copy`;
       const { result } = isKilled(walked)
-        ? await walk(project, resumeArgs(project), undefined)
+        ? await walk(project, resumeArgs(project, pipeline), undefined)
         : walked;
       await expectSame(project, pipeline, baseline, result, where);
       return walked.failpoints.includes("events-file.replace.after") ? "done" : "killed";
@@ -187,13 +187,13 @@ async function inProject<T>(
   }
 }
 
-function runArgs({ args = [] }: CrashPipeline): readonly string[] {
-  return ["run", FILE, ...args];
+function runArgs({ args = [], always = [] }: CrashPipeline): readonly string[] {
+  return ["run", FILE, ...args, ...always];
 }
 
 /** By its id: a run that had just completed is no unfinished one, but its files may be. */
-function resumeArgs(project: Project): readonly string[] {
-  return ["resume", storedRuns(project)[0]?.runId ?? "none"];
+function resumeArgs(project: Project, { always = [] }: CrashPipeline): readonly string[] {
+  return ["resume", storedRuns(project)[0]?.runId ?? "none", ...always];
 }
 
 /** Runs the program until it ends, or until the n-th failpoint ends it. */

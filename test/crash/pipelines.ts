@@ -9,6 +9,8 @@ export interface CrashPipeline {
   readonly text: string;
   /** Arguments of `run` behind the file. */
   readonly args?: readonly string[];
+  /** Arguments of `run` and of every resume. */
+  readonly always?: readonly string[];
   /** Steps run at the same time, so only the order of each step's own events is certain. */
   readonly parallel?: boolean;
 }
@@ -140,6 +142,7 @@ steps:
 export const JUMPING: CrashPipeline = {
   name: "jumping",
   text: `
+${PLAIN}
 steps:
   - id: test
     run: |
@@ -158,6 +161,7 @@ steps:
 export const NESTING: CrashPipeline = {
   name: "nesting",
   text: `
+${PLAIN}
 steps:
   - id: each
     for_each: { in: ["a", "b"], max_parallel: 1, on_item_failure: continue }
@@ -176,7 +180,23 @@ steps:
 `,
 };
 
+/** Time passes, a person is asked, and each answer leads somewhere else. */
+export const ASKING: CrashPipeline = {
+  name: "asking",
+  always: ["--auto-approve"],
+  text: `${PLAIN}
+steps:
+  - { id: pause, wait: 1ms }
+  - id: approve
+    gate: { ask: "Ship it?", timeout: 1h, default: reject }
+    edges: [{ to: ship, label: "[S] Ship" }, { to: fix, label: reject }]
+  - { id: fix, run: echo fix >> effects }
+  - id: ship
+    run: echo ship \${{ results.approve.answer.label }} >> effects
+`,
+};
+
 export const PIPELINES = [
   ...[SEQUENTIAL, PARALLEL, RETRYING, FAILING, CHECKING, SKIPPING],
-  ...[JUMPING, NESTING],
+  ...[JUMPING, NESTING, ASKING],
 ];

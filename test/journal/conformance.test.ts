@@ -103,8 +103,11 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
     const all = [...events, { seq: last + 1, time: TIME + 9_000, version: 1, event: moved }];
     const summary = summarise(planText, all);
-    const run = { runId: runIdOf(1), planTexts: [planText], events: all, summary };
+    const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
+    const answers = { "ask@1.1": answer };
+    const run = { runId: runIdOf(1), planTexts: [planText], events: all, answers, summary };
     journal.receive(run);
+    expect(journal.answerTo(runIdOf(1), "ask@1.1")).toEqual(answer);
     expect(journal.load(runIdOf(1))).toEqual({ runId: runIdOf(1), planText, events: all });
     expect(journal.leaseOf(runIdOf(1))).toEqual({ epoch });
     const [listed] = journal.list({ file: "/elsewhere/pipeline-0.yaml" });
@@ -207,6 +210,20 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(requests[0]).toMatchObject({ type: "stop", by: "me" });
     expect(journal.requestsAfter(runIdOf(0), requests[0]?.id ?? 0)).toEqual([requests[1]]);
     expect(journal.requestsAfter(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);
+  });
+
+  test("H1: the first answer to an attempt counts, whoever gives the others", () => {
+    journal.create(newRun(0));
+    journal.create(newRun(1));
+    const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
+    const other = { ...answer, choice: "R", from: "timeout", given: 4 } as const;
+    expect(journal.answerTo(runIdOf(0), "ask@1.1")).toBeUndefined();
+    expect(journal.answer(runIdOf(0), "ask@1.1", answer)).toEqual({ first: true, answer });
+    expect(journal.answer(runIdOf(0), "ask@1.1", other)).toEqual({ first: false, answer });
+    expect(journal.answerTo(runIdOf(0), "ask@1.1")).toEqual(answer);
+    expect(journal.answer(runIdOf(0), "ask@1.2", other)).toEqual({ first: true, answer: other });
+    expect(journal.answer(runIdOf(1), "ask@1.1", other)).toEqual({ first: true, answer: other });
+    expect(codeOf(() => journal.answer(runIdOf(7), "ask@1.1", answer))).toBe("unknown-run");
   });
 
   test("the list is newest first, with its filters", () => {

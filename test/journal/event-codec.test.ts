@@ -28,6 +28,25 @@ describe("decode", () => {
     expect(() => decode("r", encode(odd, 3, 9))).toThrow("wrong value at .answer.");
   });
 
+  test("D1: and what people are asked and answer", () => {
+    const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+    const choices = [
+      { key: "A", label: "approve" },
+      { key: "R", label: "reject", fails: true },
+    ];
+    const question = { question: "?", choices, text: "none", deadline: { at: 9, delayMs: 5 } };
+    const who = { by: "ann@laptop", from: "timeout", given: 3 } as const;
+    const events = [
+      { type: "step.asked", ...at, ...question, default: "R" },
+      { type: "step.answered", ...at, ...who },
+      { type: "step.answered", ...at, ...who, choice: "R", label: "reject", text: "no" },
+      { type: "step.started", ...at, wake: { at: 9 } },
+    ] as readonly RunEvent[];
+    for (const event of events) expect(decode("r", encode(event, 3, 9)).event).toEqual(event);
+    const odd = { ...events[1], from: "nowhere" } as unknown as RunEvent;
+    expect(() => decode("r", encode(odd, 3, 9))).toThrow("wrong value at .from.");
+  });
+
   test("D1: whatever JSON it holds", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (context) => {

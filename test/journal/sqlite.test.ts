@@ -139,7 +139,7 @@ describe("opening refuses", () => {
     sql("PRAGMA user_version = 7");
     expect(() => open(mode)).toThrow(refusal("newer"));
     expect(() => open(mode)).toThrow(
-      `${file} has version 7, and this program knows version 1: a newer perdure wrote it.`,
+      `${file} has version 7, and this program knows version 2: a newer perdure wrote it.`,
     );
   });
 

@@ -122,7 +122,7 @@ error[step-work]: step \`none\` has neither \`run\` nor \`agent\`
    |
 20 |   - id: none
    |         ^^^^
-   = help: add \`run:\` with a command, or \`agent:\` and \`prompt:\`
+   = help: add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question
 
 error[unknown-need]: there is no step \`pln\` to wait for
   --> p.yaml:21:13
@@ -437,6 +437,68 @@ steps:
       "4:51 agent-setting `output_schema` means nothing to an agent that is a command",
       "4:70 agent-setting `relay` means nothing to an agent that is a command",
     ]);
+  });
+});
+
+describe("what agents are told", () => {
+  const steps = (...lines: readonly string[]): string =>
+    `agents: {plain: cat}\nsteps:\n${lines.map((line) => `  - {id: ${line}}\n`).join("")}`;
+  const ask = "agent: claude, prompt: p";
+
+  it.each([
+    [steps(`a, ${ask}, fidelity: full, thread: t`, `b, ${ask}, resume_fidelity: truncate`), []],
+    [steps("a, agent: plain, prompt: p, fidelity: compact"), []],
+    [steps(`a, ${ask}, edges: [{to: b, fidelity: full}]`, `b, ${ask}, thread: t`), []],
+    [steps(`a, ${ask}, fidelity: much`), ["3:49 bad-value `fidelity` cannot be `much`"]],
+    [steps(`a, ${ask}, thread: a b`), ["3:47 bad-id `a b` is not a valid id"]],
+    [
+      steps(`a, ${ask}, resume_fidelity: full`),
+      ["3:56 bad-value `resume_fidelity` cannot be `full`"],
+    ],
+    [
+      `defaults: {fidelity: all}\n${steps("a, run: ls")}`,
+      ["1:22 bad-value `fidelity` cannot be `all`"],
+    ],
+    [
+      steps("a, run: ls, fidelity: full, thread: t, resume_fidelity: compact"),
+      [
+        "3:22 agent-setting `fidelity` means nothing to a step without an agent",
+        "3:38 agent-setting `thread` means nothing to a step without an agent",
+        "3:49 agent-setting `resume_fidelity` means nothing to a step without an agent",
+      ],
+    ],
+    [
+      steps("a, agent: plain, prompt: p, fidelity: full, thread: t"),
+      [
+        "3:38 agent-setting an agent that is a command has no conversation to go on with",
+        "3:54 agent-setting `thread` means nothing to an agent that is a command",
+      ],
+    ],
+    [
+      steps(`a, ${ask}, session: s, thread: t, fidelity: full`),
+      ["3:51 agent-setting step `a` has both `session` and `thread`"],
+    ],
+    [
+      steps(`a, ${ask}, thread: t`),
+      ["3:39 unused-thread the thread of step `a` is never used: it is for `fidelity: full`"],
+    ],
+    [
+      steps(`a, ${ask}, edges: [{to: b, fidelity: compact, thread: t}]`, "b, run: ls"),
+      [
+        "3:55 agent-setting `fidelity` means nothing to step `b`, which has no agent",
+        "3:74 agent-setting `thread` means nothing to step `b`, which has no agent",
+      ],
+    ],
+    [
+      steps(`a, ${ask}, edges: [{to: a, fidelity: none}]`),
+      ["3:65 bad-value `fidelity` cannot be `none`"],
+    ],
+    [
+      steps("a, fidelity: full, steps: [{id: b, run: ls}]"),
+      ["3:13 body-setting `fidelity` means nothing to a step that holds steps"],
+    ],
+  ])("%j", (text, expected) => {
+    expect(brief(text)).toEqual(expected);
   });
 });
 

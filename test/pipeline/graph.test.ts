@@ -50,6 +50,43 @@ steps:
   - {id: fix, needs: [], run: ./fix, goto: test}
 `;
 
+describe("places where ways meet", () => {
+  it("run nothing, and may be come to by each way", () => {
+    const { graph } = plan(`steps:
+  - {id: a, needs: [], run: "true"}
+  - {id: b, needs: [], run: "true"}
+  - {id: meet, needs: [a, b], join: any, pass: true, edges: [{to: c, label: "[N] next"}, {to: d}]}
+  - {id: c, needs: [], run: "true"}
+  - {id: d, needs: [], run: "true"}
+`);
+    expect(step(graph, "meet")).toMatchObject({
+      work: { kind: "pass" },
+      join: "any",
+      split: "one",
+    });
+    expect(graph.arrows.at(-2)).toMatchObject({ label: "[N] next" });
+    expect(graph.steps.map(({ visitsMax }) => visitsMax)).toEqual([1, 1, 10, 10, 10]);
+  });
+
+  it("have no settings of processes", () => {
+    expect(brief("steps:\n  - {id: a, pass: true, run: ls, timeout: 1m}\n")).toEqual([
+      "2:25 pass-setting `run` means nothing to a step that passes: nothing is run for it",
+      "2:34 pass-setting `timeout` means nothing to a step that passes: nothing is run for it",
+    ]);
+    expect(brief("steps:\n  - {id: a, pass: false}\n")).toHaveLength(2);
+  });
+
+  it("ask for the outcome only where a step is left", () => {
+    const text = `steps:
+  - {id: a, run: ls, edges: [{to: b, when: outcome == "port" || preferred_label == "x"}]}
+  - {id: b, needs: [], when: outcome == "port", run: ls}
+`;
+    expect(brief(text)).toEqual([
+      "3:30 unknown-variable `outcome` exists only in the conditions of `edges`",
+    ]);
+  });
+});
+
 describe("jumps", () => {
   it("become arrows, and those that return are marked", () => {
     const { graph } = plan(LOOP);

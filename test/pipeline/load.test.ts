@@ -162,6 +162,39 @@ steps:
     ]);
   });
 
+  it("tells agents what an edge, a step or the defaults say", () => {
+    const plan = buildPlan(
+      load(`
+defaults: { agent: claude, fidelity: compact, thread: main, resume_fidelity: 'summary:low' }
+steps:
+  - { id: one, prompt: Go., edges: [{ to: two, fidelity: full, thread: side }] }
+  - { id: two, prompt: Go., fidelity: truncate, thread: own, resume_fidelity: compact }
+  - { id: each, prompt: Go., for_each: [1], fidelity: 'summary:high' }
+  - { id: last, run: ls }
+`),
+    );
+    const main = { fidelity: "compact", thread: "main", resumeFidelity: "summary:low" };
+    expect(plan).toMatchObject(main);
+    const [one, two, each, last] = plan.graph.steps;
+    for (const step of [one, each, last]) expect(step).not.toHaveProperty("fidelity");
+    expect(two).toMatchObject({ fidelity: "truncate", thread: "own", resumeFidelity: "compact" });
+    expect(each?.work).toMatchObject({ graph: { steps: [{ fidelity: "summary:high" }] } });
+    const [arrow] = plan.graph.arrows.filter(({ from }) => from === 0);
+    expect(arrow).toMatchObject({ fidelity: "full", thread: "side" });
+  });
+
+  it("lets the defaults of another file hold for its own steps", () => {
+    const inner =
+      "defaults: { agent: claude, fidelity: truncate }\nsteps: [{ id: x, prompt: Go. }]\n";
+    const outer = "defaults: { fidelity: compact }\nsteps: [{ id: a, pipeline: inner.yaml }]\n";
+    const { pipeline } = loadPipeline("p.yaml", outer, () => inner);
+    const plan = pipeline && buildPlan(pipeline);
+    expect(plan?.fidelity).toBe("compact");
+    expect(plan?.graph.steps[0]?.work).toMatchObject({
+      graph: { steps: [{ id: "x", fidelity: "truncate" }] },
+    });
+  });
+
   it("isolates and recovers as the defaults say, unless a step says otherwise", () => {
     const loaded = load(`
 defaults: { isolate: true, recover: restart }

@@ -9,6 +9,7 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { replayJournals } from "./replayed.ts";
 
 /** The program under test. */
 export const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
@@ -151,8 +152,13 @@ export class Project {
 
   /** Starts the program without waiting for it. */
   start(args: readonly string[], options: StartOptions = {}): Program {
+    return this.script(PROGRAM, args, options);
+  }
+
+  /** Starts another script in this project. */
+  script(file: string, args: readonly string[] = [], options: StartOptions = {}): Program {
     const { through = [], uid } = options;
-    const [command, ...words] = [...through, process.execPath, PROGRAM, ...args];
+    const [command, ...words] = [...through, process.execPath, file, ...args];
     const child = spawn(command ?? "", words, {
       cwd: options.cwd ?? this.dir,
       env: { ...cleanEnvironment(), ...options.env },
@@ -208,14 +214,18 @@ export class Project {
     return stepProcessesOf(this.dir);
   }
 
-  /** Ends what is left of the programs and removes the directory. */
+  /** Ends what is left of the programs, decides their runs again and removes the directory. */
   async remove(): Promise<void> {
     for (const program of this.#programs) {
       program.child.kill("SIGKILL");
       await program.ended;
     }
     endMarked(this.dir);
-    fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
+    try {
+      replayJournals(this.dir);
+    } finally {
+      fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
+    }
   }
 }
 

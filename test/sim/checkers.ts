@@ -1,5 +1,6 @@
 /** What must hold in every simulated run, whatever happens to it. */
 import { isDeepStrictEqual } from "node:util";
+import { contextOwner } from "../../src/core/context.ts";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missedGoal } from "../../src/core/goal.ts";
@@ -10,7 +11,7 @@ import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
-import type { JsonObject } from "../../src/util/json.ts";
+import type { Json, JsonObject } from "../../src/util/json.ts";
 import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
@@ -184,6 +185,11 @@ export class Checkers {
     if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
       fail("replay differs from the live run");
     this.#sameRows(run);
+    // N4: what branches hand on stays in them, and a restart forgets what it does not keep.
+    const folded = contextFrom(run, events);
+    if (folded !== undefined && !isDeepStrictEqual(folded, new Map(run.context))) {
+      fail("the context is not what the steps outside of branches handed on");
+    }
   }
 
   #sameRows(run: Run): void {
@@ -221,6 +227,23 @@ export class Checkers {
       if (!this.#started.has(key)) fail(`${key} was spawned but is not in the journal`);
     }
   }
+}
+
+/** The context by its own rules; undefined where scopes that count are gone with their steps. */
+function contextFrom(run: Run, events: readonly Recorded[]): Map<string, Json> | undefined {
+  const begun = Object.entries(run.given);
+  let context = new Map<string, Json>(begun);
+  for (const { event } of events) {
+    if (event.type === "run.updated" && event.gone.length > 0) return undefined;
+    if (event.type === "run.restarted" && event.scope === "") {
+      const kept = [...context].filter(([key]) => event.keep.includes(key));
+      context = new Map([...begun, ...kept]);
+    }
+    if (event.type !== "step.completed" && event.type !== "step.failed") continue;
+    if (contextOwner(run, event.scope) !== "") continue;
+    for (const [key, value] of Object.entries(event.context ?? {})) context.set(key, value);
+  }
+  return context;
 }
 
 function fail(message: string): never {

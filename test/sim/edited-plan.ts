@@ -117,12 +117,7 @@ function change(graph: Graph, random: Random, edit: (step: Step) => Step): Graph
 }
 
 function made(steps: readonly Step[], arrows: readonly Omit<Arrow, "back">[]): Graph {
-  const plain = arrows.map((arrow) => {
-    const { from, to, on, weight } = arrow;
-    const base = { from, to, on, weight };
-    return arrow.condition === undefined ? base : { ...base, condition: arrow.condition };
-  });
-  return { steps, arrows: markBackArrows(steps.length, plain) };
+  return { steps, arrows: markBackArrows(steps.length, arrows) };
 }
 
 function word(random: Random): string {

@@ -12,7 +12,8 @@ import {
   type Step,
   type Work,
 } from "../../src/plan/plan.ts";
-import type { Random } from "../../src/util/random.ts";
+import { canonicalJson } from "../../src/util/json.ts";
+import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
 
 const STEPS_MAX = 7;
 const DEPTH_MAX = 2;
@@ -21,7 +22,7 @@ export const CHOOSES = "chooses";
 const OWN = "own";
 
 export function randomPlan(random: Random): Plan {
-  return {
+  return withFidelity({
     format: PLAN_FORMAT,
     name: "simulated",
     maxParallel: 1 + random.below(4),
@@ -30,7 +31,7 @@ export function randomPlan(random: Random): Plan {
     ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
     ...(random.chance(0.4) ? { keys: "attractor", context: { "graph.goal": "simulated" } } : {}),
     graph: randomRoot(random),
-  };
+  });
 }
 
 function randomRoot(random: Random): Graph {
@@ -68,19 +69,48 @@ function randomWalk(random: Random, depth: number): Graph {
 }
 
 function randomWay(random: Random, from: number, to: number): Omit<Arrow, "back"> {
-  const outcome = `outcome == "${random.pick(OUTCOMES)}"`;
-  return {
+  const base = {
     from,
     to,
     on: random.chance(0.75) ? "completed" : "failed",
     weight: random.below(3),
-    ...(random.chance(0.4)
-      ? { condition: random.pick([outcome, 'preferred_label == "Yes"']) }
-      : {}),
     ...(random.chance(0.3) ? { label: random.pick(LABELS) } : {}),
-    ...(random.chance(0.15) ? { restart: { keep: random.chance(0.5) ? ["dice"] : [] } } : {}),
-  };
+  } as const;
+  if (random.chance(0.15)) {
+    const restart = { keep: random.chance(0.5) ? ["dice"] : [] };
+    // Visits are numbered on over restarts, so that a run does not use up all that it may have.
+    return { ...base, condition: "run.visit < 4", restart };
+  }
+  const outcome = `outcome == "${random.pick(OUTCOMES)}"`;
+  const conditions = [outcome, 'preferred_label == "Yes"'];
+  return random.chance(0.4) ? { ...base, condition: random.pick(conditions) } : base;
 }
+
+/** Some plans say what agents are told; dice of their own, so that the others stay what they were. */
+function withFidelity(plan: Plan): Plan {
+  const random = seededRandom(seedOf(canonicalJson(plan)));
+  if (!random.chance(0.4)) return plan;
+  const told = (chance: number): Pick<Arrow, "fidelity" | "thread"> => ({
+    ...(random.chance(chance) ? { fidelity: random.pick(MODES) } : {}),
+    ...(random.chance(chance) ? { thread: random.pick(["t", "u"]) } : {}),
+  });
+  const graphOf = ({ steps, arrows }: Graph): Graph => ({
+    steps: steps.map((step) => {
+      const { work } = step;
+      if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
+      if (work.kind === "branches") {
+        const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
+        return { ...step, work: { ...work, branches } };
+      }
+      return work.kind === "agent" ? { ...step, ...told(0.4) } : step;
+    }),
+    arrows: arrows.map((arrow) => ({ ...arrow, ...told(0.1) })),
+  });
+  return { ...plan, ...told(0.3), graph: graphOf(plan.graph) };
+}
+
+/** Conversations are what can go wrong. */
+const MODES = ["full", "full", "full", "compact", "summary:high"] as const;
 
 /** A list of steps that wait for others; agents that come one after the other share a session. */
 function randomList(random: Random): Graph {

@@ -73,7 +73,8 @@ export function plansOf({ plans }: Outcome): (fingerprint: string) => Plan {
 }
 
 export const RUN_ID = "00000000-0000-4000-8000-000000000000";
-const TURNS_MAX = 5_000;
+/** A walk that always begins anew is stopped after a hundred times, each of hundreds of turns. */
+const TURNS_MAX = 60_000;
 const OWNERS_MAX = 60;
 /** How a run is left that waits for people. */
 const LEFT = "left to people";

@@ -7,6 +7,7 @@
  */
 import type { Ask, AttemptRef, Recorded, RunEvent, Spent } from "../../src/core/event.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
+import { DETAILS } from "../../src/core/preamble.ts";
 import { findVisit, type Run } from "../../src/core/run.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { World } from "./world.ts";
@@ -32,6 +33,10 @@ export class TalkCheckers {
   /** Session -> the visit, or the name, that it belongs to. */
   readonly #owners = new Map<string, string>();
   readonly #pending = new Map<string, Pending>();
+  /** Visit -> the conversation of a thread that it was let into. */
+  readonly #joined = new Map<string, string>();
+  /** Visit -> what it was told, as long as nothing calls for another text. */
+  readonly #told = new Map<string, string>();
 
   constructor(plan: Plan, world: World) {
     this.#plan = plan;
@@ -49,7 +54,8 @@ export class TalkCheckers {
     if (session === undefined) return;
     const living = this.#world.alive().filter((process) => process.session === session);
     if (living.length > 1) fail(`two living processes are in the conversation ${session}`);
-    const owner = this.#ownerOf(at);
+    const joined = this.#joined.get(placeText(at)) === session;
+    const owner = (joined ? this.#owners.get(session) : undefined) ?? this.#ownerOf(at);
     const known = this.#owners.get(session) ?? owner;
     if (known !== owner) fail(`${owner} is in the conversation of ${known}`);
     this.#owners.set(session, owner);
@@ -63,7 +69,32 @@ export class TalkCheckers {
 
   /** What is asked for is said by the next attempt in that conversation (K2). */
   afterAppend(recorded: readonly Recorded[]): void {
-    for (const { event } of recorded) this.#follow(event);
+    for (const { event } of recorded) {
+      this.#follow(event);
+      this.#followTold(event);
+    }
+  }
+
+  /** Who begins again before anything was said is told the same (K6); nobody is told too much (T1). */
+  #followTold(event: RunEvent): void {
+    if (event.type === "step.failed") this.#told.delete(placeText(event));
+    if (event.type === "run.forked") this.#told.clear();
+    if (event.type !== "step.started" || event.fidelity === undefined) return;
+    const { conversation, fidelity } = event;
+    const { mode, by, preamble = "" } = fidelity;
+    const place = placeText(event);
+    if (mode === "full" && conversation?.kind === "continue") {
+      if (conversation.session !== undefined) this.#joined.set(place, conversation.session);
+    } else if (mode !== "full" && preamble.length > DETAILS[mode].total) {
+      fail(`${attemptText(event)} is told more than ${mode} allows`);
+    }
+    const before = this.#told.get(place);
+    const { kind, why = "" } = conversation ?? {};
+    const anew = by === "resume" || kind === "continue" || why.includes("start again");
+    if (before !== undefined && before !== preamble && !anew) {
+      fail(`${attemptText(event)} is told something else than before`);
+    }
+    this.#told.set(place, preamble);
   }
 
   #follow(event: RunEvent): void {
@@ -75,7 +106,7 @@ export class TalkCheckers {
         const pending = this.#pending.get(placeText(event));
         if (pending === undefined || event.conversation === undefined) return;
         const { kind, says } = event.conversation;
-        if (kind === "start") this.#pending.delete(placeText(event));
+        if (kind === "start" || says === "task") this.#pending.delete(placeText(event));
         else if (says !== pending.kind) {
           fail(`${attemptText(event)} says ${says}, but ${pending.kind} was to be asked`);
         }

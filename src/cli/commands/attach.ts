@@ -57,8 +57,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     answer: (at, reply) => answerFrom(known, at, reply),
     onGone: () => undefined,
   });
-  const screen = await openScreen({
-    kind: screenKind(options),
+  const screen = await openScreen(screenKind(options), {
     runId: known.id,
     shortId: known.shortId,
     past: known.events,

@@ -87,7 +87,7 @@ function placed(
   if (isDotFile(file)) return placeInDot(name, text, findings);
   if (YAML_FILE.test(file)) return placeInYaml(name, text, findings);
   return findings.map(({ steps: _, ...finding }) => {
-    const { help: __, ...rest } = finding;
+    const { help: __, path: ___, ...rest } = finding;
     return { ...rest, file: name, line: 1, column: 1 };
   });
 }

@@ -1,6 +1,7 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
 import type { Recorded } from "../../core/event.ts";
-import type { JsonObject } from "../../util/json.ts";
+import { replay } from "../../core/evolve.ts";
+import type { Json, JsonObject } from "../../util/json.ts";
 import {
   type ContextChange,
   contextChange,
@@ -11,7 +12,7 @@ import {
   totalText,
 } from "../../view/difference-text.ts";
 import { commitText } from "../../view/display-text.ts";
-import { contextAt, NOW, type Point, pointNamed, stretchNamed } from "../../view/point.ts";
+import { NOW, type Point, pointNamed, stretchNamed } from "../../view/point.ts";
 import { tableLines } from "../../view/table.ts";
 import { isoText, utcText } from "../../view/time-text.ts";
 import { type TimelineEntry, timelineOf } from "../../view/timeline.ts";
@@ -83,8 +84,10 @@ function sideOf({ workspace }: RunWorkspace, { shortId }: KnownRun, point: Point
   throw new CliError(EXIT.error, message, `perdure timeline ${shortId}`);
 }
 
-function contextOf({ run, events }: KnownRun, from: Point, to: Point): ContextChange {
-  return contextChange(contextAt(run, events, from.seq), contextAt(run, events, to.seq));
+function contextOf({ id, planOf, events }: KnownRun, from: Point, to: Point): ContextChange {
+  const contextAt = ({ seq }: Point): ReadonlyMap<string, Json> =>
+    replay(planOf, id, events.slice(0, seq)).context;
+  return contextChange(contextAt(from), contextAt(to));
 }
 
 /** A patch stands alone on stdout, so that it can be applied. */

@@ -8,11 +8,10 @@
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { attemptOf } from "../../core/next-actions.ts";
-import { attemptText, stepPath } from "../../core/place.ts";
+import { stepPath } from "../../core/place.ts";
 import { placeOf } from "../../core/run.ts";
 import { type Departure, saveForDeparture } from "../../engine/departure.ts";
 import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
-import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
 import { lookAt } from "../../runner/adopt.ts";
@@ -42,7 +41,6 @@ import {
   reloadRun,
   resolveRunId,
 } from "../project.ts";
-import { RunFiles } from "../run-files.ts";
 import { packageVersion } from "../version.ts";
 
 export interface ExportOptions {
@@ -74,9 +72,7 @@ export async function exportCommand(
   const epoch = acquire(project, known, options);
   try {
     const file = resolve(options.output ?? `${known.shortId}.perdure`);
-    const now = reloadRun(project, known);
-    const whole = epoch === undefined ? now : takeAnswers(project, now, epoch);
-    await exportRun(project, whole, file, options);
+    await exportRun(project, reloadRun(project, known), file, options);
     return EXIT.done;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
@@ -131,23 +127,6 @@ function acquire(
   throw new CliError(EXIT.owned, message, `perdure stop ${known.shortId}`);
 }
 
-/** What people have answered travels in the journal: rows beside it stay behind. */
-function takeAnswers(project: Project, known: KnownRun, epoch: number): KnownRun {
-  if (known.answers.size === 0) return known;
-  const { journal } = project;
-  const asked = [...known.run.asked].map(attemptOf);
-  let { run } = known;
-  for (const at of asked) {
-    const answer = known.answers.get(attemptText(at));
-    if (answer === undefined) continue;
-    const site = { journal, plan: known.plan, run, epoch, now: Date.now() };
-    run = settle(site, { type: "answered", at, answer });
-  }
-  const whole = loadRun(project, known.id);
-  RunFiles.open(whole.dir, whole.run, whole, whole.events).close(whole.run);
-  return whole;
-}
-
 async function exportRun(
   project: Project,
   known: KnownRun,
@@ -181,6 +160,7 @@ async function exportRun(
       ...(departure === undefined ? {} : { commit: departure.commit }),
       base: departure?.base ?? [],
       conversations: carried,
+      ...(known.answers.size === 0 ? {} : { answers: Object.fromEntries(known.answers) }),
     };
     await writeArchive(file, about as unknown as JsonObject, parts);
     const counts = [

@@ -45,7 +45,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const known = loadRun(project, resolveRunId(project.journal, id));
   if (known.cleanedAt !== undefined) {
     const message = `the files of run ${known.shortId} were removed by perdure clean`;
-    throw new CliError(EXIT.error, message, `perdure run ${known.run.created?.file ?? "FILE"}`);
+    throw new CliError(EXIT.error, message, `perdure run ${known.run.created?.file || "FILE"}`);
   }
   const point = pointOf(known, options.at);
   const input = await inputOf(known, options.input ?? []);
@@ -87,7 +87,7 @@ async function inputOf(
   given: readonly string[],
 ): Promise<Json | undefined> {
   if (given.length === 0) return undefined;
-  const fitted = await fitInput(parseInput(given), plan.inputSchema, run.created?.file ?? "FILE");
+  const fitted = await fitInput(parseInput(given), plan.inputSchema, run.created?.file || "FILE");
   return redactJson(redactor(process.env), fitted);
 }
 

@@ -100,7 +100,8 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
 /** The run is there when this has happened (M2); its files for people follow. */
 function receive(project: Project, { about, planTexts }: Traveller, arrival: Arrival): void {
   const { dir, run, events } = arrival;
-  project.journal.receive({ runId: about.run, planTexts, events, summary: fullSummary(run) });
+  const { run: runId, answers = {} } = about;
+  project.journal.receive({ runId, planTexts, events, answers, summary: fullSummary(run) });
   failpoint("import.received");
   RunFiles.open(dir, run, loadRun(project, about.run), events).close(run);
 }

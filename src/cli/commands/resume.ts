@@ -7,13 +7,14 @@ import { sha256 } from "../../util/hash.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { unavailable } from "../available-run.ts";
-import { type FilesOption, filesOption } from "../back-files.ts";
+import { filesOption } from "../back-files.ts";
 import { parseBudget } from "../budget.ts";
-import { CliError, RunError } from "../cli-error.ts";
+import { CliError } from "../cli-error.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type Back, type BackRequest, filesLines, linesOf, planBack } from "../going-back.ts";
+import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
+import { completeFiles, goingOn, workedOut } from "../going-on.ts";
 import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
@@ -28,8 +29,6 @@ import {
   whyInputOf,
 } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
-import { RunFiles } from "../run-files.ts";
-import { walkFilesOf } from "../run-parts.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -129,15 +128,8 @@ async function goOn(
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
-    takeOver: options.takeOver === true,
-    stay: options.stay === true,
-    autoApprove: options.autoApprove === true,
-    ...(request === undefined
-      ? {}
-      : { wishes: async (now) => (await planBack(project, now, request)).facts }),
+    ...goingOn(project, { request, back }, options),
     ...(update === undefined ? {} : { update }),
-    ...foreignChoice(back, options),
-    ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
     ...recovery,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
@@ -163,23 +155,6 @@ function chooseRun(
   throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
 }
 
-/** What a request does; a wish that cannot be granted is told with the run that it is about. */
-async function workedOut(project: Project, known: KnownRun, request: BackRequest): Promise<Back> {
-  return planBack(project, known, request).catch((error: unknown) => {
-    throw new RunError(known.shortId, error);
-  });
-}
-
-/** Changes by others do not stand in the way of files that are put back: they are set aside. */
-function foreignChoice(
-  back: Back | undefined,
-  options: Pick<ResumeOptions, "files">,
-): { foreign?: FilesOption } {
-  if (back?.files.wish.restore !== undefined) return { foreign: "keep" };
-  const foreign = filesOption(options.files);
-  return foreign === undefined ? {} : { foreign };
-}
-
 /** What the process in the background has to be told again. */
 function detachedOptions(options: ResumeOptions): readonly string[] {
   return [
@@ -191,13 +166,6 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.update === true ? ["--update", "--yes"] : []),
     ...(options.files === undefined ? [] : ["--files", options.files]),
   ];
-}
-
-/** Its owner may have been killed after the last event and before the files that tell of it. */
-async function completeFiles(project: Project, known: KnownRun): Promise<void> {
-  const { dir, run, events } = known;
-  RunFiles.open(dir, run, known, events).close(run);
-  await walkFilesOf(project, known);
 }
 
 function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {

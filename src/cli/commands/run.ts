@@ -1,19 +1,15 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
-import { randomUUID } from "node:crypto";
 import { relative, resolve } from "node:path";
-import { initialSummary } from "../../core/summary.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
-import { freeze, type Plan } from "../../plan/plan.ts";
 import { sha256 } from "../../util/hash.ts";
-import type { Json } from "../../util/json.ts";
-import { redactJson, redactor } from "../../util/redact.ts";
 import { ask } from "../ask.ts";
 import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
+import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
@@ -57,7 +53,14 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     return EXIT.interrupted;
   }
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
-  const runId = createRun(project, plan, { path, input, text, ...logs });
+  const runId = createRun(project, plan, {
+    file: path,
+    fileSha256: sha256(text),
+    input,
+    args: process.argv.slice(2),
+    cwd: process.cwd(),
+    ...logs,
+  });
   const shortId = shortIdOf(project.journal, runId);
   if (options.detach === true) return detach(project, runId, shortId, peopleOptions(options));
   const greet = (): readonly string[] => [
@@ -69,34 +72,6 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const exit = await execute(project, known, { screen, greet, stay, autoApprove });
   sayGoodbye(project, runId, screen);
   return exit;
-}
-
-function createRun(
-  { journal }: Project,
-  plan: Plan,
-  given: { path: string; input: Json; text: string; logs?: string },
-): string {
-  const runId = randomUUID();
-  const { text: planText, fingerprint } = freeze(plan);
-  journal.create({
-    runId,
-    planText,
-    created: {
-      type: "run.created",
-      pipeline: plan.name,
-      file: given.path,
-      fileSha256: sha256(given.text),
-      fingerprint,
-      input: redactJson(redactor(process.env), given.input),
-      args: redactJson(redactor(process.env), process.argv.slice(2)),
-      cwd: process.cwd(),
-      envNames: envNamesOf(plan),
-      ...(given.logs === undefined ? {} : { logs: given.logs }),
-    },
-    time: Date.now(),
-    summary: initialSummary(plan),
-  });
-  return runId;
 }
 
 type Choice =

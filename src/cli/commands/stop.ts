@@ -4,7 +4,7 @@ import type { StopMode } from "../../core/event.ts";
 import { bootId } from "../../runner/identity.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { ownerText } from "../owner.ts";
+import { ownerText, wake } from "../owner.ts";
 import { print } from "../print.ts";
 import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
 
@@ -37,7 +37,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   const mode: StopMode =
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
   journal.request(runId, { type: "stop", mode, by: `perdure stop (${userInfo().username})` });
-  process.kill(lease.owner.pid, "SIGUSR2");
+  wake(lease.owner);
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   print(`Go on with it later: perdure resume ${shortId}`);
   return EXIT.done;

@@ -24,13 +24,20 @@ describe("the report on a folder of pipelines", () => {
 
   it("counts what parses, lints and survives printing", () => {
     for (const { name, text } of FIXTURES) writeFileSync(join(folder, `${name}.dot`), text);
-    const said = report();
-    expect(said.slice(0, 5)).toEqual([
+    const said = report("--walks");
+    expect(said.slice(0, 12)).toEqual([
+      "people.dot:8:43: error[manager-child] child.dot cannot be run: there is no such file",
       "",
       "    7 files",
       "    7 parse",
       "    7 lint without an error",
       "    7 are the same after printing",
+      "    4 finish when simulated",
+      "    1 do not: no-arrow",
+      "        dialect.dot: sort: no matching edge",
+      "    1 do not: it is invalid",
+      "        people.dot",
+      "    1 do not: visits",
     ]);
   });
 
@@ -48,6 +55,9 @@ describe("the report on a folder of pipelines", () => {
       "    1 parse",
       "    0 lint without an error",
       "    1 are the same after printing",
+      "    0 finish when simulated",
+      "    1 do not: it is not DOT",
+      "    1 do not: it is invalid",
       "    1 have error dot-syntax",
       "    1 have error terminal_node",
       "    1 have warning unknown-attribute",
@@ -57,7 +67,7 @@ describe("the report on a folder of pipelines", () => {
   it("asks for a folder", () => {
     expect(spawnSync(process.execPath, [SCRIPT], { encoding: "utf8" })).toMatchObject({
       status: 2,
-      stderr: "usage: npm run corpus -- DIR [--warnings]\n",
+      stderr: "usage: npm run corpus -- DIR [--warnings] [--walks]\n",
     });
   });
 });

@@ -1,0 +1,34 @@
+/** A new run in the journal: from here on it can be resumed, whoever made it. */
+import { randomUUID } from "node:crypto";
+import type { RunCreated } from "../core/event.ts";
+import { initialSummary } from "../core/summary.ts";
+import { envNamesOf } from "../plan/build.ts";
+import { freeze, type Plan } from "../plan/plan.ts";
+import { redactJson, redactor } from "../util/redact.ts";
+import type { Project } from "./project.ts";
+
+/** Where a run comes from. */
+export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
+
+/** Stores a run of a plan; gives its id. */
+export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): string {
+  const runId = randomUUID();
+  const { text: planText, fingerprint } = freeze(plan);
+  const redact = redactor(process.env);
+  journal.create({
+    runId,
+    planText,
+    created: {
+      type: "run.created",
+      pipeline: plan.name,
+      ...origin,
+      fingerprint,
+      input: redactJson(redact, origin.input),
+      args: redactJson(redact, origin.args),
+      envNames: envNamesOf(plan),
+    },
+    time: Date.now(),
+    summary: initialSummary(plan),
+  });
+  return runId;
+}

@@ -1,0 +1,61 @@
+/**
+ * What others want of a run while this process drives it: that it stops, or takes up an answer.
+ *
+ * Owns: handing wishes to the driver, also those that came before there was one.
+ * Does not: find out about them. A program of ours is told by signals (signals.ts); somebody else's
+ * program looks by itself (`look`), because its signals are its own.
+ */
+import type { StopMode } from "../core/event.ts";
+import type { Driver } from "../engine/drive.ts";
+import type { Journal } from "../journal/journal.ts";
+
+/** The wishes that reach the owner of one run. */
+export class Wishes {
+  /** Who asked this process to end its part first. */
+  first: string | undefined;
+  readonly #journal: Journal;
+  readonly #runId: string;
+  #driver: Driver | undefined;
+  #mode: StopMode = "now";
+  #lastRequest: number;
+
+  /** Before the lease names us: who finds our name in it may ask at once. */
+  constructor(journal: Journal, runId: string) {
+    this.#journal = journal;
+    this.#runId = runId;
+    this.#lastRequest = journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
+  }
+
+  /** Tells a driver what was asked for before it was there, and what will be. */
+  attend(driver: Driver): void {
+    this.#driver = driver;
+    if (this.first !== undefined) driver.stop(this.#mode, this.first);
+    this.look();
+  }
+
+  /** The driver has ended. */
+  leave(): void {
+    this.#driver = undefined;
+  }
+
+  /** Stops the run in order; asked for a second time, its processes are ended at once. */
+  end(by: string, mode: StopMode = "now"): void {
+    if (this.first !== undefined && this.#mode === "now") {
+      this.#driver?.hurry();
+      return;
+    }
+    this.first ??= by;
+    this.#mode = mode;
+    this.#driver?.stop(mode, by);
+  }
+
+  /** Takes up what stands in the journal. Without a driver nobody could; `attend` asks again. */
+  look(): void {
+    if (this.#driver === undefined) return;
+    for (const request of this.#journal.requestsAfter(this.#runId, this.#lastRequest)) {
+      this.#lastRequest = request.id;
+      this.#driver.stop(request.mode, request.by);
+    }
+    this.#driver.lookForAnswers();
+  }
+}

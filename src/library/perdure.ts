@@ -1,0 +1,51 @@
+/**
+ * What a program gets from `import ... from "perdure"`.
+ *
+ * Owns: the public names; all else is ours to change.
+ * Does not: load anything before it is asked for: a pipeline's file imports this for
+ * `definePipeline` alone.
+ * Invariants:
+ * - L1 Nothing in here prints, ends the process, or touches its signals or its directory.
+ */
+import type { PipelineDefinition } from "../pipeline/definition.ts";
+import type { RunHandle } from "./run-handle.ts";
+import type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
+
+export type { ExitCode } from "../cli/exit-code.ts";
+export type { StopMode } from "../core/event.ts";
+export {
+  definePipeline,
+  type PipelineDefinition,
+  type StepDefinition,
+} from "../pipeline/definition.ts";
+export type { Diagnostic } from "../pipeline/diagnostic.ts";
+export type { Json } from "../util/json.ts";
+export type { ToldEvent } from "../view/event-json.ts";
+export { PerdureError, PipelineInvalid, RunOwned, UsageError } from "./perdure-error.ts";
+export type { RunHandle, RunResult } from "./run-handle.ts";
+export type { RunView, StepView } from "./run-view.ts";
+export type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
+
+/**
+ * Starts a new run of a pipeline: a value, or the path of a file. Throws `PipelineInvalid` when it has
+ * mistakes, and `UsageError` when the input does not fit.
+ */
+export async function run(
+  pipeline: PipelineDefinition | string,
+  options: RunOptions = {},
+): Promise<RunHandle> {
+  return (await import("./start.ts")).startRun(pipeline, options);
+}
+
+/**
+ * Goes on with a run from exactly where it was, whoever drove it before. Throws `RunOwned` while
+ * somebody else does.
+ */
+export async function resume(id: string, options: ResumeOptions = {}): Promise<RunHandle> {
+  return (await import("./start.ts")).resumeRun(id, options);
+}
+
+/** Looks at a run without owning it. */
+export async function openRun(id: string, options: OpenOptions = {}): Promise<OpenedRun> {
+  return (await import("./start.ts")).lookAtRun(id, options);
+}

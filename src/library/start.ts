@@ -1,0 +1,210 @@
+/** What `run`, `resume` and `openRun` of the library do. */
+import { resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { unavailable } from "../cli/available-run.ts";
+import { type FilesOption, filesOption } from "../cli/back-files.ts";
+import { checkEnvironment } from "../cli/environment.ts";
+import { answerGate } from "../cli/give-answer.ts";
+import type { BackRequest } from "../cli/going-back.ts";
+import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
+import { fitInput } from "../cli/input.ts";
+import { createRun } from "../cli/new-run.ts";
+import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
+import {
+  createProject,
+  livenessOf,
+  loadRun,
+  openProject,
+  type Project,
+  resolveRunId,
+} from "../cli/project.ts";
+import type { RunCreated } from "../core/event.ts";
+import type { PipelineDefinition } from "../pipeline/definition.ts";
+import { envNamesOf } from "../plan/build.ts";
+import type { Plan, Recover } from "../plan/plan.ts";
+import { sha256 } from "../util/hash.ts";
+import type { Json } from "../util/json.ts";
+import type { ToldEvent } from "../view/event-json.ts";
+import { eventStream } from "./event-stream.ts";
+import { PipelineInvalid, publicError } from "./perdure-error.ts";
+import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
+import { type RunView, runView } from "./run-view.ts";
+
+/** How often the journal is asked for news of a run that somebody else drives. */
+const LOOK_MS = 100;
+
+export interface RunOptions {
+  /** The pipeline's input. */
+  readonly input?: Json;
+  /** The directory that steps work in, and in or above which `.perdure` lies. */
+  readonly cwd?: string;
+  /** Stops the run when it is aborted, as `stop()` does. */
+  readonly signal?: AbortSignal;
+  /** Waits for people's answers when nothing else can move, instead of ending with status 6. */
+  readonly stay?: boolean;
+  /** Answers every question with the choice that approves. */
+  readonly autoApprove?: boolean;
+}
+
+export interface ResumeOptions extends Omit<RunOptions, "input"> {
+  /** Takes what lies before this step as done, and runs it and all behind it. */
+  readonly fromStep?: string;
+  /** Work that was cut off goes on, or is begun anew. */
+  readonly recover?: Recover;
+  /** Added to the budget: `+5usd`, `+100000tokens`, `+20turns` or `+30m`. */
+  readonly budget?: string;
+  /** What becomes of the files when the run goes back. */
+  readonly files?: FilesOption;
+  /** Its owner is on another machine, and you know that it is dead. */
+  readonly takeOver?: boolean;
+}
+
+export interface OpenOptions {
+  /** A directory of the project. */
+  readonly cwd?: string;
+}
+
+/** A run that is looked at, whoever drives it. */
+export interface OpenedRun {
+  readonly id: string;
+  /** The run as it is now. */
+  view(): RunView;
+  /** Answers a question of the run: the first answer counts, whoever gives it. */
+  answer(gate: string, choice: string, options?: { readonly text?: string }): void;
+  /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
+  events(options?: { readonly follow?: boolean }): AsyncIterable<ToldEvent>;
+}
+
+/** Starts a new run; see `run` in perdure.ts. */
+export async function startRun(
+  pipeline: PipelineDefinition | string,
+  options: RunOptions,
+): Promise<RunHandle> {
+  options.signal?.throwIfAborted();
+  return publicly(async () => {
+    const cwd = resolve(options.cwd ?? ".");
+    const { plan, origin } = await planOf(pipeline, cwd);
+    const input = await fitInput(options.input ?? null, plan.inputSchema, origin.file || "FILE");
+    checkEnvironment(envNamesOf(plan));
+    return holding(createProject(cwd), async (project) => {
+      const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
+      const { signal, stay = false, autoApprove = false } = options;
+      return drivenRun(project, loadRun(project, runId), 0, { signal, stay, autoApprove });
+    });
+  });
+}
+
+type Origin = Pick<RunCreated, "file" | "fileSha256">;
+
+async function planOf(
+  pipeline: PipelineDefinition | string,
+  cwd: string,
+): Promise<{ readonly plan: Plan; readonly origin: Origin }> {
+  if (typeof pipeline !== "string") {
+    const { plan, diagnostics } = await readDefinition(pipeline, cwd);
+    if (plan === undefined) throw new PipelineInvalid(diagnostics);
+    return { plan, origin: { file: "" } };
+  }
+  const file = resolve(cwd, pipeline);
+  const { plan, text, diagnostics } = await readPipeline(file);
+  if (plan === undefined) throw new PipelineInvalid(diagnostics);
+  return { plan, origin: { file, fileSha256: sha256(text) } };
+}
+
+/** Goes on with a run; see `resume` in perdure.ts. */
+export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
+  options.signal?.throwIfAborted();
+  return publicly(async () => {
+    const project = openProject(resolve(options.cwd ?? "."), "read-write");
+    return holding(project, () => goOn(project, id, options));
+  });
+}
+
+async function goOn(project: Project, id: string, options: ResumeOptions): Promise<RunHandle> {
+  const { fromStep: step, recover, signal } = options;
+  const known = loadRun(project, resolveRunId(project.journal, id));
+  const refusal = unavailable(known, options);
+  if (refusal !== undefined) throw refusal;
+  const files = filesOption(options.files);
+  const request: BackRequest | undefined =
+    step === undefined ? undefined : { verb: "from-step", step, files };
+  if (known.run.state.status === "completed" && request === undefined) {
+    await completeFiles(project, known);
+    return endedRun(project, known);
+  }
+  const back = request && (await workedOut(project, known, request));
+  checkEnvironment(known.run.created?.envNames ?? []);
+  return drivenRun(project, known, known.run.seq, {
+    ...goingOn(project, { request, back }, options),
+    ...(recover === undefined ? {} : { recover }),
+    signal,
+  });
+}
+
+/** Looks at a run; see `openRun` in perdure.ts. */
+export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
+  return publicly(async () => {
+    const from = resolve(options.cwd ?? ".");
+    const reading = <T>(body: (project: Project) => T): T => {
+      const project = openProject(from, "read-only");
+      try {
+        return body(project);
+      } finally {
+        project.journal.close();
+      }
+    };
+    const runId = reading(({ journal }) => resolveRunId(journal, id));
+    const isDriven = (): boolean =>
+      reading(({ journal }) => livenessOf(journal.leaseOf(runId)) === "owned");
+    return {
+      id: runId,
+      answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
+      view: () => reading((project) => runView(loadRun(project, runId))),
+      events: ({ follow = true } = {}) =>
+        eventStream({
+          from,
+          runId,
+          after: 0,
+          isOver: () => !follow || !isDriven(),
+          pause: () => sleep(LOOK_MS),
+        }),
+    };
+  });
+}
+
+function answerAs(
+  from: string,
+  runId: string,
+  gate: string,
+  reply: { readonly choice: string; readonly text: string | undefined },
+): void {
+  const project = openProject(from, "read-write");
+  try {
+    answerGate(project, loadRun(project, runId), gate, { ...reply, from: "program" });
+  } catch (error) {
+    throw publicError(error);
+  } finally {
+    project.journal.close();
+  }
+}
+
+/** A handle closes its project at its end; without a handle there is nobody to. */
+async function holding(
+  project: Project,
+  body: (project: Project) => Promise<RunHandle>,
+): Promise<RunHandle> {
+  try {
+    return await body(project);
+  } catch (error) {
+    project.journal.close();
+    throw error;
+  }
+}
+
+async function publicly<T>(body: () => Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (error) {
+    throw publicError(error);
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * Programs that drive runs through the library: the same engine, journal and promises as the command
+ * line, and either takes over from the other.
+ */
+import { mkdirSync, symlinkSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  definePipeline,
+  openRun,
+  PerdureError,
+  PipelineInvalid,
+  type RunHandle,
+  RunOwned,
+  resume,
+  run,
+  type ToldEvent,
+  UsageError,
+} from "../../src/library/perdure.ts";
+import { type Program, Project } from "../rig/project.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+let project: Project;
+let cwd: string;
+beforeEach(() => {
+  project = new Project();
+  cwd = project.dir;
+});
+afterEach(() => project.remove());
+
+/** A program in the project that imports `perdure` by its name. */
+function program(text: string): Program {
+  mkdirSync(project.path("node_modules"), { recursive: true });
+  symlinkSync(ROOT, project.path("node_modules", "perdure"));
+  project.write("program.ts", text);
+  return project.script(project.path("program.ts"));
+}
+
+async function types(events: AsyncIterable<ToldEvent>): Promise<readonly string[]> {
+  return (await Array.fromAsync(events)).map(({ type }) => type);
+}
+
+describe("a run in a program", () => {
+  it("gives the events that --output json prints, a result, and a journal that replays", async () => {
+    const steps = [
+      { id: "a", run: 'echo hi > "$PERDURE_OUTPUT_NOTE"', outputs: { note: "note" } },
+      { id: "b", run: "echo ${{ input.who }}; exit 3" },
+    ] as const;
+    const handle = await run(definePipeline({ name: "p", steps }), { cwd, input: { who: "you" } });
+    const all = await Array.fromAsync(handle);
+    const again = await Array.fromAsync(handle.events);
+    expect(again).toEqual(all);
+    const result = await handle.done;
+    expect(result).toMatchObject({ id: handle.id, status: "failed", exitCode: 3, pipeline: "p" });
+    expect(result.steps).toMatchObject([
+      { id: "a", state: "completed", exit: 0, outputs: { note: { bytes: 3 } } },
+      { id: "b", state: "failed", exit: 3, reason: "exit", attempts: 1 },
+    ]);
+    expect(result.why.commands[0]).toBe(`perdure resume ${handle.id.slice(0, 8)}`);
+
+    project.write("p.yaml", "name: p\nsteps: [{ id: a, run: ls }]");
+    const printed = await project.must(["run", "p.yaml", "-o", "json"]);
+    const lines = printed
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as ToldEvent);
+    expect(Object.keys(lines[0] ?? {}).sort()).toEqual(
+      [...Object.keys(all[0] ?? {}), "fileSha256"].sort(),
+    );
+    expect(await project.must(["replay", handle.id])).toContain("none differs");
+    expect(await project.must(["show", handle.id])).not.toContain("file ");
+    const update = await project.run(["resume", handle.id, "--update"]);
+    expect(update.stderr).toContain("has no file that could be edited");
+  });
+
+  it("goes on when nobody listens any more", async () => {
+    const hold = project.hold("a");
+    const handle = await run({ steps: [{ id: "a", run: hold.command }] }, { cwd });
+    for await (const event of handle) if (event.type === "step.started") break;
+    await hold.release();
+    expect((await handle.done).status).toBe("completed");
+  });
+
+  it("is one of several at once", async () => {
+    const hold = project.hold("a");
+    const first = await run({ steps: [{ id: "a", run: hold.command }] }, { cwd });
+    await hold.arrived();
+    const second = await run({ steps: [{ id: "b", run: project.effect("b") }] }, { cwd });
+    expect((await second.done).exitCode).toBe(0);
+    await hold.release();
+    expect((await first.done).exitCode).toBe(0);
+    expect(project.effects()).toEqual({ b: 1 });
+  });
+
+  it("leaves signals, the directory and the output of the program alone", async () => {
+    const started = program(`
+      import { run } from "perdure";
+      const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"];
+      const handle = await run({ steps: [{ id: "a", run: "echo loud" }] }, { cwd: import.meta.dirname });
+      const counts = signals.map((signal) => process.listenerCount(signal));
+      await handle.done;
+      process.stdout.write(JSON.stringify(counts));
+    `);
+    expect(await started.ended).toMatchObject({ exit: 0, stdout: "[0,0,0,0]", stderr: "" });
+  });
+
+  it("may be a file, with places in its mistakes", async () => {
+    project.write("p.ts", 'export default { steps: [{ id: "a", run: "ls" }] };\n');
+    expect((await (await run("p.ts", { cwd })).done).exitCode).toBe(0);
+    project.write("p.ts", 'export default {\n  steps: [{ id: "a", run: "ls", needs: "b" }],\n};\n');
+    const error = await run("p.ts", { cwd }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(PipelineInvalid);
+    expect(error).toMatchObject({
+      exitCode: 4,
+      diagnostics: [{ rule: "unknown-need", line: 2, path: "steps[0].needs" }],
+    });
+  });
+});
+
+describe("what is refused", () => {
+  it("is told by classes, with the exit status of the command line", async () => {
+    const cases: readonly [Promise<unknown>, new (...args: never[]) => Error, number][] = [
+      [run({ steps: [{ id: "a", run: "ls", needs: "b" }] }, { cwd }), PipelineInvalid, 4],
+      [run("none.yaml", { cwd }), UsageError, 2],
+      [resume("00000000", { cwd }), PerdureError, 1],
+    ];
+    for (const [refused, type, exitCode] of cases) {
+      const error: unknown = await refused.then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toBeInstanceOf(type);
+      expect(error).toMatchObject({ exitCode });
+    }
+    const input = { type: "object", required: ["who"], properties: { who: { type: "string" } } };
+    const steps = [{ id: "a", run: "ls" }] as const;
+    await expect(run({ input, steps }, { cwd, input: {} })).rejects.toThrow(UsageError);
+    await expect(run({ steps }, { cwd, signal: AbortSignal.abort() })).rejects.toThrow(/abort/);
+    expect(project.exists(".perdure")).toBe(false);
+  });
+
+  it("is a run that another process drives, and its own", async () => {
+    const hold = project.hold("a");
+    project.write("p.yaml", `steps: [{ id: a, run: "${hold.command}" }]`);
+    const cli = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    const [id = ""] = await project.runIds();
+    await expect(resume(id, { cwd })).rejects.toThrow(RunOwned);
+    await expect(resume(id, { cwd })).rejects.toMatchObject({ owner: { pid: cli.pid } });
+    await hold.release();
+    await cli.ended;
+
+    const other = project.hold("b");
+    const handle = await run({ steps: [{ id: "a", run: other.command }] }, { cwd });
+    await other.arrived();
+    await expect(resume(handle.id, { cwd })).rejects.toThrow(RunOwned);
+    expect(await project.run(["resume", handle.id])).toMatchObject({ exit: 7 });
+    await other.release();
+    await handle.done;
+    expect((await (await resume(handle.id, { cwd })).done).status).toBe("completed");
+  });
+});
+
+it("that is taken from a program is told, and goes on elsewhere", async () => {
+  const hold = project.hold("a");
+  const steps = [{ id: "a", run: `${hold.command}; ${project.effect("a")}` }] as const;
+  const handle = await run({ steps }, { cwd });
+  await hold.arrived();
+  const cli = project.start(["resume", handle.id, "--take-over"]);
+  await cli.printed("Resuming");
+  await hold.release();
+  await expect(handle.done).rejects.toThrow(RunOwned);
+  await expect(Array.fromAsync(handle)).rejects.toThrow(RunOwned);
+  expect(await cli.ended).toMatchObject({ exit: 0 });
+  expect(project.effects()).toEqual({ a: 1 });
+});
+
+describe("a stop", () => {
+  async function held(options: { signal?: AbortSignal } = {}): Promise<RunHandle> {
+    const hold = project.hold("a");
+    const steps = [
+      { id: "a", run: `${project.effect("a")}; test -e go || ${hold.command}` },
+      { id: "b", run: project.effect("b") },
+    ] as const;
+    const handle = await run({ steps }, { cwd, ...options });
+    await hold.arrived();
+    return handle;
+  }
+
+  it.each(["stop()", "an AbortSignal", "perdure stop"])("by %s can be resumed", async (how) => {
+    const controller = new AbortController();
+    const handle = await held({ signal: controller.signal });
+    if (how === "stop()") await handle.stop();
+    else if (how === "an AbortSignal") controller.abort();
+    else await project.must(["stop", handle.id]);
+    const result = await handle.done;
+    expect(result).toMatchObject({ status: "interrupted", exitCode: 143 });
+    expect(await types(handle)).toContain("run.stopped");
+    expect(project.stepProcesses()).toEqual([]);
+    project.write("go", "");
+    const resumed = await resume(handle.id.slice(0, 8), { cwd });
+    expect((await types(resumed))[0]).toBe("run.opened");
+    expect((await resumed.done).status).toBe("completed");
+    expect(project.effects()).toEqual({ a: 2, b: 1 });
+  });
+});
+
+describe("after a SIGKILL", () => {
+  const text = (hold: string): string => `
+    import { run } from "perdure";
+    const handle = await run({ steps: [
+      { id: "a", run: ${JSON.stringify(project.effect("a"))} },
+      { id: "b", run: ${JSON.stringify(`${hold}; ${project.effect("b")}`)} },
+      { id: "c", run: ${JSON.stringify(project.effect("c"))} },
+    ] }, { cwd: import.meta.dirname });
+    await handle.done;
+  `;
+
+  it("of a program the command line takes the living step up", async () => {
+    const hold = project.hold("b");
+    const started = program(text(hold.command));
+    await hold.arrived();
+    expect(await started.kill()).toMatchObject({ signal: "SIGKILL", stdout: "", stderr: "" });
+    const [id = ""] = await project.runIds();
+    const cli = project.start(["resume", id]);
+    await cli.printed("Resuming");
+    await hold.release();
+    expect(await cli.ended).toMatchObject({ exit: 0 });
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
+    expect(await project.must(["replay", id])).toContain("none differs");
+  });
+
+  it("of the command line a program takes the living step up", async () => {
+    const hold = project.hold("b");
+    project.write(
+      "p.yaml",
+      `steps:
+  - { id: a, run: "${project.effect("a")}" }
+  - { id: b, run: "${hold.command}; ${project.effect("b")}" }
+  - { id: c, run: "${project.effect("c")}" }
+`,
+    );
+    const cli = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await cli.kill();
+    const [id = ""] = await project.runIds();
+    const handle = await resume(id, { cwd });
+    await hold.release();
+    expect((await handle.done).exitCode).toBe(0);
+    expect(await types(handle)).toContain("step.adopted");
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
+  });
+});
+
+describe("a run that is looked at", () => {
+  it("shows its state and follows its events, whoever drives it", async () => {
+    const hold = project.hold("b");
+    project.write("p.yaml", `steps: [{ id: a, run: ls }, { id: b, run: "${hold.command}" }]`);
+    const cli = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    const [id = ""] = await project.runIds();
+    const opened = await openRun(id, { cwd: join(cwd, "node_modules", "..") });
+    expect(opened.view()).toMatchObject({
+      status: "running",
+      steps: [
+        { id: "a", state: "completed" },
+        { id: "b", state: "running" },
+      ],
+    });
+    expect((await types(opened.events({ follow: false }))).at(-1)).not.toBe("run.completed");
+    const followed = types(opened.events());
+    await hold.release();
+    await cli.ended;
+    expect((await followed).at(-1)).toBe("run.completed");
+    expect(opened.view().status).toBe("completed");
+    await expect(openRun("00000000", { cwd })).rejects.toThrow(UsageError);
+  });
+});

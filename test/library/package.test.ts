@@ -1,0 +1,125 @@
+/** The package as it is published: installed in a scratch project, type-checked and run there. */
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { Project } from "../rig/project.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const MODULES = join(ROOT, "node_modules");
+
+let project: Project;
+let files: readonly string[];
+beforeAll(() => {
+  project = new Project();
+  const packing = ["pack", "--ignore-scripts", "--json", "--pack-destination", project.dir];
+  const [packed] = JSON.parse(
+    execFileSync("npm", packing, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }),
+  ) as { filename: string; files: { path: string }[] }[];
+  files = packed?.files.map(({ path }) => path) ?? [];
+  install(packed?.filename ?? "");
+});
+afterAll(() => project.remove());
+
+/** What `npm install` would do, without a network. */
+function install(tarball: string): void {
+  const target = project.path("node_modules", "perdure");
+  mkdirSync(target, { recursive: true });
+  execFileSync("tar", ["-xzf", project.path(tarball), "-C", target, "--strip-components=1"]);
+  const { dependencies } = JSON.parse(readFileSync(join(target, "package.json"), "utf8")) as {
+    dependencies: Readonly<Record<string, string>>;
+  };
+  for (const name of [...Object.keys(dependencies), "@types/node"]) {
+    const folder = project.path("node_modules", ...name.split("/").slice(0, -1));
+    mkdirSync(folder, { recursive: true });
+    symlinkSync(join(MODULES, name), join(folder, name.split("/").at(-1) ?? ""));
+  }
+}
+
+it("holds the program, its types and nothing of the workshop", () => {
+  expect(new Set(files.map((path) => path.split("/")[0]))).toEqual(
+    new Set(["CHANGELOG.md", "LICENSE", "README.md", "bin", "dist", "package.json", "schema"]),
+  );
+  const odd = files.filter((path) => path.startsWith("dist/") && !/\.(js|d\.ts)$/.test(path));
+  expect(odd).toEqual([]);
+});
+
+const PIPELINE = `import { definePipeline } from "perdure";
+
+const name: string = "packed";
+export default definePipeline({
+  name,
+  steps: [
+    { id: "a", run: "echo a >> effects" },
+    { id: "b", run: "echo b >> effects", needs: ["a"] },
+  ],
+});
+`;
+
+const PROGRAM = `import { openRun, PipelineInvalid, run, type RunResult, type ToldEvent } from "perdure";
+import pipeline from "./pipeline.ts";
+
+const handle = await run(pipeline, { cwd: import.meta.dirname });
+for await (const event of handle) {
+  const told: ToldEvent = event;
+  if (told.type === "step.completed") console.log(told.step, told.exit);
+}
+const result: RunResult = await handle.done;
+const seen = (await openRun(handle.id, { cwd: import.meta.dirname })).view();
+console.log(result.exitCode, seen.status);
+const refused: unknown = await run({ steps: [] }).catch((error: unknown) => error);
+console.log(refused instanceof PipelineInvalid && refused.diagnostics[0]?.rule);
+`;
+
+/** Wrong on purpose: the installed types must say so. */
+const WRONG = `import { definePipeline } from "perdure";
+export default definePipeline({ steps: [{ id: "a", run: "ls", agent: "claude" }] });
+export const second = definePipeline({ steps: [{ id: "a", run: "ls", needs: ["b"] }] });
+`;
+
+it("type-checks and runs where it is installed", async () => {
+  project.write("package.json", '{ "type": "module" }');
+  project.write("pipeline.ts", PIPELINE);
+  project.write("program.ts", PROGRAM);
+  const strict = ["--strict", "--target", "esnext", "--module", "nodenext", "--types", "node"];
+  const options = [...strict, "--exactOptionalPropertyTypes", "--allowImportingTsExtensions"];
+  const tsc = (...names: readonly string[]): string => {
+    const args = [join(MODULES, "typescript/bin/tsc"), "--noEmit", ...options, ...names];
+    try {
+      return execFileSync(process.execPath, args, { cwd: project.dir, encoding: "utf8" });
+    } catch (error) {
+      return (error as { stdout: string }).stdout;
+    }
+  };
+  cpSync(join(ROOT, "examples", "checks.ts"), project.path("checks.ts"));
+  expect(tsc("program.ts", "checks.ts")).toBe("");
+  project.write("wrong.ts", WRONG);
+  expect(tsc("wrong.ts").match(/^wrong\.ts\(\d+/gm)).toEqual(["wrong.ts(2", "wrong.ts(3"]);
+
+  const { stdout, stderr, exit } = await project.script(project.path("program.ts")).ended;
+  expect({ stdout, stderr, exit }).toEqual({
+    stdout: "a 0\nb 0\n0 completed\nempty-pipeline\n",
+    stderr: "",
+    exit: 0,
+  });
+  const bin = project.path("node_modules", "perdure", "bin", "perdure.js");
+  const cli = await project.script(bin, ["run", "pipeline.ts", "--quiet"]).ended;
+  expect(cli).toMatchObject({ exit: 0, stdout: "", stderr: "" });
+  expect(project.effects()).toEqual({ a: 2, b: 2 });
+});
+
+it("reads a pipeline of a project that has no node_modules", async () => {
+  const bare = new Project();
+  try {
+    bare.write("pipeline.ts", PIPELINE);
+    const bin = project.path("node_modules", "perdure", "bin", "perdure.js");
+    expect(readdirSync(bare.dir)).toEqual(["pipeline.ts"]);
+    expect(await bare.script(bin, ["run", "pipeline.ts", "--quiet"]).ended).toMatchObject({
+      exit: 0,
+    });
+    expect(await bare.must(["graph", "pipeline.ts"])).toContain("flowchart");
+    expect(bare.effects()).toEqual({ a: 1, b: 1 });
+  } finally {
+    await bare.remove();
+  }
+});

@@ -1,0 +1,48 @@
+/**
+ * Every journal that a test leaves behind is decided again by today's core: nothing may differ.
+ *
+ * Does not: look at databases that the test itself has broken; they cannot be read, and the test says
+ * what follows from that.
+ */
+import { globSync } from "node:fs";
+import { join } from "node:path";
+import { redecide } from "../../src/core/redecide.ts";
+import { type Journal, JournalError } from "../../src/journal/journal.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import type { Plan } from "../../src/plan/plan.ts";
+
+const DATABASES = [".perdure/state.db", "*/.perdure/state.db"];
+
+/** Decides every run below a directory again; throws at the first difference. */
+export function replayJournals(dir: string): void {
+  for (const file of globSync(DATABASES, { cwd: dir })) {
+    unlessBroken(() => {
+      const journal = openSqliteJournal(join(dir, file), { mode: "read-only" });
+      try {
+        for (const { runId } of journal.list({})) unlessBroken(() => replayRun(journal, runId));
+      } finally {
+        journal.close();
+      }
+    });
+  }
+}
+
+function replayRun(journal: Journal, id: string): void {
+  const { events } = journal.load(id);
+  const planOf = (fingerprint: string): Plan => JSON.parse(journal.plan(fingerprint)) as Plan;
+  const { differences, refused } = redecide(planOf, id, events);
+  const [first = refused] = differences;
+  if (first === undefined) return;
+  throw new Error(`run ${id}, decided again, differs: ${JSON.stringify(first)}`);
+}
+
+function unlessBroken(read: () => void): void {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof JournalError && UNREADABLE.has(error.code)) return;
+    throw error;
+  }
+}
+
+const UNREADABLE: ReadonlySet<string> = new Set(["broken", "newer"]);
