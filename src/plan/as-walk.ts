@@ -69,7 +69,8 @@ function walkGraph(graph: Graph): Graph {
   const taken = new Set(graph.steps.map(({ id }) => id));
   const free = (name: string): string => (taken.has(name) ? free(`${name}_`) : name);
   const exit = graph.steps.length + 1;
-  const moved = graph.arrows.map(({ back: _, ...arrow }): Drawn => {
+  const moved = graph.arrows.map((drawn): Drawn => {
+    const { back: _, ...arrow } = drawn;
     const last = arrow.on === "failed" && arrow.condition === undefined;
     const weight = last ? WEIGHT_LAST : arrow.weight;
     return { ...arrow, from: arrow.from + 1, to: arrow.to + 1, weight };

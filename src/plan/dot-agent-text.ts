@@ -1,7 +1,7 @@
 /** An agent's call as attributes of a DOT node: provider, model, effort and tool hooks. */
+import type { Attributes } from "../pipeline/dot/print.ts";
 import { type Json, parseJson } from "../util/json.ts";
 import { EFFORTS, hooksOf, PROVIDERS, usualAdapter } from "./dot-agent.ts";
-import type { Attributes } from "./dot-nodes.ts";
 import { plainText } from "./dot-plain-text.ts";
 import type { Plan, Work } from "./plan.ts";
 

@@ -5,8 +5,8 @@
  * Does not: promise that the file means the same; who converts reads it again and compares.
  */
 import { classOf } from "../pipeline/dot/collect.ts";
-import { printLine, word } from "../pipeline/dot/print.ts";
-import { type Attributes, type NodeDefaults, nodeAttributes, nodeDefaults } from "./dot-nodes.ts";
+import { type Attributes, printLine, word } from "../pipeline/dot/print.ts";
+import { type NodeDefaults, nodeAttributes, nodeDefaults } from "./dot-nodes.ts";
 import { graphsIn } from "./graph-index.ts";
 import type { Plan, Step } from "./plan.ts";
 import {

@@ -4,6 +4,7 @@
  * Owns: what each attribute is called, and which work has no node.
  * Does not: draw edges (dot-file.ts) or promise anything; who converts reads the file again.
  */
+import type { Attributes } from "../pipeline/dot/print.ts";
 import { statusWords } from "../pipeline/dot/status-words.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson } from "../util/json.ts";
@@ -14,9 +15,6 @@ import type { GateWork, Plan, Step } from "./plan.ts";
 import { isTried, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
 import { askingEdges, type GraphPlace, writtenName, writtenWays } from "./written-edges.ts";
 import { withoutWords } from "./yaml-steps.ts";
-
-/** Names and values, in the order in which they are written. */
-export type Attributes = readonly (readonly [name: string, value: string | number | true])[];
 
 /** What a graph says for all of its nodes. */
 export interface NodeDefaults {

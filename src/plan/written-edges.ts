@@ -76,14 +76,16 @@ function merged(arrows: readonly Arrow[]): readonly WrittenEdge[] {
   return edges;
 }
 
-function comparable({ on: _, back: __, ...arrow }: Arrow): string {
-  return canonicalJson(arrow);
+function comparable(arrow: Arrow): string {
+  const { on: _, back: __, ...rest } = arrow;
+  return canonicalJson(rest);
 }
 
-function edgeOf({ back: _, condition: cel, ...arrow }: Arrow, on: WrittenEdge["on"]): WrittenEdge {
+function edgeOf(arrow: Arrow, on: WrittenEdge["on"]): WrittenEdge {
+  const { back: _, condition: cel, ...rest } = arrow;
   const condition = cel === undefined ? undefined : conditionFromCel(cel);
   return {
-    ...arrow,
+    ...rest,
     on,
     ...(condition === undefined ? {} : { condition }),
     ...(cel === undefined ? {} : { when: cel }),

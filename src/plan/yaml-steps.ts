@@ -110,9 +110,10 @@ function gateShape(
   const { ask, choices, text, timeoutMs, default: otherwise } = work;
   const edges = edgesOf(place, position);
   const bare: StepShape = { id, gate: ask, ...(edges.length === 0 ? {} : { edges: [...edges] }) };
-  const usual = choicesOf(bare, walk ? edges : undefined).map(
-    ({ at: _, keyed: __, ...choice }) => choice,
-  );
+  const usual = choicesOf(bare, walk ? edges : undefined).map((one) => {
+    const { at: _, keyed: __, ...choice } = one;
+    return choice;
+  });
   const written = choices.map(({ key, label, fails }) => ({
     label,
     key,

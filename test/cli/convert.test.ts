@@ -143,6 +143,18 @@ describe("convert", () => {
     );
   });
 
+  it("writes a pipeline in TypeScript as YAML", async () => {
+    const steps = `[{ id: "a", run: "ls", retry: 2 }, { id: "b", run: "ls", needs: [] }]`;
+    project.write("flow.ts", `export default { name: "x", steps: ${steps} };\n`);
+    await project.must(["convert", "flow.ts", "-o", "flow.yaml"]);
+    expect(project.read("flow.yaml")).toBe(
+      [
+        ...["name: x", "steps:", "  - id: a", "    run: ls", "    retry: 2", ""],
+        ...["  - id: b", "    run: ls", "    needs: []", ""],
+      ].join("\n"),
+    );
+  });
+
   it("needs a name that says the language", async () => {
     project.write("flow.dot", DOT);
     const { exit, stderr } = await project.run(["convert", "flow.dot", "-o", "flow.txt"]);

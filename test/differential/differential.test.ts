@@ -60,7 +60,7 @@ function endingFor(seed: number, attempt: string): Ending {
     ...(roll(3) === 0 ? { label } : {}),
     ...(roll(4) === 0 ? { next: [`n${roll(9)}`, `m${roll(9)}`] } : {}),
   };
-  return { ...ok(context), ...(Object.keys(told).length === 0 ? {} : { told }) } as Ending;
+  return { ...ok(context), ...(Object.keys(told).length === 0 ? {} : { told }) };
 }
 
 /** Plays a plan to its end, or for as long as is asked; every answer depends on the seed alone. */

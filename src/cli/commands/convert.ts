@@ -86,8 +86,8 @@ function placed(
   const name = relative(process.cwd(), resolve(file));
   if (isDotFile(file)) return placeInDot(name, text, findings);
   if (YAML_FILE.test(file)) return placeInYaml(name, text, findings);
-  return findings.map(({ steps: _, ...finding }) => {
-    const { help: __, path: ___, ...rest } = finding;
-    return { ...rest, file: name, line: 1, column: 1 };
-  });
+  return findings.map(({ severity, rule, message }) => ({
+    ...{ severity, rule, message },
+    ...{ file: name, line: 1, column: 1 },
+  }));
 }

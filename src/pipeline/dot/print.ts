@@ -117,12 +117,11 @@ export function word(text: string): string {
   return WORD.test(text) ? text : quote(text);
 }
 
+/** Names and values, in the order in which they are written. */
+export type Attributes = readonly (readonly [name: string, value: string | number | true])[];
+
 /** One statement, with its attributes on the same line if they fit. */
-export function printLine(
-  head: string,
-  attributes: readonly (readonly [name: string, value: string | number | true])[],
-  indent: string,
-): string {
+export function printLine(head: string, attributes: Attributes, indent: string): string {
   const span = { start: 0, end: 0, line: 1, column: 1 };
   const printed = attributes.map(([name, value]): DotAttribute => {
     const plain = typeof value !== "string" || WORD.test(value) || /^\d+(ms|s|m|h|d)$/.test(value);
