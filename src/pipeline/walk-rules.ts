@@ -34,9 +34,10 @@ export function checkWalkWords(list: StepList, index: number, report: Report): v
     }
     return;
   }
-  if (step.needs !== undefined) {
+  for (const key of ["needs", "join"] as const) {
+    if (step[key] === undefined) continue;
     const message = "steps of a walk do not wait for others: each is led to by one";
-    add("walk-word", message, "add an edge to the step that leads here", "needs");
+    add("walk-word", message, "leave it out, and add an edge to the step that leads here", key);
   }
   if (step.branches === undefined && step.join_policy !== undefined) {
     add("walk-word", "`join_policy` belongs to `branches`", "leave it out", "join_policy");

@@ -119,7 +119,7 @@ describe("mistakes in walks", () => {
       - {to: nowhere}
       - {to: b, condition: "outcome=x &&"}
       - {to: b, condition: outcome=x, when: "true"}
-  - {id: b, pass: true, join_policy: wait_all}
+  - {id: b, pass: true, join: any, join_policy: wait_all}
   - {id: c, branches: [{steps: []}], run: ls}
 `,
       ),
@@ -129,7 +129,8 @@ describe("mistakes in walks", () => {
         "7:14 unknown-target there is no step \`nowhere\` to go to",
         "8:39 bad-condition a clause is missing here",
         "9:17 walk-word an edge has both \`when\` and \`condition\`",
-        "10:25 walk-word \`join_policy\` belongs to \`branches\`",
+        "10:25 walk-word steps of a walk do not wait for others: each is led to by one",
+        "10:36 walk-word \`join_policy\` belongs to \`branches\`",
         "11:25 walk-branch a branch without steps has no name",
         "11:38 body-setting \`run\` means nothing to a step that holds steps",
       ]
