@@ -174,7 +174,7 @@ function excerpt(text: string, most: number): string {
 function openEntries(run: Run, visit: Visit, detail: Detail, lost?: "lost"): readonly string[] {
   const scopes = new Set(outwards(visit.record.scope));
   const beside: string[] = [];
-  for (const visits of [run.running, run.waiting, run.interrupted, run.unsettled]) {
+  for (const visits of [run.running, run.waiting, run.interrupted, run.unsettled, run.asked]) {
     for (const other of visits) {
       if (other === visit || !scopes.has(other.record.scope)) continue;
       beside.push(`- ${nameOf(other)}: ${other.state.status}`);
