@@ -230,7 +230,7 @@ describe("replay finds a planted difference:", () => {
       const { exit, stdout, stderr } = await copy.run(["replay"]);
       return normalised(`${stdout}${stderr}[exit ${exit}]\n`, copy);
     } finally {
-      await copy.remove();
+      await copy.discard();
     }
   }
 
@@ -292,7 +292,7 @@ describe("replay finds a planted difference:", () => {
       event.type === "step.skipped" ? { ...event, arrows: [] } : event,
     );
     const { exit, stdout } = await copy.run(["replay", "-o", "json"]);
-    await copy.remove();
+    await copy.discard();
     expect(exit).toBe(3);
     const found = JSON.parse(stdout) as { differences: object[] };
     expect(found).toMatchObject({ version: 1, pipeline: "release", differs: true, refused: null });
@@ -474,4 +474,5 @@ it("a journal of an older version whose plan is none is refused in words", async
         "[exit 1]\n",
     );
   }
+  await project.discard();
 });

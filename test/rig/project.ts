@@ -216,16 +216,30 @@ export class Project {
 
   /** Ends what is left of the programs, decides their runs again and removes the directory. */
   async remove(): Promise<void> {
+    await this.#endAll();
+    try {
+      replayJournals(this.dir);
+    } finally {
+      this.#removeFiles();
+    }
+  }
+
+  /** The same for a project whose journal the test itself has falsified: nothing is decided again. */
+  async discard(): Promise<void> {
+    await this.#endAll();
+    this.#removeFiles();
+  }
+
+  async #endAll(): Promise<void> {
     for (const program of this.#programs) {
       program.child.kill("SIGKILL");
       await program.ended;
     }
     endMarked(this.dir);
-    try {
-      replayJournals(this.dir);
-    } finally {
-      fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
-    }
+  }
+
+  #removeFiles(): void {
+    fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
