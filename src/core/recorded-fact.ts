@@ -55,13 +55,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
         { type: "restore-requested", commit: event.commit, of: event.of },
         { type: "retry-requested", step: event.of.replace(/@\d+$/, ""), restore: event.commit },
       );
-    case "run.opened": {
-      const opened = wishOf(event);
-      return said(
-        opened,
-        ...retriedIn(run, events, index).map((retried) => ({ ...opened, retried })),
-      );
-    }
+    case "run.opened":
+      return openingOf(run, events, index, wishOf(event));
     case "run.rewound":
     case "run.funded":
       return said(wishOf(event));
@@ -247,6 +242,12 @@ function pathsAround(run: Run, place: Place): readonly string[] {
     paths.push(stepPath(placeOf(at)));
   }
   return paths;
+}
+
+/** Whoever came may have been asked to try a step again. */
+function openingOf(run: Run, events: readonly Recorded[], index: number, opened: Fact): Cause {
+  const retries = retriedIn(run, events, index).map((retried) => ({ ...opened, retried }));
+  return said(opened, ...retries);
 }
 
 /** The steps that a person may have wanted tried again when an owner came: it grants them last. */
