@@ -56,11 +56,8 @@ export async function planFiles(
 ): Promise<FilesPlan> {
   const { visit } = target;
   if (!keepsFiles(known)) return stay(given, "no snapshots of them are kept");
-  if (visit?.base === undefined) {
-    const made = visit?.instances !== undefined;
-    const why = made ? "the step is made of others" : "the step has not worked on them yet";
-    return stay(given, why);
-  }
+  if (visit?.instances !== undefined) return stayInside(given);
+  if (visit?.base === undefined) return stay(given, "the step has not worked on them yet");
   const point = `the snapshot before ${placeText(placeOf(visit))}`;
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
@@ -92,6 +89,13 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
     throw new CliError(EXIT.usage, `the files cannot be put back: ${why}`, "--files keep");
   }
   return { wish: {}, line: `the files stay as they are: ${why}` };
+}
+
+/** A step that is made of others has no snapshot of its own; those in it have. */
+function stayInside(given: FilesOption | undefined): FilesPlan {
+  const { wish, line } = stay(given, "the step is made of others");
+  if (given === "keep") return { wish: { keep: true }, line };
+  return { wish, line: `${line}; those that are tried again begin as on a resume` };
 }
 
 interface Goal {
