@@ -138,6 +138,21 @@ describe("a run of a pipeline that has an unfinished run", () => {
     expect(await project.runIds()).toHaveLength(1);
   });
 
+  it("that another process drives: w watches it", async () => {
+    const hold = fifty();
+    const other = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    terminal = new Terminal(project, SMALL);
+    terminal.perdure("run p.yaml");
+    await terminal.shows("[w]atch it, start a [n]ew run, or [a]bort?");
+    terminal.type("w");
+    await terminal.shows(`Attached to run ${await shortId()}`);
+    await hold.release();
+    await terminal.shows("status 0");
+    expect((await other.ended).exit).toBe(0);
+    expect(await project.runIds()).toHaveLength(1);
+  });
+
   it("asks; Ctrl-C and an empty answer change nothing", async () => {
     await asked();
     terminal.key("C-c");
