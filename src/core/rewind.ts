@@ -1,13 +1,13 @@
 /** Going back: what a person's wish to run a step again, or to go on from it, does to a run. */
-import { ancestorsOf, closureOf, forwardOrder, indexOf } from "../plan/graph-index.ts";
+import { closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
 import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
+import { unfinishedBefore } from "./rewind-way.ts";
 import {
   currentVisit,
   findStep,
-  isDone,
   isInDoubt,
   placeOf,
   type Run,
@@ -25,16 +25,12 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
   const { graph } = plan;
   const start = indexOf(graph).byId.get(step);
   if (start === undefined) throw new Refusal(unknownStep(plan, step));
-  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
+  const root = run.scopes.get(ROOT_SCOPE);
   const idOf = (position: number): string => graph.steps[position]?.id ?? "";
-  const unfinished = (position: number): boolean => !isDone(records[position]);
-  const ancestors = new Set(ancestorsOf(graph, start, graph.steps.length));
   return {
     step,
     reopened: closureOf(graph, start).map(idOf),
-    assumed: forwardOrder(graph)
-      .filter((position) => ancestors.has(position) && unfinished(position))
-      .map(idOf),
+    assumed: root === undefined ? [] : unfinishedBefore(root, start).map(idOf),
   };
 }
 
