@@ -24,7 +24,9 @@ export interface Way {
 /** The way to a step. */
 export function wayTo(graph: Graph, start: number): Way {
   const steps = new Set([start, ...ancestorsOf(graph, start, graph.steps.length)]);
-  const before = forwardOrder(graph).filter((position) => position !== start && steps.has(position));
+  const before = forwardOrder(graph).filter(
+    (position) => position !== start && steps.has(position),
+  );
   const arrowsFrom = (position: number): readonly number[] => {
     const leaving = (indexOf(graph).outgoing[position] ?? []).filter((index) => {
       const { back, restart } = arrowAt(graph, index);

@@ -5,15 +5,7 @@ import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
 import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import { unfinishedBefore } from "./rewind-way.ts";
-import {
-  currentVisit,
-  findStep,
-  isInDoubt,
-  placeOf,
-  type Run,
-  stepOf,
-  type Visit,
-} from "./run.ts";
+import { currentVisit, findStep, isInDoubt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
