@@ -26,7 +26,7 @@ import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterPause } from "./retry.ts";
-import { resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
+import { itemGrants, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
@@ -163,6 +163,8 @@ function dispatch(
       if (!held.value) return skip(run, visit);
     }
   }
+  const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
+  if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
     const begun = begin(run, visit, at, now, step.work);
     return begun.ok ? begun.events : failAtStart(run, visit, at, "expression", begun.message);
@@ -264,9 +266,10 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
     return [complete(run, visit, 0, { outputs: {}, context: {} })];
   }
   const total = visit.instances?.total ?? failed;
-  const message =
-    work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
-  return [fail(run, visit, "items", message, now)];
+  if (work.kind !== "each") return [fail(run, visit, "items", "a step in it failed", now)];
+  const message = `${failed} of ${total} items failed`;
+  if (itemGrants(run, visit).length > 0) return [fail(run, visit, "items", message, now)];
+  return [finalFailure(run, visit, attemptOf(visit), "items", message)];
 }
 
 function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {

@@ -103,7 +103,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.iterated":
       return closingOf(event);
     case "step.granted":
-      return said(...retriesOf(run, event));
+      return grantOf(run, event, events[index]?.time ?? 0);
     default:
       return unreachable(event);
   }
@@ -229,13 +229,18 @@ function envNeeded(step: Step, attempts: number): string | undefined {
   return names.size === 0 ? undefined : `env ${[...names].sort().join(", ")}`;
 }
 
-/** A person asked for the step itself, or for one around it. */
-function retriesOf(run: Run, event: EventOf<"step.granted">): readonly Fact[] {
-  const paths = [stepPath(event)];
+/** A person asked for the step itself, or for one around it; or a fan-out around it is tried again. */
+function grantOf(run: Run, event: EventOf<"step.granted">, time: number): Cause {
+  const facts: Fact[] = [{ type: "retry-requested", step: stepPath(event) }];
+  let due = false;
   for (let at = findVisit(run, event)?.record.scope.parent; at; at = at.record.scope.parent) {
-    paths.push(stepPath(placeOf(at)));
+    const place = placeOf(at);
+    facts.push({ type: "retry-requested", step: stepPath(place) });
+    if (at.state.status !== "waiting" || at.state.until > time) continue;
+    facts.unshift({ type: "dispatched", place, env: {} });
+    due = true;
   }
-  return paths.map((step) => ({ type: "retry-requested", step }));
+  return due ? { kind: "facts", facts, action: "start" } : said(...facts);
 }
 
 /** What nobody wrote down of an effect that was in doubt. */

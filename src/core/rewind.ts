@@ -68,23 +68,40 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
 
 /** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
 function grants(run: Run, visit: Visit, chosen: boolean): readonly RunEvent[] {
-  const causes = [...run.failed].filter(
-    (failed) => isWithin(failed, visit) && !isCausedInside(failed),
-  );
+  const causes = causesOf(run, visit);
   for (const cause of causes) refuseRepeating(run, cause);
   return causes.map((failed) => {
-    const { attempts } = stepOf(failed).retry;
-    const granted = { type: "step.granted", ...placeOf(failed), attempts } as const;
+    const granted = grantFor(failed);
     return chosen ? { ...granted, files: "keep" } : granted;
   });
 }
 
+/** The failures, in it or its own, that made a visit fail. */
+function causesOf(run: Run, visit: Visit): readonly Visit[] {
+  return [...run.failed].filter((failed) => isWithin(failed, visit) && !isCausedInside(failed));
+}
+
+/** Another try of a fan-out: what failed in its items gets one, and what is done stays done. */
+export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
+  if (stepOf(visit).work.kind !== "each") return [];
+  return causesOf(run, visit)
+    .filter((failed) => !isForPeople(failed))
+    .map(grantFor);
+}
+
+function grantFor(failed: Visit): Extract<RunEvent, { type: "step.granted" }> {
+  return { type: "step.granted", ...placeOf(failed), attempts: stepOf(failed).retry.attempts };
+}
+
 /** True when `resume` of a failed run gives this failure another allowance. */
 export function resumeGrants(visit: Visit): boolean {
-  const { state } = visit;
-  // What may have happened, or was given up, is for a person to say.
-  const final = state.status === "failed" && ["once", "aborted"].includes(state.reason);
-  return !final && !isCausedInside(visit) && stepOf(visit).retry.onResume === "fresh";
+  const fresh = stepOf(visit).retry.onResume === "fresh";
+  return fresh && !isForPeople(visit) && !isCausedInside(visit);
+}
+
+/** What may have happened, or was given up, is for a person to say. */
+function isForPeople({ state }: Visit): boolean {
+  return state.status === "failed" && ["once", "aborted"].includes(state.reason);
 }
 
 /** True when a visit failed only because something in it did. */
