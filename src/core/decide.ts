@@ -160,7 +160,7 @@ function dispatch(
         const message = `\`when\` must be true or false, but \`${step.when}\` is ${typeText(held.value)}`;
         return failAtStart(run, visit, at, "expression", message);
       }
-      if (!held.value) return skip(run, visit);
+      if (!held.value) return skip(run, visit, at);
     }
   }
   const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
@@ -232,14 +232,13 @@ function typeText(value: Json): string {
   return value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;
 }
 
-function skip(run: Run, visit: Visit): readonly RunEvent[] {
+/** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */
+function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
-  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
-  if (problem !== undefined) {
-    const at = { ...placeOf(visit), attempt: visit.attempts + 1 };
-    return failAtStart(run, visit, at, "restart", problem);
-  }
-  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.ok ? chosen.arrows : [] }];
+  if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
+  const problem = restartProblem(visit, chosen.arrows);
+  if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
+  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.arrows }];
 }
 
 /** A step that cannot even start: trying again would not help, so its retries are not used. */

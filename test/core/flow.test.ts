@@ -116,6 +116,23 @@ describe("loops", () => {
   });
 });
 
+describe("a step that is passed over", () => {
+  const skipped = { when: "false", split: "one" } as const;
+
+  it("fails when its arrows cannot be asked, or none of them applies", () => {
+    const broken = new Play(planOf("a>b?context.missing>3", { a: skipped })).open();
+    expect(broken.status).toBe("failed");
+    expect(broken.events.at(-2)).toMatchObject({ type: "step.failed", reason: "expression" });
+    const nowhere = new Play(planOf("a>b?false", { a: skipped })).open();
+    expect(nowhere.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-arrow" });
+  });
+
+  it("is left by the arrow that applies", () => {
+    const plan = planOf('a>b?results.a.status=="skipped" a>c', { a: skipped });
+    expect(new Play(plan).open().running()).toEqual(["b"]);
+  });
+});
+
 describe("composites", () => {
   const each = (changes: object = {}) => ({
     e: {
