@@ -106,7 +106,9 @@ steps:
     const [id = ""] = await here.runIds();
     await here.must(["export", id, "-o", there.path("run.perdure")]);
     await there.must(["import", "run.perdure"]);
-    expect((await there.run(["resume"])).stdout).toContain("it exited with 2");
+    const said = (await there.run(["resume"])).stdout;
+    expect(said).toContain("it exited with 2");
+    expect(said).toContain("p.yaml cannot be read; the run goes on with its plan as it was\n");
     expect(here.effects()).toEqual({ one: 1, two: 3 });
   });
 
