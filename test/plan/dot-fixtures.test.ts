@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { walkThrough } from "../../scripts/walk-through.ts";
 import { loadDot } from "../../src/pipeline/dot/load-dot.ts";
 import { printDot } from "../../src/pipeline/dot/print.ts";
+import { convertPlan } from "../../src/plan/convert.ts";
 import { buildDotPlan, type DotFile } from "../../src/plan/dot-plan.ts";
 import { freeze } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
@@ -32,6 +33,16 @@ const ENDLESS: Readonly<Record<string, string>> = {
 };
 
 describe.each([...files, ...FIXTURES])("$name", ({ name, text }) => {
+  it("is the same plan in YAML, and in DOT as far as one file can say it", () => {
+    const { plan } = buildDotPlan(fileOf(name, text), {});
+    if (plan === undefined) throw new Error("no plan");
+    expect(convertPlan(plan, "yaml", "flow.yaml").differences).toEqual([]);
+    const lost = convertPlan(plan, "dot", "flow.dot").differences;
+    const child = plan.graph.steps.some(({ work }) => work.kind === "pipeline");
+    if (child) expect(lost.map(({ message }) => message).join()).toContain("steps of its own");
+    else expect(lost).toEqual([]);
+  });
+
   it("is the same after printing", () => {
     const printed = printDot(loadDot(name, text).document);
     expect(printDot(loadDot(name, printed).document)).toBe(printed);
