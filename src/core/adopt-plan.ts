@@ -49,6 +49,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
   const records = takeRecords(run, before, kept, time);
   draft(run).stepsTotal -= before.graph.steps.length;
   const scope = makeScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
+  if (before.restarts !== undefined) draft(scope).restarts = before.restarts;
   const arrows = arrowStates(before, scope.graph, kept);
   carryWays(before.graph, scope.graph, records.values());
   for (const [id, record] of records) place(run, scope, id, record);

@@ -26,7 +26,7 @@ import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterPause } from "./retry.ts";
-import { isWithin, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
+import { isWithin, itemGrants, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import { currentVisit, findStep, findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
@@ -163,9 +163,11 @@ function dispatch(
         const message = `\`when\` must be true or false, but \`${step.when}\` is ${typeText(held.value)}`;
         return failAtStart(run, visit, at, "expression", message);
       }
-      if (!held.value) return skip(run, visit);
+      if (!held.value) return skip(run, visit, at);
     }
   }
+  const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
+  if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
     const begun = begin(run, visit, at, now, step.work);
     return begun.ok ? begun.events : failAtStart(run, visit, at, "expression", begun.message);
@@ -233,14 +235,13 @@ function typeText(value: Json): string {
   return value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;
 }
 
-function skip(run: Run, visit: Visit): readonly RunEvent[] {
+/** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */
+function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
-  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
-  if (problem !== undefined) {
-    const at = { ...placeOf(visit), attempt: visit.attempts + 1 };
-    return failAtStart(run, visit, at, "restart", problem);
-  }
-  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.ok ? chosen.arrows : [] }];
+  if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
+  const problem = restartProblem(visit, chosen.arrows);
+  if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
+  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.arrows }];
 }
 
 /** A step that cannot even start: trying again would not help, so its retries are not used. */
@@ -267,9 +268,10 @@ function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
     return [complete(run, visit, 0, { outputs: {}, context: {} })];
   }
   const total = visit.instances?.total ?? failed;
-  const message =
-    work.kind === "each" ? `${failed} of ${total} items failed` : "a step in it failed";
-  return [fail(run, visit, "items", message, now)];
+  if (work.kind !== "each") return [fail(run, visit, "items", "a step in it failed", now)];
+  const message = `${failed} of ${total} items failed`;
+  if (itemGrants(run, visit).length > 0) return [fail(run, visit, "items", message, now)];
+  return [finalFailure(run, visit, attemptOf(visit), "items", message)];
 }
 
 function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {

@@ -16,6 +16,7 @@ import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
 import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
 import {
+  absorbFailures,
   closeIfOver,
   draft,
   enter,
@@ -345,6 +346,7 @@ type StepStarted = Extract<RunEvent, { type: "step.started" }>;
 function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
   const { items, input, wake } = event;
   uncountInside(run, visit);
+  absorbFailures(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
   if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });

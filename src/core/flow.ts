@@ -35,6 +35,7 @@ export const LOSSES_MAX = 10;
 /** When the queue of ready visits is made anew: so many gaps, and one for so many members. */
 const READY_GAPS_MIN = 1_000;
 const READY_GAPS_SHARE = 8;
+const NONE: ReadonlySet<number> = new Set<number>();
 
 /** A value of the run with its readonly marks taken off. */
 export type Draft<T> = {
@@ -182,8 +183,16 @@ function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
   }
 }
 
-/** Settles the arrows that leave a step: those in `followed` are live, the others dead. */
-export function leave(run: Run, record: StepRecord, followed: readonly number[]): void {
+/**
+ * Settles the arrows that leave a step: those in `followed` are live, the others dead. Steps in `still`
+ * are not started by that.
+ */
+export function leave(
+  run: Run,
+  record: StepRecord,
+  followed: readonly number[],
+  still: ReadonlySet<number> = NONE,
+): void {
   const { scope, position } = record;
   const outgoing = indexOf(scope.graph).outgoing[position] ?? [];
   const live = new Set(followed);
@@ -193,7 +202,7 @@ export function leave(run: Run, record: StepRecord, followed: readonly number[])
     (index) => !arrowAt(scope.graph, index).back && (back.length === 0 || live.has(index)),
   );
   // A queue instead of recursion: a dead path may be 100,000 steps long.
-  for (const index of queue) queue.push(...settle(run, scope, index, live.has(index)));
+  for (const index of queue) queue.push(...settle(run, scope, index, live.has(index), still));
   // Last, because they open the arrows that were settled just now for the next round.
   for (const index of back) {
     const { to } = arrowAt(scope.graph, index);
@@ -203,7 +212,13 @@ export function leave(run: Run, record: StepRecord, followed: readonly number[])
 }
 
 /** Settles one forward arrow; gives back the arrows that are dead now because nothing leaves by them. */
-function settle(run: Run, scope: Scope, position: number, live: boolean): readonly number[] {
+function settle(
+  run: Run,
+  scope: Scope,
+  position: number,
+  live: boolean,
+  still: ReadonlySet<number>,
+): readonly number[] {
   const { to } = arrowAt(scope.graph, position);
   const { arrows, unsettled, live: followed } = draft(scope);
   const before = arrows[position];
@@ -212,6 +227,7 @@ function settle(run: Run, scope: Scope, position: number, live: boolean): readon
   if (before !== "live") arrows[position] = live ? "live" : "dead";
   const last = before === "open" && unsettled[to] === 0;
   const reached = (followed[to] ?? 0) > 0;
+  if (reached && still.has(to)) return [];
   const record = recordAt(scope, to);
   const any = stepOf(record).join === "any";
   // After a rewind the arrow that starts an `any` step may be one that was followed long ago.

@@ -22,6 +22,9 @@ import { renderIn } from "./values.ts";
 /** How much of a question is kept. */
 const QUESTION_LENGTH_MAX = 16_384;
 
+/** How the failure of a question without an answer begins to be told. */
+export const UNANSWERED = "nobody answered";
+
 /** The first events of a gate or a wait, or why it cannot begin. */
 export type Begun =
   | { readonly ok: true; readonly events: readonly RunEvent[] }
@@ -111,8 +114,8 @@ function endOf(
 function lateText({ state }: Visit): string {
   const delayMs = state.status === "asked" ? state.deadline?.delayMs : undefined;
   return delayMs === undefined
-    ? "nobody answered in time"
-    : `nobody answered within ${formatDuration(delayMs)}`;
+    ? `${UNANSWERED} in time`
+    : `${UNANSWERED} within ${formatDuration(delayMs)}`;
 }
 
 /** What `results.<step>.answer` is. */

@@ -8,6 +8,7 @@ import { graphsIn, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph } from "../plan/plan.ts";
 import type { RunReturned } from "./event.ts";
 import { childScopes } from "./flow.ts";
+import { lastScope } from "./result.ts";
 import { currentVisit, type Run, type Scope, stepOf, type Visit, type VisitState } from "./run.ts";
 import { outcomeWord } from "./values.ts";
 
@@ -60,7 +61,9 @@ function describe(scope: Scope, id: string, goal: Goal, came: string): MissedGoa
 export function missedInside(run: Run, visit: Visit): MissedGoal | undefined {
   const { work } = stepOf(visit);
   if (!graphsIn(work).some(hasGoals)) return undefined;
-  for (const scope of childScopes(run, visit)) {
+  // The iterations before the last one of a loop ended well, or there would be no last one.
+  const last = work.kind === "loop" ? lastScope(run, visit) : undefined;
+  for (const scope of last === undefined ? childScopes(run, visit) : [last]) {
     const missed = scope.failures > 0 ? undefined : missedGoal(scope);
     if (missed !== undefined) return missed;
   }

@@ -83,7 +83,7 @@ function goalOf(run: Run): string | undefined {
 }
 
 /** What is over, in the order in which it ended, where the visit is and around that. */
-function doneEntries(visit: Visit, detail: Detail): readonly string[] {
+function doneEntries(visit: Visit, detail: Detail): readonly Entry[] {
   const ended: Visit[] = [];
   for (const scope of outwards(visit.record.scope)) {
     for (const record of scope.steps) {
@@ -92,7 +92,8 @@ function doneEntries(visit: Visit, detail: Detail): readonly string[] {
     }
   }
   ended.sort((one, other) => (one.endSeq ?? 0) - (other.endSeq ?? 0) || orderOf(one, other));
-  return ended.map((one) => doneEntry(one, detail));
+  // Long runs have many, with long answers, and few of them are told: none is written in vain.
+  return ended.map((one) => () => doneEntry(one, detail));
 }
 
 /** Steps that ended by the same event: in the order of the plan. */
@@ -214,12 +215,17 @@ function contextEntries(run: Run, scope: Scope, { value: most }: Detail): readon
   });
 }
 
+/** A line with those that belong to it, written when it is asked for. */
+type Entry = string | (() => string);
+
 /** A title and as many of its entries, from the newest on, as there is room for (T1). */
-function section(title: string, entries: readonly string[], room: number): readonly string[] {
+function section(title: string, entries: readonly Entry[], room: number): readonly string[] {
   if (entries.length === 0) return [];
   let left = room - lengthOf(["", title]);
   const kept: string[] = [];
-  for (const [index, entry] of [...entries.entries()].reverse()) {
+  for (let index = entries.length - 1; index >= 0; index--) {
+    const given = entries[index] ?? "";
+    const entry = typeof given === "string" ? given : given();
     const reserved = index === 0 ? 0 : LEFT_OUT_LENGTH;
     const fits = linesWithin(entry, left - reserved);
     if (fits.length === 0) break;

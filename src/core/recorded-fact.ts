@@ -104,7 +104,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.iterated":
       return closingOf(event);
     case "step.granted":
-      return said(...retriesOf(run, event));
+      return grantOf(run, event, events[index]?.time ?? 0);
     default:
       return unreachable(event);
   }
@@ -230,11 +230,6 @@ function envNeeded(step: Step, attempts: number): string | undefined {
   return names.size === 0 ? undefined : `env ${[...names].sort().join(", ")}`;
 }
 
-/** A person asked for the step itself, or for one around it. */
-function retriesOf(run: Run, event: EventOf<"step.granted">): readonly Fact[] {
-  return pathsAround(run, event).map((step) => ({ type: "retry-requested", step }));
-}
-
 /** The path of a visit, and of all that it lies in. */
 function pathsAround(run: Run, place: Place): readonly string[] {
   const paths = [stepPath(place)];
@@ -242,6 +237,18 @@ function pathsAround(run: Run, place: Place): readonly string[] {
     paths.push(stepPath(placeOf(at)));
   }
   return paths;
+}
+
+/** A person asked for the step itself, or for one around it; or a fan-out around it is tried again. */
+function grantOf(run: Run, event: EventOf<"step.granted">, time: number): Cause {
+  const facts: Fact[] = pathsAround(run, event).map((step) => ({ type: "retry-requested", step }));
+  let due = false;
+  for (let at = findVisit(run, event)?.record.scope.parent; at; at = at.record.scope.parent) {
+    if (at.state.status !== "waiting" || at.state.until > time) continue;
+    facts.unshift({ type: "dispatched", place: placeOf(at), env: {} });
+    due = true;
+  }
+  return due ? { kind: "facts", facts, action: "start" } : said(...facts);
 }
 
 /** Whoever came may have been asked to try a step again. */

@@ -5,14 +5,14 @@
  * Owns: the meaning of `run.rewound`, and what it is to leave a visit behind, for evolve.ts alone (C2).
  * Does not: choose what is reopened (rewind.ts).
  */
-import { indexOf } from "../plan/graph-index.ts";
-import type { Graph } from "../plan/plan.ts";
+import { arrowAt, indexOf } from "../plan/graph-index.ts";
 import { assert } from "../util/assert.ts";
 import type { RunRewound } from "./event.ts";
 import { draft, enter, leave, recordAt, reopenBehind, restart } from "./flow.ts";
 import { abandonInside, makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
-import { currentVisit, type Run, type Scope } from "./run.ts";
+import { wayTo } from "./rewind-way.ts";
+import { currentVisit, isDone, type Run, type Scope } from "./run.ts";
 
 /** Opens a step and all that lies behind it again; what was there stays as history. */
 export function rewind(run: Run, event: RunRewound, time: number): void {
@@ -28,26 +28,32 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
   if (event.restore !== undefined) {
     draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
   }
-  for (const id of event.assumed) assume(run, scope, byId.get(id), time);
+  const assumed = new Set(event.assumed.map((id) => byId.get(id)));
+  const way = wayTo(scope.graph, start);
+  for (const position of way.before) {
+    if (assumed.has(position)) assume(run, scope, position, time);
+    else if (!isLeftOpen(scope, position)) continue;
+    leave(run, recordAt(scope, position), way.arrowsFrom(position), way.steps);
+  }
   const startRecord = recordAt(scope, start);
   if (currentVisit(startRecord) === undefined) restart(run, scope, start);
 }
 
-/** Declares a step done without having run it; arrows that ask for nothing are followed. */
-function assume(run: Run, scope: Scope, position: number | undefined, time: number): void {
-  assert(position !== undefined, "an assumed step is in the plan");
+/** Declares a step done without having run it. */
+function assume(run: Run, scope: Scope, position: number, time: number): void {
   const record = recordAt(scope, position);
   if (currentVisit(record) === undefined) restart(run, scope, position);
   const visit = currentVisit(record);
   assert(visit !== undefined, "a restarted step has a visit");
   abandonInside(run, visit, time);
   enter(run, visit, { status: "completed", at: time, exit: 0, outputs: {}, assumed: true });
-  leave(run, record, unconditionalArrows(scope.graph, position));
 }
 
-function unconditionalArrows(graph: Graph, position: number): readonly number[] {
-  return (indexOf(graph).outgoing[position] ?? []).filter((index) => {
-    const arrow = graph.arrows[index];
-    return arrow?.on === "completed" && arrow.condition === undefined && !arrow.back;
-  });
+/** True for a step that is done, but that a loop around it was to come to once more. */
+function isLeftOpen(scope: Scope, position: number): boolean {
+  const arrows = (indexOf(scope.graph).outgoing[position] ?? []).filter(
+    (index) => !arrowAt(scope.graph, index).back,
+  );
+  const isOpen = arrows.every((index) => scope.arrows[index] === "open");
+  return isOpen && isDone(scope.steps[position]);
 }

@@ -1,19 +1,11 @@
 /** Going back: what a person's wish to run a step again, or to go on from it, does to a run. */
-import { ancestorsOf, closureOf, forwardOrder, indexOf } from "../plan/graph-index.ts";
+import { closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
 import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
-import {
-  currentVisit,
-  findStep,
-  isDone,
-  isInDoubt,
-  placeOf,
-  type Run,
-  stepOf,
-  type Visit,
-} from "./run.ts";
+import { unfinishedBefore } from "./rewind-way.ts";
+import { currentVisit, findStep, isInDoubt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
@@ -25,16 +17,12 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
   const { graph } = plan;
   const start = indexOf(graph).byId.get(step);
   if (start === undefined) throw new Refusal(unknownStep(plan, step));
-  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
+  const root = run.scopes.get(ROOT_SCOPE);
   const idOf = (position: number): string => graph.steps[position]?.id ?? "";
-  const unfinished = (position: number): boolean => !isDone(records[position]);
-  const ancestors = new Set(ancestorsOf(graph, start, graph.steps.length));
   return {
     step,
     reopened: closureOf(graph, start).map(idOf),
-    assumed: forwardOrder(graph)
-      .filter((position) => ancestors.has(position) && unfinished(position))
-      .map(idOf),
+    assumed: root === undefined ? [] : unfinishedBefore(root, start).map(idOf),
   };
 }
 
@@ -94,23 +82,40 @@ function notAgain(path: string, visit: Visit | undefined): string {
 
 /** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
 function grants(run: Run, visit: Visit, chosen: boolean): readonly RunEvent[] {
-  const causes = [...run.failed].filter(
-    (failed) => isWithin(failed, visit) && !isCausedInside(failed),
-  );
+  const causes = causesOf(run, visit);
   for (const cause of causes) refuseRepeating(run, cause);
   return causes.map((failed) => {
-    const { attempts } = stepOf(failed).retry;
-    const granted = { type: "step.granted", ...placeOf(failed), attempts } as const;
+    const granted = grantFor(failed);
     return chosen ? { ...granted, files: "keep" } : granted;
   });
 }
 
+/** The failures, in it or its own, that made a visit fail. */
+function causesOf(run: Run, visit: Visit): readonly Visit[] {
+  return [...run.failed].filter((failed) => isWithin(failed, visit) && !isCausedInside(failed));
+}
+
+/** Another try of a fan-out: what failed in its items gets one, and what is done stays done. */
+export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
+  if (stepOf(visit).work.kind !== "each") return [];
+  return causesOf(run, visit)
+    .filter((failed) => !isForPeople(failed))
+    .map(grantFor);
+}
+
+function grantFor(failed: Visit): Extract<RunEvent, { type: "step.granted" }> {
+  return { type: "step.granted", ...placeOf(failed), attempts: stepOf(failed).retry.attempts };
+}
+
 /** True when `resume` of a failed run gives this failure another allowance. */
 export function resumeGrants(visit: Visit): boolean {
-  const { state } = visit;
-  // What may have happened, or was given up, is for a person to say.
-  const final = state.status === "failed" && ["once", "aborted"].includes(state.reason);
-  return !final && !isCausedInside(visit) && stepOf(visit).retry.onResume === "fresh";
+  const fresh = stepOf(visit).retry.onResume === "fresh";
+  return fresh && !isForPeople(visit) && !isCausedInside(visit);
+}
+
+/** What may have happened, or was given up, is for a person to say. */
+function isForPeople({ state }: Visit): boolean {
+  return state.status === "failed" && ["once", "aborted"].includes(state.reason);
 }
 
 /** True when a visit failed only because something in it did. */

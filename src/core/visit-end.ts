@@ -51,8 +51,10 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
   const handled = event.handled === true || event.arrows.length > 0;
-  // Only failures that made this one are worth another try of their own.
-  const superseded = handled || event.retry !== undefined || event.reason !== "items";
+  // Only failures that made this one are worth another try of their own; a fan-out's next try is
+  // that of its failed items.
+  const whole = event.retry !== undefined && stepOf(visit).work.kind !== "each";
+  const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
   const { reason, message, exit, signature, told } = event;

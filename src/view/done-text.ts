@@ -56,5 +56,14 @@ function next(run: Run): string {
     ...run.ready,
   ];
   const names = pathsOf(active);
-  return names.length === 0 ? "" : `next: ${shortList(names, NAMES_MAX)}`;
+  const next = names.length === 0 ? [] : [`next: ${shortList(names, NAMES_MAX)}`];
+  return [...failedText(run), ...next].join("; ");
+}
+
+/** What has failed already while others still move: the run will not end well without it. */
+function failedText(run: Run): readonly string[] {
+  const causes = [...run.failed].filter(
+    ({ state }) => state.status === "failed" && state.reason !== "items",
+  );
+  return causes.length === 0 ? [] : [`failed: ${shortList(pathsOf(causes), NAMES_MAX)}`];
 }

@@ -1,5 +1,6 @@
 /** Why an attempt failed, in words that a person who has not read our code understands. */
 import type { FailureReason } from "../core/event.ts";
+import { UNANSWERED } from "../core/gate.ts";
 import { cutText, firstLine } from "./display-text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
@@ -62,6 +63,8 @@ export function failureText(failure: Failure): string {
   if (reason === "exit" && exit !== undefined) return exitText(exit);
   const words = REASONS[reason];
   const message = messageText(failure.message);
+  // A question runs nothing that could run too long.
+  if (reason === "timeout" && message.startsWith(UNANSWERED)) return message;
   return message === "" || message === words ? words : `${words}: ${message}`;
 }
 

@@ -129,6 +129,23 @@ describe("a gate that nobody can answer here", () => {
     expect(await project.must(["replay"])).toContain("none differs");
   });
 
+  it("leaves nothing to stop, and stop says so with what to type", async () => {
+    release();
+    const id = await asked();
+    const still = `error: nothing of run ${id} is running that could be stopped: it`;
+    const open = await project.run(["stop", id]);
+    expect(open.stderr).toBe(
+      `${still} waits for a person to answer approve, and stays so until then\n` +
+        `  next: perdure answer ${id} approve\n`,
+    );
+    await project.must(["answer", id, "approve", "approve"]);
+    const answered = await project.run(["stop", id]);
+    expect(answered.stderr).toBe(
+      `${still} has the answer that it waited for, and goes on when it is resumed\n` +
+        `  next: perdure resume ${id}\n`,
+    );
+  });
+
   it("fails when it is rejected, and asks again when the run is resumed", async () => {
     release('gate: {ask: "Ship it?", text: required}');
     const id = await asked();
@@ -298,7 +315,9 @@ describe("time", () => {
   it("fails the gate where nothing counts instead, also when nobody watched", async () => {
     release('gate: {ask: "Ship it?", timeout: 1ms}');
     await asked();
-    expect((await project.run(["resume"])).exit).toBe(5);
+    const late = await project.run(["resume"]);
+    expect(late.exit).toBe(5);
+    expect(late.stdout).toContain("approve failed: nobody answered within 1ms\n");
     expect(events().find(({ type }) => type === "step.failed")).toMatchObject({
       reason: "timeout",
     });

@@ -94,6 +94,24 @@ steps:
     }
   }
 
+  it("goes on elsewhere after its pipeline was edited", async () => {
+    const steps = (second: string): string =>
+      `name: edited\nworkspace: { snapshots: false }\nsteps:\n` +
+      `  - {id: one, run: "${here.effect("one")}"}\n` +
+      `  - {id: two, run: "${second}"}\n`;
+    here.write("p.yaml", steps(`${here.effect("two")}; exit 1`));
+    expect((await here.run(["run", "p.yaml"])).exit).toBe(3);
+    here.write("p.yaml", steps(`${here.effect("two")}; exit 2`));
+    expect((await here.run(["resume", "--update", "--yes"])).exit).toBe(3);
+    const [id = ""] = await here.runIds();
+    await here.must(["export", id, "-o", there.path("run.perdure")]);
+    await there.must(["import", "run.perdure"]);
+    const said = (await there.run(["resume"])).stdout;
+    expect(said).toContain("it exited with 2");
+    expect(said).toContain("p.yaml cannot be read; the run goes on with its plan as it was\n");
+    expect(here.effects()).toEqual({ one: 1, two: 3 });
+  });
+
   const kinds = [
     ["here, with git on both sides", "workspace: here", [true, true]],
     ["here, without git", "workspace: here", [false, false]],

@@ -286,6 +286,30 @@ describe("going back", () => {
     });
   });
 
+  it("goes one way where a step before it selects one, and starts nothing beside that", () => {
+    const one = { split: "one" } as const;
+    const gate = planOf("a>ship a>fix ship>end fix>a", { a: one });
+    const play = new Play(gate).open().end("a", bad);
+    play.open({ type: "rewind-requested", step: "ship" }).finish();
+    expect(play.launched).toEqual(["a@1.1", "ship@1.1", "end@1.1"]);
+    expect(play.status).toBe("completed");
+
+    const meeting = planOf("a>b a>c b>d c>d", { a: one, d: { join: "any" } });
+    const other = new Play(meeting).open().end("a", bad);
+    other.open({ type: "rewind-requested", step: "d" }).finish();
+    expect(other.launched).toEqual(["a@1.1", "d@1.1"]);
+    expect(other.events).toContainEqual(expect.objectContaining({ assumed: ["a", "b"] }));
+    expect([other.run.stepsDone, other.run.stepsTotal]).toEqual([4, 4]);
+  });
+
+  it("runs what is done no second time because the loop around it was", () => {
+    const loop = planOf("a>b b>c b>x c>a?run.visit==1 c>d x>d", { c: { split: "one" } });
+    const play = new Play(loop).open().end("a").end("b").end("x").end("c").end("a", bad);
+    play.open({ type: "rewind-requested", step: "d" }).finish();
+    expect(play.status).toBe("completed");
+    expect(play.launched.slice(4)).toEqual(["a@2.1", "d@1.1"]);
+  });
+
   it("refuses a step that is not there, or that cannot run yet", () => {
     const play = new Play(plan).open().end("a", bad);
     expect(() => play.open({ type: "rewind-requested", step: "x" })).toThrow(Refusal);

@@ -1,7 +1,9 @@
 /** How work flows through graphs: joins, splits, loops, fan-out and nested scopes (F1-F3). */
 import { describe, expect, it } from "vitest";
+import { EVENT_VERSION, type Recorded } from "../../src/core/event.ts";
+import { redecide } from "../../src/core/redecide.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
-import { graphOf, planOf } from "./plans.ts";
+import { graphOf, planOf, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
 
 describe("a list", () => {
@@ -114,6 +116,23 @@ describe("loops", () => {
   });
 });
 
+describe("a step that is passed over", () => {
+  const skipped = { when: "false", split: "one" } as const;
+
+  it("fails when its arrows cannot be asked, or none of them applies", () => {
+    const broken = new Play(planOf("a>b?context.missing>3", { a: skipped })).open();
+    expect(broken.status).toBe("failed");
+    expect(broken.events.at(-2)).toMatchObject({ type: "step.failed", reason: "expression" });
+    const nowhere = new Play(planOf("a>b?false", { a: skipped })).open();
+    expect(nowhere.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-arrow" });
+  });
+
+  it("is left by the arrow that applies", () => {
+    const plan = planOf('a>b?results.a.status=="skipped" a>c', { a: skipped });
+    expect(new Play(plan).open().running()).toEqual(["b"]);
+  });
+});
+
 describe("composites", () => {
   const each = (changes: object = {}) => ({
     e: {
@@ -153,6 +172,39 @@ describe("composites", () => {
     play.open().finish();
     expect(play.status).toBe("completed");
     expect(play.launched.slice(before)).toEqual(["e@1.1[1]/x@1.2", "e@1.1[1]/y@1.1", "z@1.1"]);
+  });
+
+  it("tries only the failed items again when it is tried again itself, and comes to the rest", () => {
+    const { e } = each({ maxParallel: 1 });
+    const retry = { ...stepOf("e").retry, attempts: 2 };
+    const play = new Play(planOf("e>z", { e: { ...e, retry } }), { items: [1, 2, 3] }).open();
+    play.end("e@1.1[0]/x").end("e@1.1[0]/y").end("e@1.1[1]/x", bad).finish();
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual([
+      ...["e@1.1[0]/x@1.1", "e@1.1[0]/y@1.1", "e@1.1[1]/x@1.1"],
+      ...["e@1.1[1]/x@1.2", "e@1.1[1]/y@1.1", "e@1.1[2]/x@1.1", "e@1.1[2]/y@1.1", "z@1.1"],
+    ]);
+    expect([play.run.stepsDone, play.run.stepsTotal]).toEqual([8, 8]);
+    const events = play.events.map(
+      (event, at): Recorded => ({
+        ...{ seq: at + 1, time: play.times[at] ?? 0, version: EVENT_VERSION, event },
+      }),
+    );
+    const { differences, undecided, refused } = redecide(play.plan, "run", events);
+    expect({ differences, undecided, refused }).toEqual({ differences: [], undecided: [] });
+  });
+
+  it("has failed when the tries of the fan-out are used up, and resume goes on as ever", () => {
+    const retry = { ...stepOf("e").retry, attempts: 2 };
+    const plan = planOf("e>z", { e: { ...each().e, retry } });
+    const play = new Play(plan, { items: [1, 2] }).open();
+    play.finish((path) => (path === "e@1.1[1]/x" ? bad : ok()));
+    expect(play.status).toBe("failed");
+    expect(play.launched.filter((at) => at.startsWith("e@1.1[0]"))).toHaveLength(2);
+    const before = play.launched.length;
+    play.open().finish();
+    expect(play.status).toBe("completed");
+    expect(play.launched.slice(before)).toEqual(["e@1.1[1]/x@1.3", "e@1.1[1]/y@1.1", "z@1.1"]);
   });
 
   it("goes on over a failed item when it may", () => {

@@ -227,6 +227,24 @@ describe("an arrow that begins anew", () => {
     expectSameAgain(play);
   });
 
+  it("counts on when the pipeline is edited in between", () => {
+    const play = new Play(plan())
+      .open()
+      .end("s")
+      .end("a")
+      .end("b", ok({ again: "yes" }));
+    const { graph } = plan();
+    const steps = graph.steps.map((step) =>
+      step.id === "end" ? { ...step, env: { X: "1" } } : step,
+    );
+    play.update({ ...plan(), graph: { ...graph, steps } }).open();
+    play.end("a").end("b", ok({ again: "yes" }));
+    const numbers = play.events.flatMap((event) =>
+      event.type === "run.restarted" ? [event.number] : [],
+    );
+    expect(numbers).toEqual([1, 2]);
+  });
+
   it("gives every step its visits anew, and is bounded itself", () => {
     const play = new Play(plan()).open();
     play.finish((path) => (path === "b" ? ok({ again: "yes" }) : ok()));

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { FailureReason } from "../../src/core/event.ts";
 import { failureText } from "../../src/view/failure-words.ts";
 import { whyLines } from "../../src/view/why.ts";
-import { chain, OWNER, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
+import { chain, loose, OWNER, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 
 const five = () =>
   planOf(chain(step("plan"), step("build"), step("test"), step("review"), step("publish")));
@@ -34,6 +34,14 @@ test("running and owned", () => {
     "2 of 5 steps done: plan, build; next: test.",
     "Watch it: perdure attach a1b2c3d4   (stop it: perdure stop a1b2c3d4)",
   ]);
+});
+
+test("what has failed already while another branch goes on is told", () => {
+  const scribe = new Scribe(planOf(loose(2))).start("step-0001").start("step-0002");
+  scribe.fail("step-0001");
+  expect(whyLines(scribe.input(60, dead))[1]).toBe(
+    "0 of 2 steps done; failed: step-0001; next: step-0002.",
+  );
 });
 
 test("interrupted: the owner died while a step ran", () => {

@@ -14,6 +14,7 @@ import { type Departure, saveForDeparture } from "../../engine/departure.ts";
 import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
+import { planFingerprints } from "../../journal/journal.ts";
 import { lookAt } from "../../runner/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
@@ -249,8 +250,9 @@ function counted(count: number, noun: string): string {
 }
 
 /** The plans that the run went by, the first one first; each is one line of JSON. */
-function plansText({ planTexts, planText, run }: KnownRun): string {
-  const first = run.created?.fingerprint ?? "";
+function plansText({ planTexts, planText, events }: KnownRun): string {
+  // The run itself knows only the one that it goes by now.
+  const [first = ""] = planFingerprints(events);
   const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
   return [planTexts.get(first) ?? planText, ...others.map(([, text]) => text)].join("\n");
 }

@@ -180,8 +180,13 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  if (!fileChanged(known)) return lines;
-  const edited = `${run.created?.file} was edited since; the run goes on with its plan as it was`;
+  const now = fileNow(known);
+  if (now === "same") return lines;
+  const asItWas = "the run goes on with its plan as it was";
+  if (now === "unreadable") {
+    return [...lines, `${run.created?.file} cannot be read; ${asItWas}`];
+  }
+  const edited = `${run.created?.file} was edited since; ${asItWas}`;
   return [...lines, `${edited} (adopt the edit: perdure resume ${shortId} --update)`];
 }
 
@@ -190,14 +195,14 @@ function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
   return cut.flatMap(({ work }) => partialLines(work, shortId));
 }
 
-/** Whether the author's file is another one now; one that cannot be read counts as edited. */
-function fileChanged({ run }: KnownRun): boolean {
+/** What has become of the author's file. */
+function fileNow({ run }: KnownRun): "same" | "edited" | "unreadable" {
   const { file, fileSha256 } = run.created ?? {};
-  if (file === undefined || fileSha256 === undefined) return false;
+  if (file === undefined || fileSha256 === undefined) return "same";
   try {
-    return sha256(readFileSync(file, "utf8")) !== fileSha256;
+    return sha256(readFileSync(file, "utf8")) === fileSha256 ? "same" : "edited";
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== undefined) return true;
+    if ((error as NodeJS.ErrnoException).code !== undefined) return "unreadable";
     throw error;
   }
 }

@@ -1,12 +1,23 @@
 /** `perdure stop RUN`: asks the owner of a run to stop it; the wish is recorded, then told. */
 import { userInfo } from "node:os";
 import type { StopMode } from "../../core/event.ts";
+import { waitsForPerson } from "../../core/next-actions.ts";
 import { bootId } from "../../runner/identity.ts";
+import { perdure } from "../../view/command-text.ts";
+import { gateName } from "../../view/question-text.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { openQuestions } from "../give-answer.ts";
 import { ownerText, wake } from "../owner.ts";
 import { print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
+import {
+  livenessOf,
+  loadRun,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../project.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;
@@ -27,7 +38,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   const lease = journal.leaseOf(runId);
   const shortId = shortIdOf(journal, runId);
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
-    throw new CliError(EXIT.error, `run ${shortId} has no owner to stop`, `perdure why ${shortId}`);
+    throw unownedError(project, runId);
   }
   if (lease.owner.boot !== bootId()) {
     // Its pid means another process here, or none.
@@ -41,6 +52,25 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   print(`Go on with it later: perdure resume ${shortId}`);
   return EXIT.done;
+}
+
+/** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
+function unownedError(project: Project, runId: string): CliError {
+  const known = loadRun(project, runId);
+  const { run, shortId } = known;
+  if (!waitsForPerson(run)) {
+    const next = perdure("why", shortId);
+    return new CliError(EXIT.error, `run ${shortId} has no owner to stop`, next);
+  }
+  const still = `nothing of run ${shortId} is running that could be stopped`;
+  const open = openQuestions(known).find(({ answer }) => answer === undefined);
+  if (open === undefined) {
+    const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
+    return new CliError(EXIT.error, message, perdure("resume", shortId));
+  }
+  const name = gateName(open.visit);
+  const message = `${still}: it waits for a person to answer ${name}, and stays so until then`;
+  return new CliError(EXIT.error, message, perdure("answer", shortId, name));
 }
 
 function onlyLiveRun({ journal }: Project): string {
