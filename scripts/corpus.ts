@@ -60,7 +60,7 @@ function tryOne(root: string, file: string): Tried {
   const again = loadDot(file, printed).document;
   const roundTrips =
     parses && withoutPlaces(again) === withoutPlaces(document) && printDot(again) === printed;
-  const lowered = buildDotPlan(dotFile(path, text), {});
+  const lowered = buildDotPlan(dotFile(path, text), { simulate: "all" });
   const walk = lowered.plan && walkThrough(simulated(lowered.plan, "all"));
   const all = parses ? lowered.diagnostics : diagnostics;
   const tried = { file, parses, lints, roundTrips, diagnostics: all };

@@ -13,6 +13,7 @@
 import { conditionToCel } from "../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
 import { forkOf, isFork, nodesIn, type Region } from "./dot-regions.ts";
+import { sayingsFor, sayingsToward } from "./dot-sayings.ts";
 import type { DotSite } from "./dot-site.ts";
 import { DotWork, plainStep } from "./dot-work.ts";
 import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "./plan.ts";
@@ -134,7 +135,7 @@ export class DotGraphs {
   }
 
   #arrow(edge: DotEdge, from: number, to: number): readonly Drawn[] {
-    const { settings } = this.#site;
+    const { settings, reading, ways } = this.#site;
     const { label, weight, condition, loopRestart, fidelity, threadId } = edge;
     const arrow: Drawn = {
       ...plainArrow(from, to),
@@ -145,10 +146,16 @@ export class DotGraphs {
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
     };
     if (condition?.ok === true) {
-      const asked = { ...arrow, condition: conditionToCel(condition.condition) };
+      const wants =
+        reading.simulate === undefined ? {} : { wants: sayingsFor(condition.condition) };
+      const asked = { ...arrow, condition: conditionToCel(condition.condition), ...wants };
       return [asked, { ...asked, on: "failed" }];
     }
-    return this.#asks(edge.to) ? [arrow, { ...arrow, on: "failed" }] : [arrow];
+    const alone = ways.outgoing(edge.from).length === 1;
+    const next = this.#site.stepId(edge.to);
+    const plain = reading.simulate === undefined || alone ? {} : { wants: sayingsToward(next) };
+    const open = { ...arrow, ...plain };
+    return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
   }
 
   /** True for a diamond that asks how the node before it went. */

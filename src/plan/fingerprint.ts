@@ -176,8 +176,16 @@ function arrowsOf(graph: Graph, position: number): Definition {
   };
 }
 
-/** What an arrow says to the step behind it is no choice of the step before it. */
-const NO_MATTER = { from: undefined, fidelity: undefined, thread: undefined } as const;
+/**
+ * What an arrow says to the step behind it is no choice of the step before it; what it wants follows
+ * from its condition.
+ */
+const NO_MATTER = {
+  from: undefined,
+  fidelity: undefined,
+  thread: undefined,
+  wants: undefined,
+} as const;
 
 /** True for an arrow that is followed whenever its step is done: nothing is chosen by it. */
 export function isPlain(arrow: Arrow): boolean {

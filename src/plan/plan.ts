@@ -214,7 +214,7 @@ export type Work =
 
 export interface PassWork {
   readonly kind: "pass";
-  /** It stands for work that is only pretended, and its outcome is its own: success. */
+  /** It stands for work that is only pretended, and says itself how it went. */
   readonly simulates?: Simulated;
 }
 
@@ -350,6 +350,17 @@ export interface Arrow {
   /** What the step that it leads to is told, and in which thread. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
+  /** Where agents are simulated: what one would have to say for it to be followed; any of these. */
+  readonly wants?: readonly Saying[];
+}
+
+/** What a step may say about how it went; what is absent is left open. */
+export interface Saying {
+  readonly outcome?: string;
+  readonly label?: string;
+  /** The step to go on with. */
+  readonly next?: string;
+  readonly context?: Readonly<Record<string, string>>;
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

@@ -24,13 +24,6 @@ function fileOf(name: string, text: string): DotFile {
   return { name, path: name, text, other };
 }
 
-/** What only real work could bring to an end. */
-const ENDLESS: Readonly<Record<string, string>> = {
-  "loop-restart.dot": "restart",
-  "raw lines": "visits",
-  dialect: "no-arrow",
-};
-
 describe.each([...files, ...FIXTURES])("$name", ({ name, text }) => {
   it("is the same after printing", () => {
     const printed = printDot(loadDot(name, text).document);
@@ -41,13 +34,13 @@ describe.each([...files, ...FIXTURES])("$name", ({ name, text }) => {
   });
 
   it("comes to its end when it is simulated, the same way each time", () => {
-    const { plan, diagnostics } = buildDotPlan(fileOf(name, text), {});
+    const { plan, diagnostics } = buildDotPlan(fileOf(name, text), { simulate: "all" });
     expect(diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
     if (plan === undefined) throw new Error("there is no plan");
     const dry = simulated(plan, "all");
     expect(JSON.parse(freeze(dry).text)).toEqual(dry);
     const walked = walkThrough(dry);
-    expect(walked.end === "completed" ? "" : walked.why, walked.at).toBe(ENDLESS[name] ?? "");
+    expect(walked).toMatchObject({ end: "completed" });
     expect(walkThrough(dry)).toEqual(walked);
   });
 });

@@ -260,4 +260,65 @@ describe("a simulated plan", () => {
     expect(play.status).toBe("completed");
     expect(play.launched).toEqual([]);
   });
+
+  /** What each stage of a simulated walk said, in order, and how the walk ended. */
+  function walked(body: string): readonly (string | undefined)[] {
+    const plan = simulated(planOf(around(body), { simulate: "all" }), "all");
+    const play = new Play(plan).open();
+    const words = play.events.flatMap((event) => {
+      if (event.type !== "step.completed" && event.type !== "step.failed") return [];
+      const { step, told } = event;
+      return told === undefined ? [] : [`${step}: ${told.outcome ?? told.label ?? told.next}`];
+    });
+    return [...words, play.status];
+  }
+
+  it("says what the first edge waits for where success leads nowhere (X1)", () => {
+    const custom = `a -> exit [condition="outcome=zero"]; a -> b [condition="outcome=one"]; b -> exit`;
+    expect(walked(`start -> a; ${custom}`)).toEqual(["a: one", "completed"]);
+    const heavy = `a -> exit [condition="outcome=zero", weight=2]; a -> b [condition="outcome=one"]`;
+    expect(walked(`start -> a; ${heavy}; b -> exit`)).toEqual(["a: zero", "completed"]);
+    const label = `a -> exit [condition="preferred_label=Done && outcome!=fail"]`;
+    expect(walked(`start -> a; ${label}`)).toEqual(["a: Done", "completed"]);
+    expect(walked(`start -> a; a -> exit [condition="outcome!=success"]`)).toEqual([
+      "a: fail",
+      "completed",
+    ]);
+    expect(walked(`start -> a; a -> exit [condition="outcome=retry"]`)).toEqual(["failed"]);
+  });
+
+  it.each([
+    ["tool_stdout=ready", { "tool.output": "ready" }],
+    ["context.n>=3 && context.flag", { n: "4", flag: "true" }],
+    ["context.n<3", { n: "2" }],
+    ["context.text contains abc", { text: "abc" }],
+    ['!context.text && context.kind!=""', { text: "false", kind: "other" }],
+    ["context.last_response contains READY", {}],
+  ])("says so through a diamond: %s", (condition, context) => {
+    const quoted = JSON.stringify(condition);
+    const text = around(`start -> a -> d; d [shape=diamond]; d -> exit [condition=${quoted}]`);
+    const play = new Play(simulated(planOf(text, { simulate: "all" }), "all")).open();
+    expect(play.status).toBe("completed");
+    expect(Object.fromEntries(play.run.context)).toMatchObject(context);
+  });
+
+  it("goes where it has been least when it comes again, so that loops end (X1)", () => {
+    const loop = `start -> a -> b; b -> a [condition="outcome=success"]; b -> exit [condition="outcome=fail"]`;
+    expect(walked(loop)).toEqual(["b: fail", "completed"]);
+    const plain = `start -> a -> b; b -> a [weight=2]; b -> exit`;
+    expect(walked(plain)).toEqual(["b: exit", "completed"]);
+    const asked = `start -> a -> b; b -> a [condition="outcome=success"]; b -> exit`;
+    expect(walked(asked)).toEqual(["b: partial_success", "completed"]);
+  });
+
+  it("reaches its goals where that leads on (X1)", () => {
+    const body = `start -> a; a [goal_gate=true, retry_target=a]; a -> b [condition="outcome=success"]
+      a -> exit [condition="outcome=fail"]; b -> a [condition="outcome=success"]; b -> exit`;
+    expect(walked(body)).toEqual(["b: partial_success", "completed"]);
+  });
+
+  it("is what it was without that for a plan that is not read for simulation", () => {
+    const plan = planOf(around(`start -> a; a -> exit [condition="outcome=zero"]; a -> exit`));
+    expect(plan.graph.arrows.filter(({ wants }) => wants !== undefined)).toEqual([]);
+  });
 });
