@@ -83,7 +83,13 @@ export class WalkFiles {
       said?.prompt === undefined
         ? attempt && textOf(join(attempt, PROMPT_FILE))
         : promptText(run, visit, said.prompt);
-    const response = said?.answer ?? (attempt && textOf(join(attempt, RESPONSE_FILE)));
+    const answer = end.type === "step.completed" ? end.answer : undefined;
+    const response =
+      said === undefined
+        ? attempt && textOf(join(attempt, RESPONSE_FILE))
+        : typeof answer === "string"
+          ? answer
+          : said.answer;
     if (prompt !== undefined) writeWhole(folder, PROMPT_FILE, prompt);
     if (response !== undefined) writeWhole(folder, RESPONSE_FILE, response);
     writeWhole(folder, "status.json", json(statusJson(end)));

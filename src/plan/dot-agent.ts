@@ -6,6 +6,7 @@
  */
 import type { DotNode, DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
 import type { DotSpan } from "../pipeline/dot/source.ts";
+import { HOOK_FORBIDS } from "../util/hook-words.ts";
 import { canonicalJson } from "../util/json.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import { literal } from "./dot-text.ts";
@@ -112,7 +113,8 @@ function effortArgs(
 }
 
 /** A hook of Claude Code may forbid a call with exit status 2; the language means any but 0. */
-const PRE_HOOK = (command: string): string => `( ${command}\n) || exit 2`;
+const PRE_HOOK = (command: string): string =>
+  `( ${command}\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
 
 /** The commands around each tool call of the model. */
 function hookArgs(

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/dot-plan.ts";
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
+import { HOOK_FORBIDS } from "../../src/util/hook-words.ts";
 import { bad, ok, Play } from "../core/play.ts";
 
 function lowered(
@@ -226,12 +227,11 @@ describe("a prompt", () => {
   it("has the hooks around its tool calls", () => {
     const [flag, settings] =
       agentOf(`a [prompt=p, "tool_hooks.pre"="./pre"]`).definition?.args ?? [];
+    const command = `( ./pre\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
     expect(flag).toBe("--settings");
     expect(JSON.parse(settings ?? "")).toEqual({
       hooks: {
-        PreToolUse: [
-          { matcher: "*", hooks: [{ type: "command", command: "( ./pre\n) || exit 2" }] },
-        ],
+        PreToolUse: [{ matcher: "*", hooks: [{ type: "command", command }] }],
       },
     });
   });
