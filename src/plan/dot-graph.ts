@@ -12,7 +12,7 @@
  */
 import { conditionToCel } from "../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
-import { forkOf, isFork, nodesIn, type Region } from "./dot-regions.ts";
+import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./dot-regions.ts";
 import { sayingsFor, sayingsToward } from "./dot-sayings.ts";
 import type { DotSite } from "./dot-site.ts";
 import { DotWork, plainStep } from "./dot-work.ts";
@@ -165,11 +165,27 @@ export class DotGraphs {
     return diamond && ways.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
+  /** Names the edges by which branches go elsewhere than to where they meet, and what they do. */
+  #nameLeaving(id: string, fork: Fork, closed: ReadonlySet<string>): void {
+    const { ways, notes } = this.#site;
+    for (const { edge, ends } of leavingEdges(ways, fork, closed)) {
+      const where = edge.to === id ? "back to it" : `to \`${edge.to}\``;
+      const leads = `this edge leads out of a branch of \`${id}\`, ${where}`;
+      const message = ends
+        ? `${leads}: the branch has ended there, and nothing is begun anew`
+        : `${leads}: what lies behind it is walked in the branch, which does not come to \`${fork.join}\` then`;
+      const help = `lead the branch to ${fork.join === undefined ? "an end" : `\`${fork.join}\``}, and decide behind it`;
+      notes.warn(edge.span, "branch-leaves", message, help);
+    }
+  }
+
   /** The branches of a `component`: for each edge a copy of what it leads to, up to the fan-in. */
   #branches(node: DotNode, region: Region): Work {
     const { ways, notes } = this.#site;
-    const { targets, join } = forkOf(ways, node.id, region);
+    const fork = forkOf(ways, node.id, region);
+    const { targets, join } = fork;
     const closed = new Set([...region.closed, node.id, ...(join === undefined ? [] : [join])]);
+    this.#nameLeaving(node.id, fork, closed);
     for (const { condition, span } of ways.outgoing(node.id)) {
       if (condition === undefined) continue;
       const message = `all edges of \`${node.id}\` are branches; the condition of this one is not asked`;

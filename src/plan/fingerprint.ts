@@ -115,7 +115,7 @@ function workOf(plan: Plan, step: Step): Definition {
     case "wait":
       return { wait: "until" in work ? work.until : work.forMs };
     case "pipeline":
-      return { steps: graphOf(plan, work.graph), input: work.input };
+      return { steps: graphOf(plan, work.graph), input: work.input, context: work.context };
     case "loop":
       return {
         until: work.until,

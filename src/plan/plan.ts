@@ -196,12 +196,7 @@ export type Work =
       readonly session?: string;
       readonly settings: AgentSettings;
     }
-  | {
-      readonly kind: "pipeline";
-      readonly graph: Graph;
-      /** The input of what is in it; texts are templates. Absent: that of the scope around it. */
-      readonly input?: JsonObject;
-    }
+  | PipelineWork
   | LoopWork
   | EachWork
   /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
@@ -211,6 +206,16 @@ export type Work =
   | { readonly kind: "pick" }
   | GateWork
   | WaitWork;
+
+/** Another pipeline, run as a part of this one. */
+export interface PipelineWork {
+  readonly kind: "pipeline";
+  readonly graph: Graph;
+  /** The input of what is in it; texts are templates. Absent: that of the scope around it. */
+  readonly input?: JsonObject;
+  /** Key-values that are seen in it and hide those around it; nothing changes them. */
+  readonly context?: JsonObject;
+}
 
 export interface PassWork {
   readonly kind: "pass";

@@ -1,5 +1,6 @@
 /** DOT pipelines as plans: what each node and edge becomes, and how a walk goes then. */
 import { describe, expect, it } from "vitest";
+import { evaluateIn } from "../../src/core/values.ts";
 import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/dot-plan.ts";
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
@@ -241,6 +242,70 @@ describe("a prompt", () => {
     expect(agentOf(asked).prompt).toContain("PERDURE_STATUS_FILE");
     expect(agentOf(asked).prompt).toContain("success, fail, needs_dod");
     expect(agentOf("a [prompt=p]").prompt).toBe("p");
+  });
+});
+
+describe("branches that do not meet", () => {
+  const fork = `f [shape=component]; j [shape=tripleoctagon]; start -> f; f -> a; f -> b; a -> j; b -> j; j -> exit`;
+  const leaving = (body: string): readonly string[] =>
+    said(lowered(around(`${fork}; ${body}`))).filter((one) => one.includes("branch-leaves"));
+
+  it("are named where an edge leads back, past their end, or before their beginning", () => {
+    expect(leaving("")).toEqual([]);
+    expect(leaving(`a -> a [condition="outcome=fail"]; a -> c; c -> j`)).toEqual([]);
+    expect(leaving(`a -> f [condition="outcome=fail"]`)).toEqual([
+      expect.stringContaining(
+        "leads out of a branch of `f`, back to it: the branch has ended there, and nothing is begun anew",
+      ),
+    ]);
+    expect(leaving(`b -> exit [condition="outcome=fail"]`)).toEqual([
+      expect.stringContaining(
+        "to `exit`: what lies behind it is walked in the branch, which does not come to `j` then",
+      ),
+    ]);
+    const early = `start -> p; p -> f; p [${TOOL}]; b -> p [condition="outcome=fail"]`;
+    expect(leaving(early)).toEqual([expect.stringContaining("out of a branch of `f`, to `p`")]);
+  });
+
+  it("go as the warning says", () => {
+    const text = around(`${fork}; a [${TOOL}]; b [${TOOL}]; a -> f [condition="outcome=fail"]`);
+    const play = new Play(planOf(text)).open();
+    play.end("f@1.1[0]/a", bad).end("f@1.1[1]/b");
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual(["f@1.1[0]/a@1.1", "f@1.1[1]/b@1.1"]);
+  });
+});
+
+describe("a manager", () => {
+  const child = `digraph c { goal="small"; start [shape=Mdiamond]; exit [shape=Msquare]
+    w [${TOOL}]; start -> w; w -> exit [condition="context.graph.goal=small"] }`;
+  const manager = (more: string): string =>
+    `digraph g { goal="large"; start [shape=Mdiamond]; exit [shape=Msquare]
+    m [shape=house, stack.child_dotfile="c.dot"${more}]; start -> m -> exit }`;
+
+  it("runs its child, which sees the goal of its own file", () => {
+    const play = new Play(planOf(manager(""), {}, { "c.dot": child })).open();
+    const [visit] = play.run.running;
+    const seen = (key: string) => visit && evaluateIn(play.run, visit, `context["${key}"]`, {});
+    expect(seen("graph.goal")).toEqual({ ok: true, value: "small" });
+    expect(seen("current_node")).toEqual({ ok: true, value: "w" });
+    expect(play.end("m@1.1[0]/w").status).toBe("completed");
+    expect(play.run.context.get("graph.goal")).toBe("large");
+  });
+
+  it("names what it does not do", () => {
+    const words = ["poll_interval=5s", "max_cycles=3", "stop_condition=x", "actions=steer"];
+    const all = words.map((word) => `, manager.${word}`).join("");
+    expect(said(lowered(manager(all), {}, { "c.dot": child }))).toEqual(
+      words.map((word) =>
+        expect.stringContaining(
+          `[unsupported] the pipeline of \`m\` is run to its end; \`manager.${word.replace(/=.*/, "")}\``,
+        ),
+      ),
+    );
+    const waiting = lowered(manager(", stack.child_autostart=false"), {}, { "c.dot": child });
+    expect(said(waiting)).toEqual([expect.stringContaining("nothing else starts the pipeline of")]);
+    expect(waiting.plan && stepOf(waiting.plan, "m").work).toEqual({ kind: "pass" });
   });
 });
 
