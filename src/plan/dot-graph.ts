@@ -168,14 +168,15 @@ export class DotGraphs {
   /** Names the edges by which branches go elsewhere than to where they meet, and what they do. */
   #nameLeaving(id: string, fork: Fork, closed: ReadonlySet<string>): void {
     const { ways, notes } = this.#site;
+    const { join } = fork;
+    const meets = join === undefined ? "an end of its own" : `\`${join}\``;
     for (const { edge, ends } of leavingEdges(ways, fork, closed)) {
       const where = edge.to === id ? "back to it" : `to \`${edge.to}\``;
-      const leads = `this edge leads out of a branch of \`${id}\`, ${where}`;
-      const message = ends
-        ? `${leads}: the branch has ended there, and nothing is begun anew`
-        : `${leads}: what lies behind it is walked in the branch, which does not come to \`${fork.join}\` then`;
-      const help = `lead the branch to ${fork.join === undefined ? "an end" : `\`${fork.join}\``}, and decide behind it`;
-      notes.warn(edge.span, "branch-leaves", message, help);
+      const what = ends
+        ? "the branch has ended there, and nothing is begun anew"
+        : `what lies behind it is walked in the branch, which does not come to ${meets} then`;
+      const message = `this edge leads out of a branch of \`${id}\`, ${where}: ${what}`;
+      notes.warn(edge.span, "branch-leaves", message, `lead to ${meets}, and decide behind it`);
     }
   }
 

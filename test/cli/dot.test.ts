@@ -201,6 +201,11 @@ describe("nodes", () => {
     ]);
     expect(context["parallel.fan_in.best_id"]).toBe("a1");
     expect(context["tool.output"]).toBe("after");
+    const status = (...folder: string[]): unknown =>
+      JSON.parse(project.read("out", ...folder, "status.json"));
+    expect(status("branches", "fork", "a1", "a2")).toMatchObject({ outcome: "success" });
+    expect(status("branches", "fork", "b1", "b1")).toMatchObject({ outcome: "fail" });
+    expect(status("branches", "fork", "b1", "b1")).toEqual(status("b1"));
   });
 
   it("ask people, whose answer leads on", async () => {
