@@ -194,8 +194,13 @@ function dispatch(
 }
 
 /** A step that does nothing is over when it begins, with what it is taken to have said. */
-function pass(run: Run, visit: Visit, { simulates }: PassWork, at: AttemptRef): RunEvent {
-  if (simulates === undefined) return complete(run, visit, 0, { outputs: {}, context: {} }, at);
+function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
+  const { simulates, takesUp } = work;
+  if (simulates === undefined) {
+    const { context = {}, label } = takesUp ?? {};
+    const chosen = label === undefined ? {} : { told: { label } };
+    return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
+  }
   const { answer, context, told } = pretend(run, visit, simulates);
   const words = told === undefined ? {} : { told };
   if (told?.outcome === "fail") {

@@ -136,7 +136,7 @@ function lastWords(
     return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
   }
   const word = (key: string): string | undefined => {
-    const value = contextValue(run, visit.record.scope, key);
+    const value = outcome.context[key] ?? contextValue(run, visit.record.scope, key);
     return typeof value === "string" ? value : undefined;
   };
   return {

@@ -134,7 +134,7 @@ function workOf(plan: Plan, step: Step): Definition {
       return { branches: Object.fromEntries(ways), policy };
     }
     case "pass":
-      return { pass: true, simulates: work.simulates };
+      return { pass: true, simulates: work.simulates, takes_up: work.takesUp };
     case "pick":
       return { pick: true };
   }

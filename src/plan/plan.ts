@@ -64,6 +64,8 @@ export interface PlanReading {
   readonly permissions?: AgentSettings["permissions"];
   /** For DOT: a command for each type of node that the language does not have. */
   readonly handlers?: Readonly<Record<string, string>>;
+  /** For DOT: the run goes on where another engine stopped. */
+  readonly takesUp?: TakesUp;
 }
 
 export type Simulation = "agents" | "all";
@@ -221,6 +223,16 @@ export interface PassWork {
   readonly kind: "pass";
   /** It stands for work that is only pretended, and says itself how it went. */
   readonly simulates?: Simulated;
+  /** It stands for all that another engine did before the run began. */
+  readonly takesUp?: TakesUp & { readonly label?: string };
+}
+
+/** Where another engine stopped, as its checkpoint says. */
+export interface TakesUp {
+  /** The last node that it completed. */
+  readonly node: string;
+  readonly completed: readonly string[];
+  readonly context: JsonObject;
 }
 
 /** What a simulated step would have been told, and what it is taken to have answered. */

@@ -4,6 +4,7 @@ import { evaluateIn } from "../../src/core/values.ts";
 import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/dot-plan.ts";
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
+import { takenUp } from "../../src/plan/take-up.ts";
 import { HOOK_FORBIDS } from "../../src/util/hook-words.ts";
 import { bad, ok, Play } from "../core/play.ts";
 
@@ -309,6 +310,38 @@ describe("a manager", () => {
   });
 });
 
+describe("a plan that takes up another engine's work", () => {
+  const text =
+    around(`start -> a -> b; a [${TOOL}]; b [${TOOL}]; b -> exit; b -> a [condition="outcome=fail"]
+    f [shape=component]; a -> f [condition="context.wide"]; f -> c; f -> d; c -> j; d -> j
+    j [shape=tripleoctagon]; j -> exit; c [${TOOL}]; d [${TOOL}]`);
+  const after = (node: string, context: Record<string, string>): Plan | string =>
+    takenUp(planOf(text), { node, completed: [], context });
+  const begun = (node: string, context: Record<string, string>): Play => {
+    const plan = after(node, context);
+    if (typeof plan === "string") throw new Error(plan);
+    return new Play(plan).open();
+  };
+
+  it("begins behind the node that was last, by the edge that its outcome and context ask for (W4)", () => {
+    expect(begun("a", { outcome: "success" }).running()).toEqual(["b"]);
+    expect(begun("a", { wide: "yes" }).running()).toEqual(["f", "f@1.1[0]/c", "f@1.1[1]/d"]);
+    expect(begun("b", { outcome: "fail" }).running()).toEqual(["a"]);
+    expect(begun("exit", { outcome: "success" }).status).toBe("completed");
+  });
+
+  it("goes back to what was done before where an edge leads there, and to its end", () => {
+    const play = begun("a", { outcome: "success" }).end("b", bad).end("a").end("b");
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual(["b@1.1", "a@1.1", "b@2.1"]);
+  });
+
+  it("is none where nothing follows", () => {
+    expect(after("c", {})).toBe("there is no node `c` outside of branches");
+    expect(after("exit", { outcome: "fail" })).toBe("`exit` has failed, and nothing follows");
+  });
+});
+
 describe("a simulated plan", () => {
   const text = around(`a [prompt="p"]; b [${TOOL}]; start -> a -> b -> exit`);
   it("answers for its agents and runs its tools", () => {
@@ -333,7 +366,9 @@ describe("a simulated plan", () => {
     const words = play.events.flatMap((event) => {
       if (event.type !== "step.completed" && event.type !== "step.failed") return [];
       const { step, told } = event;
-      return told === undefined ? [] : [`${step}: ${told.outcome ?? told.label ?? told.next}`];
+      return told === undefined
+        ? []
+        : [`${step}: ${told.outcome ?? told.label ?? told.next?.join()}`];
     });
     return [...words, play.status];
   }
