@@ -4,7 +4,8 @@
  *   npm run corpus -- DIR [--warnings] [--walks]
  *
  * Reports how many parse, lint without an error and survive printing, how many come to their end when
- * all work is simulated and every gate approved, and for every other one why. Exit status 1 when a
+ * all work is simulated and every gate approved, how many are the same plan when they are converted to
+ * YAML and back, and for every other one why. Exit status 1 when a
  * file changes by being printed or a walk does not end, which is always our mistake.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -13,7 +14,12 @@ import { parseArgs } from "node:util";
 import type { Diagnostic } from "../src/pipeline/diagnostic.ts";
 import { loadDot } from "../src/pipeline/dot/load-dot.ts";
 import { printDot } from "../src/pipeline/dot/print.ts";
+import { loadPipeline } from "../src/pipeline/load.ts";
+import { buildPlan } from "../src/plan/build.ts";
+import { convertPlan } from "../src/plan/convert.ts";
 import { buildDotPlan, type DotFile } from "../src/plan/dot-plan.ts";
+import type { Plan } from "../src/plan/plan.ts";
+import type { Difference } from "../src/plan/plan-difference.ts";
 import { simulated } from "../src/plan/simulate.ts";
 import { type Walked, walkThrough } from "./walk-through.ts";
 
@@ -26,6 +32,8 @@ interface Tried {
   readonly lints: boolean;
   readonly roundTrips: boolean;
   readonly diagnostics: readonly Diagnostic[];
+  /** What YAML cannot say of it, and what DOT cannot say of that. */
+  readonly lost?: { readonly yaml: readonly Difference[]; readonly dot: readonly Difference[] };
   /** Absent for files that cannot be run. */
   readonly walk?: Walked;
 }
@@ -60,11 +68,22 @@ function tryOne(root: string, file: string): Tried {
   const again = loadDot(file, printed).document;
   const roundTrips =
     parses && withoutPlaces(again) === withoutPlaces(document) && printDot(again) === printed;
-  const lowered = buildDotPlan(dotFile(path, text), { simulate: "all" });
-  const walk = lowered.plan && walkThrough(simulated(lowered.plan, "all"));
+  const lowered = buildDotPlan(dotFile(path, text), {});
+  const { plan: dry } = buildDotPlan(dotFile(path, text), { simulate: "all" });
+  const walk = dry && walkThrough(simulated(dry, "all"));
   const all = parses ? lowered.diagnostics : diagnostics;
   const tried = { file, parses, lints, roundTrips, diagnostics: all };
-  return walk === undefined ? tried : { ...tried, walk };
+  if (lowered.plan === undefined || walk === undefined) return tried;
+  return { ...tried, walk, lost: lostOf(lowered.plan) };
+}
+
+/** What is lost on the way to YAML and back. */
+function lostOf(plan: Plan): NonNullable<Tried["lost"]> {
+  const yaml = convertPlan(plan, "yaml", "flow.yaml");
+  const { pipeline } = loadPipeline("flow.yaml", yaml.text);
+  const dot = pipeline && convertPlan(buildPlan(pipeline), "dot", "flow.dot");
+  const unread = { steps: [], message: "the YAML file is not valid" };
+  return { yaml: yaml.differences, dot: dot?.differences ?? [unread] };
 }
 
 function dotFile(path: string, text: string): DotFile {
@@ -102,6 +121,13 @@ function report(tried: readonly Tried[]): number {
     console.log(`${String(files.length).padStart(5)} do not: ${why}`);
     for (const { file, walk } of values.walks ? files : []) {
       console.log(`        ${walk === undefined ? file : `${file}: ${walk.at}`}`);
+    }
+  }
+  console.log(`${count(({ lost }) => lost?.yaml.length === 0)} are the same plan in YAML`);
+  console.log(`${count(({ lost }) => lost?.dot.length === 0)} of these are the same back in DOT`);
+  for (const { file, lost } of tried) {
+    for (const { steps, message } of [...(lost?.yaml ?? []), ...(lost?.dot ?? [])]) {
+      console.log(`        ${file}: ${[...steps, message].join(": ")}`);
     }
   }
   for (const [rule, files] of rulesOf(tried)) {

@@ -8,6 +8,7 @@
 import { Command, CommanderError } from "commander";
 import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
+import { addConverting } from "./file-commands.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
 import type { ReadingOptions } from "./reading.ts";
 import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
@@ -397,6 +398,7 @@ function addKeeping(program: Command, finish: Finish): void {
     .action(async (files, options) =>
       finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
     );
+  addConverting(program, finish);
   describeClean(program.command("clean"), finish);
   program
     .command("export")

@@ -28,7 +28,8 @@ type CommonKey =
   | "max_visits"
   | "stall_after"
   | "goal"
-  | "retry_target";
+  | "retry_target"
+  | "allow_partial";
 
 /** Keys that say how one process is run. */
 type ProcessKey =
@@ -53,6 +54,7 @@ type AgentKey =
   | "relay"
   | "fidelity"
   | "thread"
+  | "thread_group"
   | "resume_fidelity";
 
 type FanOutKey = "for_each" | "as" | "max_parallel" | "on_item_failure";
@@ -68,6 +70,8 @@ interface Kinds {
   readonly gate: never;
   readonly wait: never;
   readonly pass: never;
+  readonly pick: never;
+  readonly branches: "max_parallel" | "join_policy";
 }
 
 /** T1: a key of the schema that no kind of step has; there is none. */
@@ -83,6 +87,12 @@ interface Named<Id extends string> {
   readonly retry_target?: NoInfer<Id> | undefined;
   readonly steps?: readonly StepDefinition[] | undefined;
   readonly for_each?: string | readonly unknown[] | ForEachDefinition | undefined;
+  readonly branches?: readonly BranchDefinition[] | undefined;
+}
+
+interface BranchDefinition {
+  readonly id?: string | undefined;
+  readonly steps: readonly StepDefinition[];
 }
 
 type EdgeShape = NonNullable<StepShape["edges"]>[number];
@@ -121,6 +131,8 @@ export type StepDefinition<Id extends string = string> =
   | Kind<Id, "gate">
   | Kind<Id, "wait">
   | Kind<Id, "pass">
+  | Kind<Id, "pick">
+  | Kind<Id, "branches">
   | FanOutKind<Id>;
 
 /** A pipeline, with the keys of a YAML file. */

@@ -11,6 +11,7 @@ import { choicesOf, choosesEdges, gateOf } from "./gate-choices.ts";
 import type { Report } from "./report.ts";
 import { AGENT_SETTINGS, type StepShape } from "./schema.ts";
 import { isCut, pathIn, type StepList } from "./step-list.ts";
+import { waysFrom } from "./walk-links.ts";
 
 /** Keys that say how a process is run; nothing is run for a gate or a wait. */
 const PROCESS_KEYS = [
@@ -18,11 +19,13 @@ const PROCESS_KEYS = [
   ...["env", "cwd", "timeout", "idle_timeout", "retry", "isolate", "recover"],
   ...AGENT_SETTINGS,
 ] as const;
-const WORK_KEYS = ["run", "steps", "pipeline", "loop", "iterations"] as const;
+const WORK_KEYS = ["run", "steps", "pipeline", "branches", "loop", "iterations"] as const;
+/** What a step for which nothing is run does. */
+const KINDS = ["gate", "wait", "pick"] as const;
 
 /** True for a step for which nothing is run. */
-export function isPrompt({ gate, wait }: StepShape): boolean {
-  return gate !== undefined || wait !== undefined;
+export function isPrompt(step: StepShape): boolean {
+  return KINDS.some((kind) => step[kind] !== undefined);
 }
 
 /** Adds the mistakes in a gate or a wait. */
@@ -33,8 +36,10 @@ export function checkPrompt(list: StepList, index: number, report: Report): void
   rules.keys();
   rules.wait();
   if (step.gate === undefined || isCut(list, index, "edges")) return;
-  rules.choices();
   rules.otherwise();
+  // In a walk every edge is a choice, whatever it is called.
+  if (list.walk) return;
+  rules.choices();
   rules.edges();
 }
 
@@ -52,19 +57,16 @@ class PromptRules {
   }
 
   keys(): void {
-    const { gate, wait, id } = this.#step;
-    const kind = gate === undefined ? "wait" : "gate";
-    if (gate !== undefined && wait !== undefined) {
-      const message = `step \`${id}\` has both \`gate\` and \`wait\``;
-      this.#add("step-work", message, "make two steps of it", ["wait"], "key");
-    }
-    for (const key of WORK_KEYS) {
+    const { id } = this.#step;
+    const [kind = "gate", ...others] = KINDS.filter((one) => this.#step[one] !== undefined);
+    for (const key of [...others, ...WORK_KEYS]) {
       if (this.#step[key] === undefined) continue;
       const message = `step \`${id}\` has both \`${kind}\` and \`${key}\``;
       this.#add("step-work", message, "make two steps of it", [key], "key");
     }
     for (const key of PROCESS_KEYS) {
       if (this.#step[key] === undefined) continue;
+      if (key === "retry" && kind === "gate" && this.#list.walk) continue;
       const message = `\`${key}\` means nothing to a ${kind}: nothing is run for it`;
       const inside = key === "timeout" && kind === "gate";
       const help = inside
@@ -100,7 +102,8 @@ class PromptRules {
   otherwise(): void {
     const { default: word, timeout } = gateOf(this.#step) ?? {};
     if (word === undefined) return;
-    const choices = choicesOf(this.#step);
+    const ways = this.#list.walk ? waysFrom(this.#list, this.#index) : undefined;
+    const choices = choicesOf(this.#step, ways);
     const at = ["gate", "default"];
     if (choiceNamed(choices, word) === undefined) {
       const labels = choices.map(({ label }) => label);

@@ -7,10 +7,12 @@
  */
 import type { Report } from "./report.ts";
 import type { StepShape } from "./schema.ts";
-import { arrowsOf, type LinkedStep, type StepArrows } from "./step-arrows.ts";
+import { arrowsOf, type LinkedStep, type StepArrows, walkArrowsOf } from "./step-arrows.ts";
 import { createReach } from "./step-graph.ts";
 import { failureTarget } from "./step-links.ts";
 import { isCut, pathIn, type StepList } from "./step-list.ts";
+import { placeOf } from "./walk-links.ts";
+import { checkWalkReached } from "./walk-rules.ts";
 
 const LINK_KEYS = ["id", "needs", "goto", "edges", "on_failure", "retry_target"];
 
@@ -29,11 +31,16 @@ export function checkJumps(jumps: Jumps): StepArrows | undefined {
     if (isCut(list, index)) return;
     checkTargets(step, index, jumps);
     checkExits(step, index, jumps);
-    checkNeeded(step, index, jumps);
+    if (!list.walk) checkNeeded(step, index, jumps);
   });
   const whole = !list.steps.some((_, index) => isCut(list, index, ...LINK_KEYS));
   const wrong = report.diagnostics.slice(before).some(({ severity }) => severity === "error");
   if (!whole || wrong) return undefined;
+  if (list.walk) {
+    const ways = walkArrowsOf(links);
+    checkWalkReached(list, ways, report);
+    return ways;
+  }
   const arrows = arrowsOf(links);
   checkReached(arrows, jumps);
   checkGoals(arrows, jumps);
@@ -42,7 +49,7 @@ export function checkJumps(jumps: Jumps): StepArrows | undefined {
 
 function checkTargets(step: StepShape, index: number, { list, ids, report }: Jumps): void {
   const check = (name: string | undefined, ...keys: (string | number)[]): void => {
-    if (name === undefined || ids.has(name)) return;
+    if (name === undefined || ids.has(name) || placeOf(list, name) !== undefined) return;
     const help = report.suggest(name, ids.keys(), "steps beside it");
     const path = [...pathIn(list, index), ...keys];
     const message = `there is no step \`${name}\` to go to`;
@@ -65,16 +72,18 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
     const help = `add \`{to: ${goto}}\` to \`edges\`, and leave \`goto\` out`;
     add("two-exits", `step \`${id}\` has both \`goto\` and \`edges\``, help, "goto");
   }
-  if (goto === id) {
+  if (goto === id && !list.walk) {
     const help = "write `edges` with a `when`, or `retry` for tries of a step that fails";
     add("endless-loop", "a step that always goes to itself never ends", help, "goto");
   }
-  if (retry_target !== undefined && goal !== true) {
+  if (retry_target !== undefined && (goal ?? false) === false) {
     add("goal-target", "`retry_target` belongs to a `goal`", "add `goal: true`", "retry_target");
   }
   // A label is what a step may ask for.
-  const open = (edges ?? []).filter(({ when, label }) => when === undefined && label === undefined);
-  if (open.length < 2) return;
+  const open = (edges ?? []).filter(
+    ({ when, condition = when, label }) => condition === undefined && label === undefined,
+  );
+  if (open.length < 2 || list.walk) return;
   const message = "of several edges without `when` and label, only the heaviest is taken";
   const help = "give the others a `when` or a `label`, or leave them out";
   const path = pathIn(list, index, "edges");
@@ -126,7 +135,13 @@ function checkGoals({ arrows }: StepArrows, { list, ids, report }: Jumps): void 
   const leads = createReach(list.steps.length, arrows);
   list.steps.forEach(({ id, goal, retry_target }, index) => {
     const target = retry_target === undefined ? undefined : ids.get(retry_target);
-    if (goal !== true || target === undefined || target === index || leads(target, index)) return;
+    if (
+      (goal ?? false) === false ||
+      target === undefined ||
+      target === index ||
+      leads(target, index)
+    )
+      return;
     const message = `step \`${retry_target}\` does not lead to the goal \`${id}\``;
     const help = "name a step that lies before the goal";
     report.add({ rule: "goal-target", message, help, path: pathIn(list, index, "retry_target") });

@@ -7,11 +7,18 @@
  */
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
-import type { Json } from "../util/json.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 import { agentOf, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
+import { statusWords } from "./dot/status-words.ts";
 import { bareCondition } from "./expression-rules.ts";
-import { lowerComposite, lowerPrompt, milliseconds, splitFanOut } from "./lower-work.ts";
+import {
+  lowerBranches,
+  lowerComposite,
+  lowerPrompt,
+  milliseconds,
+  splitFanOut,
+} from "./lower-work.ts";
 import {
   isModuleName,
   type ModuleValue,
@@ -19,6 +26,7 @@ import {
   type ReadModule,
   readModule,
 } from "./module-source.ts";
+import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "./parallel.ts";
 import type {
   AgentSettings,
   Budget,
@@ -38,14 +46,14 @@ import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import type { Path, Source } from "./source.ts";
 import { linksOf } from "./step-links.ts";
-import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { branchesIn, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
 import { type NamedFiles, validate } from "./validate.ts";
+import { askingEdges, waysFrom, withEnds } from "./walk-links.ts";
 import { type ParsedYaml, parseYaml } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
-const PARALLEL_DEFAULT = 4;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */
@@ -137,9 +145,13 @@ function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModul
 
 function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
   const { file } = source;
+  const maxVisits = shape.defaults?.max_visits;
   return {
     name: shape.name ?? basename(file, extname(file)),
-    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
+    ...(shape.language === undefined ? {} : { language: shape.language }),
+    ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
+    maxParallel:
+      shape.max_parallel ?? (shape.language === undefined ? PARALLEL_DEFAULT : WALK_PARALLEL_MAX),
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
     env: lowerEnv(shape.env, ["env"], source),
     agents: Object.fromEntries(
@@ -153,6 +165,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
     defaults: {
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
       agent: lowerAgentSettings(shape.defaults ?? {}),
+      ...(maxVisits === undefined ? {} : { maxVisits }),
     },
     steps: lowerList(rootList({ shape, cut: new Set() }), { shape, files, source }),
   };
@@ -165,8 +178,8 @@ interface File {
 }
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
-  const links = linksOf(list.steps);
-  return list.steps.map((step, index) => {
+  const links = linksOf(list);
+  const steps = list.steps.map((step, index) => {
     const { id: _, ...ways } = links[index] ?? { id: "", needs: [] };
     const lowered = {
       ...lowerSettings(step, pathIn(list, index), file.source),
@@ -177,6 +190,7 @@ function lowerList(list: StepList, file: File): readonly PipelineStep[] {
     const { inner, outer } = splitFanOut(lowered);
     return { ...outer, work: lowerComposite(step, [inner]) };
   });
+  return list.outer === undefined ? steps : withEnds(steps);
 }
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
@@ -244,7 +258,7 @@ function lowerStep(
   step: StepShape,
   work: PipelineWork,
 ): Omit<PipelineStep, "needs" | keyof StepSettings> {
-  const { when, check, max_visits, stall_after, goal, retry_target } = step;
+  const { when, check, max_visits, stall_after, goal, retry_target, thread_group } = step;
   const target = retry_target === undefined ? {} : { retryTarget: retry_target };
   return {
     id: step.id,
@@ -258,27 +272,41 @@ function lowerStep(
     ...(step.join === "any" ? { join: step.join } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
-    ...(goal === true ? { goal: target } : {}),
+    ...(goal === true ? { goal: { holds: "always", ...target } } : {}),
+    ...(goal === "visited" ? { goal: { holds: goal, ...target } } : {}),
+    ...(step.allow_partial === true ? { allowPartial: true } : {}),
+    ...(thread_group === undefined ? {} : { threadGroup: thread_group }),
   };
 }
 
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
+  if (step.branches !== undefined) {
+    const lists = branchesIn(list, index).map((branch) => lowerList(branch, file));
+    return lowerBranches(step, lists);
+  }
   if (hasBody(step)) {
     const inner = listIn(list, index);
     const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
-  const prompted = lowerPrompt(step);
+  const prompted = lowerPrompt(step, list.walk ? waysFrom(list, index) : undefined);
   if (prompted !== undefined) return prompted;
-  if (step.pass === true) return { kind: "pass" };
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;
+  const asked =
+    list.walk && prompt !== undefined ? statusWords(prompt, askingEdges(list, index)) : "";
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
   const sharing = session === undefined ? {} : { session };
-  return { kind: "agent", agent, prompt, ...sharing, settings: lowerAgentSettings(step) };
+  return {
+    kind: "agent",
+    agent,
+    prompt: `${prompt}${asked}`,
+    ...sharing,
+    settings: lowerAgentSettings(step),
+  };
 }
 
 function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
@@ -311,7 +339,7 @@ function lowerSettings(
 function lowerRetry(retry: StepShape["retry"]): RetrySettings {
   if (retry === undefined) return {};
   if (typeof retry === "number") return { attempts: retry };
-  const { attempts, backoff, on_resume } = retry;
+  const { attempts, backoff, on, on_resume } = retry;
   const rule = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
   const { initial, factor, max, jitter } = rule;
   return {
@@ -320,6 +348,7 @@ function lowerRetry(retry: StepShape["retry"]): RetrySettings {
     ...(factor === undefined ? {} : { factor }),
     ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
     ...(jitter === undefined ? {} : { jitter }),
+    ...(on === undefined ? {} : { on }),
     ...(on_resume === undefined ? {} : { onResume: on_resume }),
   };
 }

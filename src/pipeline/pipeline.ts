@@ -7,6 +7,10 @@ import type { Fidelity, Retelling } from "./fidelity.ts";
 
 export interface Pipeline {
   readonly name: string;
+  /** The language whose meaning its steps have: they are a walk. Absent: a list. */
+  readonly language?: "attractor";
+  /** The context that a run of it begins with. */
+  readonly context?: JsonObject;
   readonly maxParallel: number;
   /** JSON Schema of the input. */
   readonly inputSchema?: Json;
@@ -14,7 +18,10 @@ export interface Pipeline {
   readonly agents: Readonly<Record<string, PipelineAgent>>;
   readonly budget?: Budget;
   readonly workspace: WorkspaceSettings;
-  readonly defaults: StepSettings & { readonly agent: AgentSettings };
+  readonly defaults: StepSettings & {
+    readonly agent: AgentSettings;
+    readonly maxVisits?: number;
+  };
   readonly steps: readonly PipelineStep[];
 }
 
@@ -77,6 +84,7 @@ export interface RetrySettings {
   readonly factor?: number;
   readonly maxMs?: number;
   readonly jitter?: number;
+  readonly on?: "any" | "retry";
   readonly onResume?: "fresh" | "keep";
 }
 
@@ -95,7 +103,9 @@ export interface PipelineStep extends StepSettings, Links {
   readonly join?: "any";
   readonly maxVisits?: number;
   readonly stallAfter?: number;
-  readonly goal?: { readonly retryTarget?: string };
+  readonly goal?: { readonly holds: "always" | "visited"; readonly retryTarget?: string };
+  readonly allowPartial?: true;
+  readonly threadGroup?: string;
 }
 
 /** Where a step comes from and where it leads. */
@@ -108,7 +118,7 @@ export interface Links {
   /** Where it leads instead of to the steps that need it. */
   readonly exits?: readonly Exit[];
   /** Where a failure for good leads; `continue`: wherever success would. Absent: it is the run's. */
-  readonly onFailure?: { readonly goto: string } | "continue";
+  readonly onFailure?: { readonly goto: string; readonly weight: number } | "continue";
 }
 
 export interface Exit {
@@ -116,8 +126,11 @@ export interface Exit {
   readonly when?: string;
   readonly label?: string;
   readonly weight: number;
+  /** After which end it can be taken. */
+  readonly on: "completed" | "failed" | "any";
   readonly fidelity?: Fidelity;
   readonly thread?: string;
+  readonly restart?: { readonly keep: readonly string[] };
 }
 
 export type PipelineWork =
@@ -133,6 +146,9 @@ export type PipelineWork =
     }
   | PipelineGate
   | PipelineWait
+  | { readonly kind: "pass" }
+  | { readonly kind: "pick" }
+  | PipelineBranches
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
@@ -158,6 +174,14 @@ export type PipelineWork =
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
+
+/** Ways that are gone side by side. */
+export interface PipelineBranches {
+  readonly kind: "branches";
+  readonly branches: readonly { readonly id: string; readonly steps: readonly PipelineStep[] }[];
+  readonly maxParallel: number;
+  readonly policy: "wait_all" | "first_success";
+}
 
 /** A question to a person. */
 export interface PipelineGate {

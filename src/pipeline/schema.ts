@@ -6,19 +6,30 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
-import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
+import { RETELLINGS } from "./fidelity.ts";
 import { gate, wait } from "./prompt-schema.ts";
+import { links, NEEDS_MAX } from "./schema-links.ts";
 import { command, duration } from "./schema-text.ts";
+import {
+  bounded,
+  ENTRIES_MAX,
+  env,
+  expression,
+  fidelity,
+  id,
+  jsonSchema,
+  NAME_LENGTH_MAX,
+  name,
+  path,
+  thread,
+  visits,
+} from "./schema-values.ts";
 
 export const STEPS_MAX = 100_000;
-const NEEDS_MAX = 1_000;
-export const NAME_LENGTH_MAX = 64;
 const PARALLEL_MAX = 1_000;
 const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
 const FILE_MB_MAX = 100_000;
-const VISITS_MAX = 10_000;
-const WEIGHT_MAX = 1_000_000;
 /** Less would be used up by the agent's own instructions. */
 const RELAY_TOKENS_MIN = 1_000;
 const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
@@ -27,25 +38,6 @@ export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
 /** The way to talk to every agent of the Agent Client Protocol; which one, `command` says. */
 export const PROTOCOL_ADAPTER = "acp";
 export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
-/** How many entries an `env`, `outputs` or `agents` map may hold. */
-export const ENTRIES_MAX = 1_000;
-
-const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
-const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
-
-const id = z.string().regex(ID, "bad-id").max(NAME_LENGTH_MAX, "bad-id");
-const name = z.string().regex(NAME, "bad-name").max(NAME_LENGTH_MAX, "bad-name");
-const envName = z
-  .string()
-  .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
-  .regex(/^(?!PERDURE_)/, "reserved-env-name");
-const path = z.string().regex(/\S/, "empty-text");
-
-const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
-  entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");
-
-const env = bounded(z.record(envName, z.union([z.string(), z.number(), z.boolean()])));
-const jsonSchema = z.record(z.string(), z.unknown());
 
 const workspaceKind = z.enum(["here", "worktree", "directory", "copy"]);
 const workspace = z.union([
@@ -101,15 +93,20 @@ const retry = z.union([
       .union([duration, backoff])
       .optional()
       .describe("The delay before the next try: a first delay, or the whole rule."),
+    on: z
+      .enum(["any", "retry"])
+      .optional()
+      .describe(
+        "What is tried again: any failure, or only where the step asks for it. " +
+          "Default: all but what the step itself calls a failure; in a walk: any for a `run` with " +
+          "its own `retry`, else retry.",
+      ),
     on_resume: z
       .enum(["fresh", "keep"])
       .optional()
       .describe("What `perdure resume` grants a failed step: all its tries again, or none."),
   }),
 ]);
-
-const fidelity = z.enum(FIDELITIES).optional();
-const thread = id.optional();
 
 /** Settings of a step that also `defaults` may have. */
 const settings = {
@@ -192,9 +189,6 @@ const agent = z.union([
   }),
 ]);
 
-const visits = z.int().min(1).max(VISITS_MAX);
-const expression = z.union([z.string(), z.boolean()]);
-
 /** How a fan-out goes about its items: beside `for_each`, or in it. */
 const fanOut = {
   as: name.optional().describe("A name for the item in expressions, beside `item`."),
@@ -220,54 +214,6 @@ const itemSource = z.union([
   z.strictObject({ glob: path.describe("A pattern for files of the workspace: src/**/*.ts") }),
 ]);
 
-const edge = z.strictObject({
-  to: z.string().describe("The step that it leads to."),
-  when: expression.optional().describe("An expression; the edge can be taken when it is true."),
-  label: z
-    .string()
-    .optional()
-    .describe("Its name: taken when the step asks for it in $PERDURE_STATUS_FILE."),
-  weight: z
-    .number()
-    .min(-WEIGHT_MAX)
-    .max(WEIGHT_MAX)
-    .optional()
-    .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
-  fidelity: fidelity.describe("What the agent behind it is told, whatever its step says."),
-  thread: thread.describe("For `full`: the conversation, unless the step names one."),
-});
-
-/** What leads on from a step, and how often. */
-const links = {
-  on_failure: z
-    .string()
-    .optional()
-    .describe("After a failure for good: a step to go to, `continue`, or `fail` (the default)."),
-  goto: z.string().optional().describe("The step that follows, instead of the one below."),
-  edges: z
-    .array(edge)
-    .min(1)
-    .max(NEEDS_MAX)
-    .optional()
-    .describe(
-      "Where it leads: the heaviest whose `when` holds, else the one that the step asks for by label.",
-    ),
-  max_visits: visits
-    .optional()
-    .describe("How often the run may come to this step. Default: 10 in a loop."),
-  stall_after: z
-    .int()
-    .min(2)
-    .max(VISITS_MAX)
-    .optional()
-    .describe("So many equal failures in a row stop the loop that it is in. Default: 3."),
-  goal: z.boolean().optional().describe("True: without it the pipeline has not succeeded."),
-  retry_target: z
-    .string()
-    .optional()
-    .describe("For a `goal`: the step to go back to while it is not reached."),
-};
-
 const plainStep = z.strictObject({
   id: id.describe("The name of the step: letters, digits, _ and -."),
   run: command.optional().describe("A shell command (POSIX sh)."),
@@ -276,6 +222,18 @@ const plainStep = z.strictObject({
     .describe("A question to a person: nothing behind it goes on before it is answered."),
   wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
   pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
+  pick: z
+    .literal(true)
+    .optional()
+    .describe("In a walk: picks the best of the `branches` that ended last."),
+  join_policy: z
+    .enum(["wait_all", "first_success"])
+    .optional()
+    .describe("For `branches`: wait for all (the default), or begin no more once one succeeded."),
+  allow_partial: z
+    .boolean()
+    .optional()
+    .describe("In a walk: asking for one try too many is a partial success, not a failure."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),
@@ -305,6 +263,7 @@ const plainStep = z.strictObject({
   prompt_file: path
     .optional()
     .describe("A file with the prompt, relative to the pipeline's; read when a run begins."),
+  thread_group: thread.describe("In a walk: its thread where nobody names one."),
   session: id
     .optional()
     .describe("Steps that name the same session share one conversation, one after the other."),
@@ -347,6 +306,12 @@ const plainStep = z.strictObject({
 export interface StepShape extends z.infer<typeof plainStep> {
   readonly steps?: readonly StepShape[] | undefined;
   readonly for_each?: string | readonly unknown[] | ForEachShape | undefined;
+  readonly branches?: readonly BranchShape[] | undefined;
+}
+
+export interface BranchShape {
+  readonly id?: string | undefined;
+  readonly steps: readonly StepShape[];
 }
 
 export interface ForEachShape extends z.infer<typeof plainFanOut> {
@@ -374,14 +339,29 @@ const stepSchema: z.ZodType<StepShape> = plainStep
       ])
       .optional()
       .describe("Does the step, or its `steps`, for each item of a list."),
+    branches: z
+      .array(
+        z.strictObject({
+          id: id.optional().describe("Its name. Default: that of its first step."),
+          steps: z
+            .array(z.lazy(() => stepSchema))
+            .max(STEPS_MAX)
+            .describe("Its own walk."),
+        }),
+      )
+      .min(1)
+      .max(NEEDS_MAX)
+      .optional()
+      .describe(
+        "In a walk: ways that are gone side by side. One ends where it leads to a step around it.",
+      ),
   })
   .meta({
     oneOf: [
-      ...["run", "prompt", "prompt_file", "steps", "pipeline", "pass", "gate", "wait"].map(
-        (key) => ({
-          required: [key],
-        }),
-      ),
+      ...[
+        ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait"],
+        ...["pass", "pick", "branches"],
+      ].map((key) => ({ required: [key] })),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },
@@ -396,12 +376,22 @@ export const pipelineSchema = z.strictObject({
     .max(NAME_LENGTH_MAX, "bad-pipeline-name")
     .optional()
     .describe("The name of the pipeline. Default: the file's name without its extension."),
+  language: z
+    .enum(["attractor"])
+    .optional()
+    .describe(
+      "attractor: the steps are a walk and mean what nodes of a pipeline in DOT mean: one at a " +
+        "time, each left by one edge, with that language's keys in the context.",
+    ),
+  context: bounded(z.record(z.string(), z.unknown()))
+    .optional()
+    .describe("The key-values that a run begins with."),
   max_parallel: z
     .int()
     .min(1)
     .max(PARALLEL_MAX)
     .optional()
-    .describe("How many steps may run at the same time. Default: 4."),
+    .describe("How many steps may run at the same time. Default: 4; in a walk: 64."),
   input: jsonSchema.optional().describe("The JSON Schema (an object) of the pipeline's input."),
   env: env.optional().describe("Variables for every step; values may hold ${{ }}."),
   agents: bounded(z.record(id, agent))
@@ -424,6 +414,7 @@ export const pipelineSchema = z.strictObject({
       agent: z.string().optional().describe("The agent of steps that have a prompt but name none."),
       ...agentSettings,
       ...settings,
+      max_visits: visits.optional().describe("How often the run may come to each step."),
     })
     .optional()
     .describe("Settings of every step that does not say otherwise."),

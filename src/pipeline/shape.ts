@@ -10,7 +10,8 @@ import { DURATION_MAX_MS } from "../util/duration.ts";
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
 import type { Mistake, Report } from "./report.ts";
-import { ENTRIES_MAX, NAME_LENGTH_MAX, type PipelineShape, pipelineSchema } from "./schema.ts";
+import { type PipelineShape, pipelineSchema } from "./schema.ts";
+import { ENTRIES_MAX, NAME_LENGTH_MAX } from "./schema-values.ts";
 import type { Path } from "./source.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -197,6 +198,8 @@ const UNIONS: Readonly<Record<string, string>> = {
   for_each: "an expression, a list or an object",
   in: "an expression, a list, {file: x.json} or {glob: pattern}",
   gate: "a question or an object",
+  goal: "true, false or visited",
+  restart: "true or {keep: [keys]}",
   choices: "a label or an object",
   wait: "a duration, {for: 10m} or {until: 2026-12-01T08:00:00Z}",
   at: "a number of tokens or a share such as 70%",
@@ -326,6 +329,10 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
     return [name, `${name}.id`];
   }
   if (key === "steps") return cutOutOfSteps(step, [...at, index], path.slice(2));
+  const branch: unknown = Array.isArray(step.branches) ? step.branches[Number(inner)] : undefined;
+  if (key === "branches" && path[4] === "steps" && isObject(branch)) {
+    return cutOutOfSteps(branch, [...at, index, key, Number(inner)], path.slice(4));
+  }
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }

@@ -35,7 +35,17 @@ import type { Path } from "./source.ts";
 import type { StepArrows } from "./step-arrows.ts";
 import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
 import { failureTarget, linksOf } from "./step-links.ts";
-import { fanOutOf, hasBody, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import {
+  branchesIn,
+  fanOutOf,
+  hasBody,
+  isCut,
+  listIn,
+  pathIn,
+  rootList,
+  type StepList,
+} from "./step-list.ts";
+import { checkWalkWords } from "./walk-rules.ts";
 
 /** How deep lists of steps may stand in each other. */
 const NESTING_MAX = 16;
@@ -78,8 +88,8 @@ interface Around extends Pick<Referable, "inputKeys" | "variables" | "parent"> {
 function checkList(list: StepList, file: File, around: Around): Referable {
   const { report, shape } = file;
   const ids = indexSteps(list, report);
-  const links = linksOf(list.steps);
-  const graph = resolveNeeds(list, links, ids, report);
+  const links = linksOf(list);
+  const graph = list.walk ? undefined : resolveNeeds(list, links, ids, report);
   if (graph !== undefined) reportCycles(graph, list, report);
   const arrows = checkJumps({ list, links, ids, report });
   const { inputKeys, variables, parent } = around;
@@ -89,7 +99,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
     outputsKnown: (step) =>
       !isCut(list, step, "outputs", "steps", "for_each") && !list.steps[step]?.pipeline,
     fansOut: (step) => list.steps[step]?.for_each !== undefined,
-    comesBefore: graph?.cycles.length === 0 ? precedence(list, graph, arrows) : undefined,
+    comesBefore: orderIn(list, graph, arrows),
     ...{ inputKeys, variables, parent },
   };
   list.steps.forEach((_, index) => {
@@ -100,6 +110,16 @@ function checkList(list: StepList, file: File, around: Around): Referable {
   if (around.atOnce) reportSharedSessions(list, report);
   reportOutputClashes(list, report);
   return known;
+}
+
+/** Answers whether a step can be over before another one; undefined when nobody knows. */
+function orderIn(
+  list: StepList,
+  graph: StepGraph | undefined,
+  arrows: StepArrows | undefined,
+): Referable["comesBefore"] {
+  if (list.walk) return arrows && createReach(list.steps.length, arrows.arrows);
+  return graph?.cycles.length === 0 ? precedence(list, graph, arrows) : undefined;
 }
 
 /** Where steps jump, what comes before may not always have come; that it can is enough. */
@@ -130,6 +150,7 @@ function checkStep(
   const { known } = around;
   const step = list.steps[index] as StepShape;
   checkBody(list, index, report);
+  checkWalkWords(list, index, report);
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
@@ -156,6 +177,12 @@ function checkInside(
 ): void {
   const step = list.steps[index] as StepShape;
   const body = listIn(list, index);
+  for (const branch of branchesIn(list, index)) {
+    const { inputKeys, variables, depth, atOnce, known } = around;
+    const parent = { known, step: index };
+    if (depth >= NESTING_MAX) reportDepth(branch, file);
+    else checkList(branch, file, { inputKeys, variables, parent, depth: depth + 1, atOnce });
+  }
   const path = pathIn(list, index, "loop", "until");
   const { until } = step.loop ?? {};
   if (body === undefined) {
@@ -166,9 +193,7 @@ function checkInside(
     return;
   }
   if (around.depth >= NESTING_MAX) {
-    const message = `steps stand more than ${NESTING_MAX} deep in each other`;
-    const help = "make a pipeline file of the inner ones";
-    file.report.add({ rule: "too-deep", message, help, path: body.path, on: "key" });
+    reportDepth(body, file);
     return;
   }
   const known = checkList(body, file, {
@@ -180,6 +205,12 @@ function checkInside(
   });
   const rules = new ExpressionRules(file.report, known);
   if (until !== undefined) rules.expression(String(until), { path, sees: "all" });
+}
+
+function reportDepth({ path }: StepList, { report }: File): void {
+  const message = `steps stand more than ${NESTING_MAX} deep in each other`;
+  const help = "make a pipeline file of the inner ones";
+  report.add({ rule: "too-deep", message, help, path, on: "key" });
 }
 
 /** True for a step that only says how often; that it does not say what is told already. */

@@ -12,21 +12,22 @@ import type {
   PipelineWork,
   RetrySettings,
 } from "../pipeline/pipeline.ts";
-import { arrowsOf } from "../pipeline/step-arrows.ts";
+import { arrowsOf, walkArrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
+import { isTried, stallAfter, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
-const RETRY_DEFAULT: RetryPolicy = {
+export const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",
 };
 /** How often a run may come to a step that can come again, unless the author says otherwise. */
-const LOOP_VISITS_MAX = 10;
+export const LOOP_VISITS_MAX = 10;
 
 /** What surrounds a list of steps. */
 export interface Surroundings {
@@ -43,7 +44,8 @@ export interface Surroundings {
 
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
-  const { arrows, roots, unreached, above } = arrowsOf(list);
+  const walk = around.pipeline.language !== undefined;
+  const { arrows, roots, unreached, above } = walk ? walkArrowsOf(list) : arrowsOf(list);
   const all = arrows.map(({ when, ...arrow }) => ({
     ...arrow,
     ...(when === undefined ? {} : { condition: when }),
@@ -58,11 +60,18 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   const marked = markBackArrows(list.length, all, roots);
   const position = new Map(list.map(({ id }, index) => [id, index]));
   const steps = list.map((step) => buildStep(step, position, around));
-  return { steps: withVisits(list, { steps, arrows: marked }), arrows: marked };
+  if (walk)
+    return { steps: steps.map((step, at) => inWalk(step, list[at], around)), arrows: marked };
+  const visited = withVisits(list, { steps, arrows: marked }, around.pipeline.defaults.maxVisits);
+  return { steps: visited, arrows: marked };
 }
 
 /** Steps that a loop or a missed goal can lead back to, or several arrows to, may be visited again. */
-function withVisits(list: readonly PipelineStep[], graph: Graph): readonly Step[] {
+function withVisits(
+  list: readonly PipelineStep[],
+  graph: Graph,
+  visitsMax = LOOP_VISITS_MAX,
+): readonly Step[] {
   const starts = new Set<number>();
   for (const { back, to } of graph.arrows) if (back) starts.add(to);
   for (const { goal } of graph.steps) {
@@ -75,8 +84,26 @@ function withVisits(list: readonly PipelineStep[], graph: Graph): readonly Step[
   const again = closureOfAll(graph, starts);
   return graph.steps.map((step, index) => {
     const said = list[index]?.maxVisits;
-    return { ...step, visitsMax: said ?? (again.has(index) ? LOOP_VISITS_MAX : step.visitsMax) };
+    return { ...step, visitsMax: said ?? (again.has(index) ? visitsMax : step.visitsMax) };
   });
+}
+
+/** A step of a walk: started by each arrow that comes to it, and left by one. */
+function inWalk(step: Step, written: PipelineStep | undefined, { pipeline }: Surroundings): Step {
+  const { defaults } = pipeline;
+  const visitsMax = written?.maxVisits ?? defaults.maxVisits ?? WALK_VISITS_MAX;
+  const { attempts, ...own } = written?.retry ?? {};
+  const tries = isTried(step.work) ? { ...defaults.retry, ...written?.retry } : {};
+  // A command cannot ask for another try by itself, so who gives it tries wants its failures retried.
+  const on = own.on ?? (step.work.kind === "shell" && attempts !== undefined ? "any" : undefined);
+  return {
+    ...step,
+    join: "any",
+    split: "one",
+    retry: buildRetry(on === undefined ? tries : { ...tries, on }, WALK_RETRY),
+    visitsMax,
+    stallAfter: written?.stallAfter ?? stallAfter(visitsMax),
+  };
 }
 
 function buildStep(
@@ -84,7 +111,7 @@ function buildStep(
   position: ReadonlyMap<string, number>,
   around: Surroundings,
 ): Step {
-  const { exits, onFailure, stallAfter, goal } = step;
+  const { exits, onFailure, goal, allowPartial } = step;
   const target = goal?.retryTarget === undefined ? undefined : position.get(goal.retryTarget);
   return {
     id: step.id,
@@ -95,10 +122,11 @@ function buildStep(
     ...(isLeaf(step.work) ? leafSettings(step, around) : compositeSettings(step)),
     visitsMax: 1,
     ...(onFailure === "continue" ? { onFailure } : {}),
-    ...(stallAfter === undefined ? {} : { stallAfter }),
+    ...(step.stallAfter === undefined ? {} : { stallAfter: step.stallAfter }),
+    ...(allowPartial === undefined ? {} : { allowPartial }),
     ...(goal === undefined
       ? {}
-      : { goal: { holds: "always", ...(target === undefined ? {} : { retryTarget: target }) } }),
+      : { goal: { holds: goal.holds, ...(target === undefined ? {} : { retryTarget: target }) } }),
   };
 }
 
@@ -136,7 +164,7 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
 function toldSettings(
   step: PipelineStep,
   { pipeline, main }: Surroundings,
-): Pick<Step, "fidelity" | "thread" | "resumeFidelity"> {
+): Pick<Step, "fidelity" | "thread" | "threadGroup" | "resumeFidelity"> {
   const { defaults } = pipeline;
   const own = pipeline === main ? undefined : defaults;
   const fidelity = step.fidelity ?? own?.fidelity;
@@ -145,6 +173,7 @@ function toldSettings(
   return {
     ...(fidelity === undefined ? {} : { fidelity }),
     ...(thread === undefined ? {} : { thread }),
+    ...(step.threadGroup === undefined ? {} : { threadGroup: step.threadGroup }),
     ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
   };
 }
@@ -154,11 +183,13 @@ function compositeSettings({ retry }: Pick<PipelineStep, "retry">): Settings {
   return { env: {}, retry: buildRetry(retry), outputs: {}, once: false };
 }
 
-function buildRetry(retry: RetrySettings): RetryPolicy {
-  const { attempts, backoff, onResume } = RETRY_DEFAULT;
+function buildRetry(retry: RetrySettings, otherwise = RETRY_DEFAULT): RetryPolicy {
+  const { attempts, backoff, onResume, on: usual } = otherwise;
+  const on = retry.on ?? usual;
   const initialMs = retry.initialMs ?? backoff.initialMs;
   return {
     attempts: retry.attempts ?? attempts,
+    ...(on === undefined ? {} : { on }),
     backoff: {
       initialMs,
       factor: retry.factor ?? backoff.factor,
@@ -177,7 +208,16 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
     case "pass":
     case "gate":
     case "wait":
+    case "pick":
       return work;
+    case "branches":
+      return {
+        ...work,
+        branches: work.branches.map(({ id, steps }) => ({
+          id,
+          graph: buildBody(step, steps, around),
+        })),
+      };
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };
     case "group": {

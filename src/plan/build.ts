@@ -20,6 +20,7 @@ import {
   type Work,
   type WorkspacePlan,
 } from "./plan.ts";
+import { WALK_FIDELITY } from "./walk.ts";
 
 /** Where steps work when the author says nothing about it. */
 export const WORKSPACE_DEFAULT: WorkspacePlan = {
@@ -32,7 +33,9 @@ export const WORKSPACE_DEFAULT: WorkspacePlan = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
-  const { fidelity, thread, resumeFidelity } = pipeline.defaults;
+  const { thread, resumeFidelity } = pipeline.defaults;
+  const usual = pipeline.language === undefined ? undefined : WALK_FIDELITY;
+  const fidelity = pipeline.defaults.fidelity ?? usual;
   const agents = new AgentNames();
   agents.add(pipeline);
   const around = {
@@ -50,6 +53,8 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(inputSchema === undefined ? {} : { inputSchema }),
     env,
     agents: agents.definitions,
+    ...(pipeline.context === undefined ? {} : { context: pipeline.context }),
+    ...(pipeline.language === undefined ? {} : { keys: pipeline.language }),
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...(fidelity === undefined ? {} : { fidelity }),
@@ -108,6 +113,8 @@ function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
 function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
   return steps.flatMap(({ work }) => {
     if (work.kind === "agent") return [work.agent];
+    if (work.kind === "branches")
+      return work.branches.flatMap((branch) => agentsNamed(branch.steps));
     return "body" in work && !("steps" in work.body) ? agentsNamed(work.body) : [];
   });
 }

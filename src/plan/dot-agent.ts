@@ -7,7 +7,7 @@
 import type { DotNode, DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
 import type { DotSpan } from "../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../util/hook-words.ts";
-import { canonicalJson } from "../util/json.ts";
+import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import { literal } from "./dot-text.ts";
 import type { AgentDefinition, AgentSettings, PlanReading, Work } from "./plan.ts";
@@ -15,7 +15,7 @@ import type { AgentDefinition, AgentSettings, PlanReading, Work } from "./plan.t
 const AGENT_DEFAULT = "claude";
 
 /** Providers by the agent that talks to their models. */
-const PROVIDERS: ReadonlyMap<string, string> = new Map([
+export const PROVIDERS: ReadonlyMap<string, string> = new Map([
   ["anthropic", "claude"],
   ["claude", "claude"],
   ["openai", "codex"],
@@ -33,10 +33,16 @@ const MODELS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** How each agent is told how hard to think; the others cannot be. */
-const EFFORTS: Readonly<Record<string, (effort: string) => readonly string[]>> = {
+export const EFFORTS: Readonly<Record<string, (effort: string) => readonly string[]>> = {
   claude: (effort) => ["--effort", effort],
   codex: (effort) => ["-c", `model_reasoning_effort=${JSON.stringify(effort)}`],
 };
+
+/** Who is asked where no provider is named. */
+export function usualAdapter(model: string | undefined): string {
+  const byModel = MODELS.find(([pattern]) => model !== undefined && pattern.test(model));
+  return byModel?.[1] ?? AGENT_DEFAULT;
+}
 
 /** The agents of a plan, made as nodes ask for them. */
 export class DotAgents {
@@ -71,8 +77,7 @@ export class DotAgents {
     const provider = llmProvider?.trim().toLowerCase();
     const known = provider === undefined ? undefined : PROVIDERS.get(provider);
     if (known !== undefined) return known;
-    const byModel = MODELS.find(([pattern]) => llmModel !== undefined && pattern.test(llmModel));
-    const chosen = this.#reading.agent ?? byModel?.[1] ?? AGENT_DEFAULT;
+    const chosen = this.#reading.agent ?? usualAdapter(llmModel);
     if (provider !== undefined) {
       const place = attributes.get("llm_provider")?.value.span ?? span;
       const message = `no agent is known for the provider \`${llmProvider}\`; ${chosen} is used`;
@@ -87,7 +92,7 @@ export class DotAgents {
     const definition: AgentDefinition = { adapter, args, env: {}, settings };
     const text = canonicalJson(definition);
     for (let number = 1; ; number++) {
-      const name = number === 1 ? adapter : `${adapter}#${number}`;
+      const name = number === 1 ? adapter : `${adapter}-${number}`;
       const taken = Object.hasOwn(this.definitions, name) ? this.definitions[name] : undefined;
       if (taken !== undefined && canonicalJson(taken) !== text) continue;
       this.definitions[name] = definition;
@@ -113,8 +118,28 @@ function effortArgs(
 }
 
 /** A hook of Claude Code may forbid a call with exit status 2; the language means any but 0. */
-const PRE_HOOK = (command: string): string =>
-  `( ${command}\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
+const PRE_HOOK_BEGIN = "( ";
+const PRE_HOOK_END = `\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
+
+/** What stands between the two, if a command is such a hook. */
+function preHookIn(command: string): string | undefined {
+  const ours = command.startsWith(PRE_HOOK_BEGIN) && command.endsWith(PRE_HOOK_END);
+  return ours ? command.slice(PRE_HOOK_BEGIN.length, -PRE_HOOK_END.length) : undefined;
+}
+
+/** The hooks that settings of Claude Code hold, as far as they are made here. */
+export function hooksOf(settings: Json): { readonly pre?: string; readonly post?: string } {
+  const hooks = isObject(settings) ? settings.hooks : undefined;
+  const command = (event: string): string | undefined => {
+    const groups = isObject(hooks) ? hooks[event] : undefined;
+    const [group] = Array.isArray(groups) ? groups : [];
+    const [hook] = isObject(group) && Array.isArray(group.hooks) ? group.hooks : [];
+    return isObject(hook) && typeof hook.command === "string" ? hook.command : undefined;
+  };
+  const pre = preHookIn(command("PreToolUse") ?? "");
+  const post = command("PostToolUse");
+  return { ...(pre === undefined ? {} : { pre }), ...(post === undefined ? {} : { post }) };
+}
 
 /** The commands around each tool call of the model. */
 function hookArgs(
@@ -134,7 +159,7 @@ function hookArgs(
   }
   const hook = (command: string) => [{ matcher: "*", hooks: [{ type: "command", command }] }];
   const hooks = {
-    ...(pre === undefined ? {} : { PreToolUse: hook(PRE_HOOK(pre)) }),
+    ...(pre === undefined ? {} : { PreToolUse: hook(`${PRE_HOOK_BEGIN}${pre}${PRE_HOOK_END}`) }),
     ...(post === undefined ? {} : { PostToolUse: hook(post) }),
   };
   return ["--settings", JSON.stringify({ hooks })];

@@ -12,19 +12,16 @@
  */
 import { conditionToCel } from "../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
+import { WEIGHT_LAST } from "../pipeline/step-links.ts";
 import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./dot-regions.ts";
 import { sayingsFor, sayingsToward } from "./dot-sayings.ts";
 import type { DotSite } from "./dot-site.ts";
-import { DotWork, plainStep } from "./dot-work.ts";
+import { DotWork, passesOn, plainStep } from "./dot-work.ts";
 import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "./plan.ts";
+import { WALK_VISITS_MAX } from "./walk.ts";
 
-/** How often a run may come to a node, unless the file says otherwise. */
-const DOT_VISITS_MAX = 100;
 /** How many steps a plan may have; each branch has its own copy of what it walks. */
 const DOT_STEPS_MAX = 50_000;
-
-/** A retry target is for what no edge takes up. */
-const WEIGHT_LAST = Number.MIN_SAFE_INTEGER;
 
 type Drawn = Omit<Arrow, "back">;
 
@@ -90,7 +87,7 @@ export class DotGraphs {
 
   #step(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Step {
     const { settings } = this.#site.pipeline;
-    const visitsMax = Math.max(1, node.maxVisits ?? settings.maxVisits ?? DOT_VISITS_MAX);
+    const visitsMax = Math.max(1, node.maxVisits ?? settings.maxVisits ?? WALK_VISITS_MAX);
     const { work, ...rest } = this.#work.of(node, region);
     const retryTarget = this.#goalTarget(node, positions);
     const goal = {
@@ -158,11 +155,12 @@ export class DotGraphs {
     return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
   }
 
-  /** True for a diamond that asks how the node before it went. */
+  /** True for a diamond, or another node that only passes on, that asks how the node before it went. */
   #asks(id: string): boolean {
     const { ways } = this.#site;
-    const diamond = ways.nodes.get(id)?.handler === "conditional";
-    return diamond && ways.outgoing(id).some(({ condition }) => condition !== undefined);
+    const node = ways.nodes.get(id);
+    const passes = node !== undefined && passesOn(node, this.#site);
+    return passes && ways.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
   /** Names the edges by which branches go elsewhere than to where they meet, and what they do. */

@@ -10,6 +10,7 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { loadDot } from "../pipeline/dot/load-dot.ts";
 import type { DotPipeline } from "../pipeline/dot/model.ts";
 import { dotSource } from "../pipeline/dot/source.ts";
+import { WALK_PARALLEL_MAX } from "../pipeline/parallel.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { WORKSPACE_DEFAULT } from "./build.ts";
 import { DotAgents } from "./dot-agent.ts";
@@ -18,6 +19,7 @@ import { DotNotes } from "./dot-notes.ts";
 import { waysOf } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
 import { type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "./plan.ts";
+import { WALK_FIDELITY } from "./walk.ts";
 
 /** A DOT file as it was read. */
 export interface DotFile {
@@ -36,11 +38,6 @@ export interface LoweredDot {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** How much of what came before an agent is told where the file says nothing about it. */
-const FIDELITY_DEFAULT = "compact";
-/** How many steps of a walk can run at once: one, unless branches say more. */
-const MAX_PARALLEL = 64;
-
 /** The plan of a DOT file, or what is wrong with it. */
 export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
   const agents = new DotAgents(reading);
@@ -51,17 +48,17 @@ export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
   const plan: Plan = {
     format: PLAN_FORMAT,
     name: pipeline.name ?? file.name.replace(/^.*\//, "").replace(/\.\w+$/, ""),
-    maxParallel: MAX_PARALLEL,
+    maxParallel: WALK_PARALLEL_MAX,
     env: {},
     agents: agents.definitions,
     workspace: WORKSPACE_DEFAULT,
     keys: "attractor",
     context: contextOf(pipeline),
-    fidelity: pipeline.settings.defaultFidelity ?? FIDELITY_DEFAULT,
+    fidelity: pipeline.settings.defaultFidelity ?? WALK_FIDELITY,
     ...(pipeline.settings.defaultThreadId === undefined
       ? {}
       : { thread: pipeline.settings.defaultThreadId }),
-    reading,
+    ...(Object.keys(reading).length === 0 ? {} : { reading }),
     graph,
   };
   return { plan, diagnostics };

@@ -5,7 +5,6 @@
  * Does not: choose the texts (dot-work.ts).
  */
 import type { DotAttributes } from "../pipeline/dot/collect.ts";
-import type { DotEdge } from "../pipeline/dot/model.ts";
 
 const VARIABLE = /\$([A-Za-z_]\w*)/g;
 
@@ -47,35 +46,4 @@ export function unknownVariables(text: string, graph: DotAttributes): readonly s
   return [...new Set(names)].filter(
     (name) => variableOf(graph, name) === undefined && !isForShell(name),
   );
-}
-
-/** Prompts that speak of a status file themselves. */
-const OWN_WORDS = /STATUS_(?:PATH|FILE)\b|status\.json/;
-
-/**
- * What an agent has to know to say how it went, where the way on depends on that: the file to write,
- * and the words that the edges behind it wait for.
- */
-export function statusWords(prompt: string, edges: readonly DotEdge[]): string {
-  const asked = edges.some(({ condition }) => condition !== undefined) || edges.length > 1;
-  if (!asked || OWN_WORDS.test(prompt)) return "";
-  const clauses = edges.flatMap(({ condition }) =>
-    condition?.ok === true ? condition.condition.anyOf.flat() : [],
-  );
-  const outcomes = new Set(["success", "fail"]);
-  for (const { key, literal: word } of clauses) {
-    if (/^(?:context\.)?outcome$/.test(key) && word !== "") outcomes.add(word);
-  }
-  const labels = new Set(edges.flatMap(({ label }) => (label === undefined ? [] : [label])));
-  const choose = edges.filter(({ condition }) => condition === undefined).length > 1;
-  const next = choose && labels.size > 0 ? ', "preferred_label": "..."' : "";
-  return [
-    "",
-    "",
-    "---",
-    "Before you end, say how it went: write one JSON object to the file that the environment",
-    `variable PERDURE_STATUS_FILE names, such as {"outcome": "fail", "notes": "why"${next}}.`,
-    `Outcomes that are waited for: ${[...outcomes].join(", ")}. Without the file it is success.`,
-    ...(next === "" ? [] : [`Labels to choose from: ${[...labels].join(", ")}.`]),
-  ].join("\n");
 }

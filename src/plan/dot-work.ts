@@ -5,26 +5,25 @@
  * Does not: draw arrows (dot-graph.ts) or choose agents (dot-agent.ts).
  */
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
+import { type AskingEdge, statusWords } from "../pipeline/dot/status-words.ts";
 import { gateOf } from "./dot-gate.ts";
 import { isFork, type Region } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
-import { expandVariables, fromInput, literal, statusWords, unknownVariables } from "./dot-text.ts";
+import { expandVariables, fromInput, literal, unknownVariables } from "./dot-text.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "./plan.ts";
-
-const BACKOFF: Backoff = { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 };
-
-/** For what cannot be tried again. */
-const ONCE: RetryPolicy = { attempts: 1, backoff: BACKOFF, onResume: "keep" };
+import { isTried, stallAfter, WALK_RETRY } from "./walk.ts";
 
 /** The named policies of the language. */
-const PRESETS: Readonly<Record<string, { readonly attempts: number; readonly backoff: Backoff }>> =
-  {
-    none: { attempts: 1, backoff: BACKOFF },
-    standard: { attempts: 5, backoff: BACKOFF },
-    aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
-    linear: { attempts: 3, backoff: { ...BACKOFF, initialMs: 500, factor: 1 } },
-    patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
-  };
+const { backoff: BACKOFF } = WALK_RETRY;
+export const RETRY_PRESETS: Readonly<
+  Record<string, { readonly attempts: number; readonly backoff: Backoff }>
+> = {
+  none: { attempts: 1, backoff: BACKOFF },
+  standard: { attempts: 5, backoff: BACKOFF },
+  aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
+  linear: { attempts: 3, backoff: { ...BACKOFF, initialMs: 500, factor: 1 } },
+  patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
+};
 
 /** What concerns a manager that looks at its child now and then; here it waits for the end. */
 const POLLING = [
@@ -49,12 +48,11 @@ export function plainStep(id: string, work: Work, visitsMax: number): Step {
     split: "one",
     work,
     env: {},
-    retry: ONCE,
+    retry: WALK_RETRY,
     outputs: {},
     once: false,
     visitsMax,
-    // The language lets a loop go on as long as it may come again: the bound is that on visits.
-    stallAfter: visitsMax + 1,
+    stallAfter: stallAfter(visitsMax),
   };
 }
 
@@ -72,12 +70,13 @@ export class DotWork {
   of(node: DotNode, region: Region): NodeWork {
     const { cwd } = this.#site;
     const work = this.#work(node, region);
-    const timed = node.timeoutMs !== undefined && (work.kind === "shell" || work.kind === "agent");
+    const runs = work.kind === "shell" || work.kind === "agent";
+    const timed = node.timeoutMs !== undefined && runs;
     return {
       work,
-      env: work.kind === "shell" || work.kind === "agent" ? this.#env(node) : {},
-      retry: isTried(work) ? this.#retry(node, work) : ONCE,
-      ...(cwd === undefined ? {} : { cwd }),
+      env: runs ? this.#env(node) : {},
+      retry: isTried(work) ? this.#retry(node, work) : WALK_RETRY,
+      ...(cwd === undefined || !runs ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
       ...(work.kind === "agent" ? tellingOf(node) : {}),
@@ -85,9 +84,9 @@ export class DotWork {
   }
 
   #work(node: DotNode, region: Region): Work {
-    const { reading, ways } = this.#site;
-    const command = node.customType && reading.handlers?.[node.customType];
-    if (command !== undefined && command !== "") return { kind: "shell", run: literal(command) };
+    const { ways } = this.#site;
+    const command = handlerOf(node, this.#site);
+    if (command !== undefined) return { kind: "shell", run: literal(command) };
     switch (node.handler) {
       case "start":
       case "exit":
@@ -116,7 +115,7 @@ export class DotWork {
       const place = node.attributes.get("prompt")?.value.span ?? node.span;
       notes.warn(place, "unknown-variable", message, `give it: perdure run FILE -i ${name}=...`);
     }
-    const asked = literal(statusWords(prompt, this.#edgesBehind(node)));
+    const asked = literal(statusWords(prompt, this.#edgesBehind(node).map(askingEdge)));
     const text = `${expandVariables(prompt, pipeline.attributes)}${more}${asked}`;
     return agents.work(node, pipeline, text, notes);
   }
@@ -134,12 +133,14 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that ask how a node went; a diamond behind it asks in its place. */
+  /** The edges that ask how a node went; one that passes on behind it asks in its place. */
   #edgesBehind(node: DotNode): readonly DotEdge[] {
     const { ways } = this.#site;
     return ways.outgoing(node.id).flatMap((edge) => {
       const target = ways.nodes.get(edge.to);
-      return target?.handler === "conditional" ? [edge, ...ways.outgoing(edge.to)] : [edge];
+      return target !== undefined && passesOn(target, this.#site)
+        ? [edge, ...ways.outgoing(edge.to)]
+        : [edge];
     });
   }
 
@@ -178,7 +179,7 @@ export class DotWork {
   }
 
   #env(node: DotNode): Readonly<Record<string, string>> {
-    const custom = node.customType === undefined ? {} : attributesOf(node);
+    const custom = handlerOf(node, this.#site) === undefined ? {} : attributesOf(node);
     const { attributes, settings } = this.#site.pipeline;
     const names = (attributes.get("params")?.value.text ?? "")
       .split(",")
@@ -190,11 +191,16 @@ export class DotWork {
 
   #retry(node: DotNode, work: Work): RetryPolicy {
     const { settings, notes } = this.#site;
-    const preset = node.retryPreset === undefined ? undefined : PRESETS[node.retryPreset];
+    const preset = node.retryPreset === undefined ? undefined : RETRY_PRESETS[node.retryPreset];
     if (node.retryPreset !== undefined && preset === undefined) {
       const place = node.attributes.get("retry_preset")?.value.span ?? node.span;
       const message = `there is no retry preset \`${node.retryPreset}\`; it is ignored`;
-      notes.warn(place, "attribute-value", message, `there are ${Object.keys(PRESETS).join(", ")}`);
+      notes.warn(
+        place,
+        "attribute-value",
+        message,
+        `there are ${Object.keys(RETRY_PRESETS).join(", ")}`,
+      );
     }
     const retries =
       node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
@@ -209,13 +215,30 @@ export class DotWork {
   }
 }
 
-/** True for work that can ask for another try, or run out of time. */
-function isTried({ kind }: Work): boolean {
-  return kind === "shell" || kind === "agent" || kind === "gate" || kind === "pipeline";
+/** The command for a type that the language does not have. */
+function handlerOf({ customType }: DotNode, { reading }: DotSite): string | undefined {
+  return (customType && reading.handlers?.[customType]) || undefined;
+}
+
+/** True for a node that does nothing, and so asks in the place of the one before it. */
+export function passesOn(node: DotNode, site: DotSite): boolean {
+  const { handler, toolCommand, childDotfile = site.settings.childDotfile } = node;
+  if (handlerOf(node, site) !== undefined) return false;
+  if (handler === "tool") return toolCommand === undefined;
+  return handler === "stack.manager_loop" ? childDotfile === undefined : handler === "conditional";
+}
+
+function askingEdge({ label, condition }: DotEdge): AskingEdge {
+  return {
+    ...(label === undefined ? {} : { label }),
+    ...(condition === undefined
+      ? {}
+      : { condition: condition.ok ? condition.condition : "unread" }),
+  };
 }
 
 /** What an agent that judges branches is told beside its prompt. */
-const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
+export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
 
 /** How much of what came before an agent is told, and in which conversation. */
 function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {

@@ -34,10 +34,8 @@ export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan
   const chosen = step.work.kind === "gate" && typeof label === "string" ? { label } : {};
   const takesUp = { node, completed, context: Object.fromEntries(known), ...chosen };
   const first: Step = plainStep(`from.${node}`, { kind: "pass", takesUp }, 1);
-  // What started a run before must not start this one.
-  const never = entries.map(
-    (to): Arrow => ({ from, to, on: "completed", condition: "false", weight: 0, back: false }),
-  );
+  // What would start by itself lies behind an end that this step never has.
+  const never = entries.map((to): Arrow => ({ from, to, on: "failed", weight: 0, back: false }));
   const all = [...arrows, ...onwards, ...never].map(({ back: _, ...arrow }) => arrow);
   const marked = markBackArrows(from + 1, all, [from]);
   return { ...plan, graph: { steps: [...steps, first], arrows: marked } };

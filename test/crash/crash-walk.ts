@@ -52,14 +52,17 @@ export async function baselineOf(pipeline: CrashPipeline): Promise<Baseline> {
   });
 }
 
-/** Kills the run at every failpoint from the first one on that is asked for. */
-export async function killRunEverywhere(
+/** Kills the run at every failpoint that is asked for, by its number, in order. */
+export async function killRunAt(
   pipeline: CrashPipeline,
   baseline: Baseline,
-  from = 1,
+  nths: Iterable<number>,
 ): Promise<void> {
-  await inLanes(from, (nth) =>
-    inProject(pipeline, async (project) => {
+  const places = Iterator.from(nths);
+  await inLanes(0, () => {
+    const { value: nth, done } = places.next();
+    if (done === true) return Promise.resolve("done" as const);
+    return inProject(pipeline, async (project) => {
       const walked = await walk(project, runArgs(pipeline), nth);
       const where = whereOf(pipeline, "run", nth, walked);
       if (!isKilled(walked)) {
@@ -72,8 +75,8 @@ export async function killRunEverywhere(
       const { result } = await walk(project, goOn, undefined);
       await expectSame(project, pipeline, baseline, result, where);
       return "killed" as const;
-    }),
-  );
+    });
+  });
 }
 
 /** Kills the run at a failpoint and its resume at another one; then resumes it in peace. */

@@ -304,7 +304,8 @@ function compareInCel(value: string, clause: ConditionClause): string {
   }
 }
 
-function valueToCel(key: string, names: ConditionNames): string {
+/** The CEL expression for the text of a key. */
+export function valueToCel(key: string, names: ConditionNames = NAMES): string {
   if (key === "outcome") return names.outcome;
   if (key === "preferred_label") return names.preferredLabel;
   const otherwise = '""';

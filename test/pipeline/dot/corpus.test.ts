@@ -36,6 +36,8 @@ describe("the report on a folder of pipelines", () => {
       "    1 do not: it is invalid",
       "        people.dot",
     ]);
+    expect(said).toContain("    6 are the same plan in YAML");
+    expect(said).toContain("    6 of these are the same back in DOT");
   });
 
   it("says why not, and looks into folders", () => {
@@ -55,6 +57,8 @@ describe("the report on a folder of pipelines", () => {
       "    0 finish when simulated",
       "    1 do not: it is not DOT",
       "    1 do not: it is invalid",
+      "    0 are the same plan in YAML",
+      "    0 of these are the same back in DOT",
       "    1 have error dot-syntax",
       "    1 have error terminal_node",
       "    1 have warning unknown-attribute",
