@@ -36,7 +36,6 @@ export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan
   const first: Step = plainStep(`from.${node}`, { kind: "pass", takesUp }, 1);
   // What would start by itself lies behind an end that this step never has.
   const never = entries.map((to): Arrow => ({ from, to, on: "failed", weight: 0, back: false }));
-  const all = [...arrows, ...onwards, ...never].map(({ back: _, ...arrow }) => arrow);
-  const marked = markBackArrows(from + 1, all, [from]);
+  const marked = markBackArrows(from + 1, [...arrows, ...onwards, ...never], [from]);
   return { ...plan, graph: { steps: [...steps, first], arrows: marked } };
 }
