@@ -69,7 +69,8 @@ function tryOne(root: string, file: string): Tried {
   const roundTrips =
     parses && withoutPlaces(again) === withoutPlaces(document) && printDot(again) === printed;
   const lowered = buildDotPlan(dotFile(path, text), {});
-  const walk = lowered.plan && walkThrough(simulated(lowered.plan, "all"));
+  const { plan: dry } = buildDotPlan(dotFile(path, text), { simulate: "all" });
+  const walk = dry && walkThrough(simulated(dry, "all"));
   const all = parses ? lowered.diagnostics : diagnostics;
   const tried = { file, parses, lints, roundTrips, diagnostics: all };
   if (lowered.plan === undefined || walk === undefined) return tried;

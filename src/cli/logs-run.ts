@@ -13,7 +13,7 @@ export interface LogsRun {
 }
 
 /** The run that writes to a directory. `file`, if given, must be its pipeline. */
-export function runOfLogs(given: string, file: string | undefined): LogsRun {
+export async function runOfLogs(given: string, file: string | undefined): Promise<LogsRun> {
   const logs = resolve(given);
   const path = join(logs, "checkpoint.json");
   const text = textOf(path);
@@ -23,11 +23,16 @@ export function runOfLogs(given: string, file: string | undefined): LogsRun {
   }
   const { run_id: runId, project } = ownPart(text);
   if (typeof runId !== "string" || typeof project !== "string") {
-    const message = `${path} is not of perdure: it names no run, so nothing here can be resumed`;
+    const { stoppedAt, takeUp } = await import("./take-up.ts");
+    const takesUp = stoppedAt(parsedJson(text));
+    if (takesUp !== undefined && file !== undefined) return takeUp(logs, file, takesUp);
+    const message = `${path} is not of perdure: it names no run`;
     throw new CliError(
       EXIT.error,
-      message,
-      `start anew in another directory: perdure run ${file ?? "FILE"}`,
+      takesUp === undefined ? `${message}, nor where one stopped` : message,
+      takesUp === undefined
+        ? `start anew in another directory: perdure run ${file ?? "FILE"}`
+        : `go on from behind \`${takesUp.node}\`: perdure resume --logs ${given} FILE.dot`,
     );
   }
   if (!existsSync(join(project, "state.db"))) {

@@ -24,9 +24,19 @@ export async function readPipeline(path: string, reading: PlanReading = {}): Pro
   const read = isDotFile(path)
     ? await readDot(path, text, reading)
     : await readYaml(path, text, reading);
-  if (read.plan === undefined || reading.simulate === undefined) return read;
-  const { simulated } = await import("../plan/simulate.ts");
-  return { ...read, plan: simulated(read.plan, reading.simulate) };
+  if (read.plan === undefined) return read;
+  return { ...read, plan: await readAs(read.plan, reading, path) };
+}
+
+/** The plan as a person wants the file to be read. */
+async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: string): Promise<Plan> {
+  const whole =
+    simulate === undefined ? plan : (await import("../plan/simulate.ts")).simulated(plan, simulate);
+  if (takesUp === undefined) return whole;
+  const rest = (await import("../plan/take-up.ts")).takenUp(whole, takesUp);
+  if (typeof rest !== "string") return rest;
+  const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
+  throw new CliError(EXIT.error, message, `perdure run ${nameOf(path)}`);
 }
 
 async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {

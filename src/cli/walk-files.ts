@@ -57,7 +57,7 @@ export class WalkFiles {
     for (const recorded of events) {
       const { type } = recorded.event;
       const end = this.#log.add(recorded);
-      if (end !== undefined) ends.set(join(this.#root, end.step), end);
+      if (end !== undefined) for (const folder of this.#foldersOf(end, run)) ends.set(folder, end);
       const begun = type === "run.created" || type === "run.restarted";
       if (begun) writeWhole(this.#root, "manifest.json", json(this.#log.manifest(run)));
       news ||= end !== undefined || type.startsWith("run.");
@@ -73,6 +73,15 @@ export class WalkFiles {
     return restarts === 0 ? this.#place.logs : join(this.#place.logs, `restart-${restarts}`);
   }
 
+  /** A node in a branch has a folder there, too: others may have copies of it. */
+  #foldersOf(end: NodeEnd, run: Run): readonly string[] {
+    const plain = join(this.#root, end.step);
+    const inside = branchPath(run, end.scope);
+    return inside.length === 0
+      ? [plain]
+      : [plain, join(this.#root, "branches", ...inside, end.step)];
+  }
+
   #writeNode(folder: string, end: NodeEnd, run: Run): void {
     const at = attemptOfEnd(end);
     const attempt = at === undefined ? undefined : attemptDirOf(this.#place.dir, at);
@@ -83,7 +92,13 @@ export class WalkFiles {
       said?.prompt === undefined
         ? attempt && textOf(join(attempt, PROMPT_FILE))
         : promptText(run, visit, said.prompt);
-    const response = said?.answer ?? (attempt && textOf(join(attempt, RESPONSE_FILE)));
+    const answer = end.type === "step.completed" ? end.answer : undefined;
+    const response =
+      said === undefined
+        ? attempt && textOf(join(attempt, RESPONSE_FILE))
+        : typeof answer === "string"
+          ? answer
+          : said.answer;
     if (prompt !== undefined) writeWhole(folder, PROMPT_FILE, prompt);
     if (response !== undefined) writeWhole(folder, RESPONSE_FILE, response);
     writeWhole(folder, "status.json", json(statusJson(end)));
@@ -96,6 +111,17 @@ export class WalkFiles {
     // Who resumes looks in the directory that was named.
     if (this.#log.restarts > 0) writeWhole(this.#place.logs, "checkpoint.json", json(checkpoint));
   }
+}
+
+/** Where a scope is, from the outside inwards: the nodes that opened scopes, and their branches. */
+function branchPath(run: Run, id: string): readonly string[] {
+  const path: string[] = [];
+  for (let at = run.scopes.get(id); at?.parent !== undefined; at = at.parent.record.scope) {
+    const { id: node, work } = stepOf(at.parent);
+    const branch = work.kind === "branches" ? work.branches[at.index]?.id : undefined;
+    path.unshift(node, ...(branch === undefined ? [] : [branch]));
+  }
+  return path;
 }
 
 /** The prompt as it would have been sent; what cannot be found out stands there as it was written. */

@@ -31,7 +31,17 @@ export function chooseArrows(
   outcome: Outcome,
   on: Arrow["on"] = outcome.status === "failed" ? "failed" : "completed",
 ): Chosen {
-  const { scope, position } = visit.record;
+  return chooseArrowsAt(run, visit, { position: visit.record.position, on }, outcome);
+}
+
+/** The arrows by which a step of the same scope would be left if that were asked at this visit. */
+export function chooseArrowsAt(
+  run: Run,
+  visit: Visit,
+  { position, on }: { readonly position: number; readonly on: Arrow["on"] },
+  outcome: Outcome,
+): Chosen {
+  const { scope } = visit.record;
   const candidates: Candidate[] = [];
   for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
     const arrow = scope.graph.arrows[index];
@@ -47,9 +57,10 @@ export function chooseArrows(
     }
     applying.push(candidate);
   }
-  if (stepOf(visit).split === "all")
+  if (stepAt(scope.graph, position).split === "all")
     return { ok: true, arrows: applying.map(({ index }) => index) };
-  const best = bestOf(scope, applying, outcome.told ?? {});
+  const own = position === visit.record.position;
+  const best = bestOf(scope, applying, own ? (outcome.told ?? {}) : {});
   if (best === undefined && candidates.length > 0 && on === "completed") {
     return { ok: false, reason: "no-arrow", message: noneText(scope.graph, candidates) };
   }

@@ -19,7 +19,9 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
   const { id, work } = stepOf(visit);
   const { label = "" } = outcome.told ?? {};
   // What only passes on leaves the outcome to be that of the step before it.
-  if (passesOn(stepOf(visit))) return { current_node: id };
+  if (work.kind === "pass" && passesOn(stepOf(visit))) {
+    return { current_node: work.takesUp?.node ?? id };
+  }
   const counter = retryKey(visit);
   const reset = outcome.status === "completed" && visit.failures > 0 ? { [counter]: 0 } : {};
   return {

@@ -9,15 +9,46 @@ import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import { draft } from "./flow.ts";
 import { ROOT_SCOPE } from "./place.ts";
-import type { Run, Scope } from "./run.ts";
+import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+
+/** The key of the DOT language that names the node at work. */
+const CURRENT_NODE = "current_node";
 
 /** The value of a key in a scope: its own, or that of the nearest scope around it that has one. */
 export function contextValue(run: Run, scope: Scope, key: string): Json | undefined {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) {
-    const own = at.context?.get(key);
+    const given = givenIn(at);
+    const own = at.context?.get(key) ?? (Object.hasOwn(given, key) ? given[key] : undefined);
     if (own !== undefined) return own;
   }
   return run.context.get(key);
+}
+
+/** The value of a key as a visit sees it before it ends: it is the current node from its start. */
+export function contextValueAt(run: Run, visit: Visit, key: string): Json | undefined {
+  if (key === CURRENT_NODE && run.keys === "attractor") return stepOf(visit).id;
+  return contextValue(run, visit.record.scope, key);
+}
+
+/** All key-values as a visit sees them before it ends. */
+export function contextSeenAt(run: Run, visit: Visit): ReadonlyMap<string, Json> {
+  const seen = new Map(run.context);
+  const scopes: Scope[] = [];
+  for (let at: Scope | undefined = visit.record.scope; at; at = at.parent?.record.scope) {
+    scopes.unshift(at);
+  }
+  for (const scope of scopes) {
+    for (const [key, value] of Object.entries(givenIn(scope))) seen.set(key, value);
+    for (const [key, value] of scope.context ?? []) seen.set(key, value);
+  }
+  if (run.keys === "attractor") seen.set(CURRENT_NODE, stepOf(visit).id);
+  return seen;
+}
+
+/** What the pipeline that a scope is an instance of brings along. */
+function givenIn({ parent }: Scope): JsonObject {
+  const work = parent && stepOf(parent).work;
+  return work?.kind === "pipeline" ? (work.context ?? {}) : {};
 }
 
 /**

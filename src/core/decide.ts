@@ -24,6 +24,7 @@ import { finalFailure } from "./failure.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { missedInside } from "./goal.ts";
 import { attemptOf } from "./next-actions.ts";
+import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterPause } from "./retry.ts";
 import { isWithin, itemGrants, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
@@ -197,10 +198,21 @@ function dispatch(
   ];
 }
 
-/** A step that does nothing is over when it begins, with the answer that it is taken to have given. */
-function pass(run: Run, visit: Visit, { simulates }: PassWork, at: AttemptRef): RunEvent {
-  const answer = simulates === undefined ? {} : { answer: simulates.answer };
-  return complete(run, visit, 0, { outputs: {}, context: {}, ...answer }, at);
+/** A step that does nothing is over when it begins, with what it is taken to have said. */
+function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
+  const { simulates, takesUp } = work;
+  if (simulates === undefined) {
+    const { context = {}, label } = takesUp ?? {};
+    const chosen = label === undefined ? {} : { told: { label } };
+    return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
+  }
+  const { answer, context, told } = pretend(run, visit, simulates);
+  const words = told === undefined ? {} : { told };
+  if (told?.outcome === "fail") {
+    const evidence = { exit: 0, context, ...words };
+    return finalFailure(run, visit, at, "told", "it is simulated to fail", evidence);
+  }
+  return complete(run, visit, 0, { outputs: {}, context, answer, ...words }, at);
 }
 
 /** A choice among what is known takes no time either. */

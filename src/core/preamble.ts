@@ -11,6 +11,7 @@
  */
 import type { Retelling } from "../plan/plan.ts";
 import { isObject, type Json } from "../util/json.ts";
+import { contextSeenAt, contextValue } from "./context.ts";
 import type { Told } from "./event.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 
@@ -46,16 +47,12 @@ const HIDDEN_KEYS = /^(internal\.|graph\.goal$)/;
 /** The text for a visit; `lost` for one that was begun before and whose conversation is gone. */
 export function preambleOf(run: Run, visit: Visit, mode: Retelling, lost?: "lost"): string {
   const detail = DETAILS[mode];
-  const head = headOf(run, detail);
+  const head = headOf(run, visit, detail);
   if (mode === "truncate") return fitted(head, detail.total);
   const room = detail.total - lengthOf(head);
   const open = section("Still open:", openEntries(run, visit, detail, lost), room * OPEN_SHARE);
   const title = detail.value === 0 ? "Keys of the run's context:" : "The run's context:";
-  const context = section(
-    title,
-    contextEntries(run, visit.record.scope, detail),
-    room * CONTEXT_SHARE,
-  );
+  const context = section(title, contextEntries(run, visit, detail), room * CONTEXT_SHARE);
   const used = lengthOf([...open, ...context]);
   const done = section("Steps so far, the newest last:", doneEntries(visit, detail), room - used);
   return fitted([...head, ...done, ...open, ...context], detail.total);
@@ -66,9 +63,9 @@ export function withPreamble(preamble: string | undefined, prompt: string): stri
   return preamble === undefined ? prompt : `${preamble}\n\n---\n\n${prompt}`;
 }
 
-function headOf(run: Run, { total }: Detail): readonly string[] {
+function headOf(run: Run, visit: Visit, { total }: Detail): readonly string[] {
   const { pipeline = "" } = run.created ?? {};
-  const goal = goalOf(run);
+  const goal = goalOf(run, visit);
   return [
     `This step is part of run ${run.id} of the pipeline ${oneLine(pipeline, 100)}.`,
     ...(goal === undefined ? [] : [`Goal: ${oneLine(goal, total * GOAL_SHARE)}`]),
@@ -76,9 +73,10 @@ function headOf(run: Run, { total }: Detail): readonly string[] {
 }
 
 /** What the run is for: the goal of its graph, or the one that it was given. */
-function goalOf(run: Run): string | undefined {
+function goalOf(run: Run, { record }: Visit): string | undefined {
   const { input } = run.created ?? {};
-  const goals = [run.context.get("graph.goal"), isObject(input) ? input.goal : undefined];
+  const own = contextValue(run, record.scope, "graph.goal");
+  const goals = [own, isObject(input) ? input.goal : undefined];
   return goals.find((goal) => typeof goal === "string" && goal.trim() !== "") as string | undefined;
 }
 
@@ -199,14 +197,8 @@ function ownEntries(visit: Visit, { note }: Detail, lost?: "lost"): readonly str
   ];
 }
 
-/** The context as it is seen in a scope: a branch has values of its own. */
-function contextAt(run: Run, scope: Scope): ReadonlyMap<string, Json> {
-  const own = [...outwards(scope)].reverse().flatMap(({ context = [] }) => [...context]);
-  return own.length === 0 ? run.context : new Map([...run.context, ...own]);
-}
-
-function contextEntries(run: Run, scope: Scope, { value: most }: Detail): readonly string[] {
-  const entries = [...contextAt(run, scope)].filter(([key]) => !HIDDEN_KEYS.test(key));
+function contextEntries(run: Run, visit: Visit, { value: most }: Detail): readonly string[] {
+  const entries = [...contextSeenAt(run, visit)].filter(([key]) => !HIDDEN_KEYS.test(key));
   return entries.map(([key, value]) => {
     const name = oneLine(key, 200);
     if (most === 0) return `- ${name}`;

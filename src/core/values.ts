@@ -9,7 +9,7 @@ import { ExpressionError, evaluateSource, type Scope as Values } from "../util/e
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderText, renderValue, TemplateError } from "../util/template.ts";
-import { contextValue } from "./context.ts";
+import { contextValue, contextValueAt } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
 import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
@@ -104,7 +104,9 @@ function told(evaluate: () => Json): Evaluated {
 export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Outcome): Values {
   const { scope } = visit.record;
   const values = valuesIn(run, scope, visit.number, env);
-  if (outcome === undefined) return values;
+  if (outcome === undefined) {
+    return { ...values, context: new LazyMap((key) => contextValueAt(run, visit, key)) };
+  }
   const own = stepOf(visit).id;
   const { status, exit, answer, identity, context } = outcome;
   const named = identity === undefined ? {} : { identity };
@@ -134,7 +136,7 @@ function lastWords(
     return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
   }
   const word = (key: string): string | undefined => {
-    const value = contextValue(run, visit.record.scope, key);
+    const value = outcome.context[key] ?? contextValue(run, visit.record.scope, key);
     return typeof value === "string" ? value : undefined;
   };
   return {

@@ -6,6 +6,7 @@
  * Does not: concern other plans; theirs have none of it.
  */
 import { join } from "node:path";
+import { contextValue } from "../core/context.ts";
 import { type Run, stepOf, type Visit } from "../core/run.ts";
 import type { Plan } from "../plan/plan.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
@@ -30,7 +31,7 @@ export function stageVariables(
   statusFile: string,
 ): Record<string, string> {
   if (plan.keys !== "attractor") return {};
-  const goal = plan.context?.["graph.goal"];
+  const goal = contextValue(run, visit.record.scope, "graph.goal");
   const root = run.created?.logs ?? dir.root;
   const named = {
     RUN_ID: run.id,

@@ -6,6 +6,7 @@
  */
 import type { DotNode, DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
 import type { DotSpan } from "../pipeline/dot/source.ts";
+import { HOOK_FORBIDS } from "../util/hook-words.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import { literal } from "./dot-text.ts";
@@ -117,8 +118,14 @@ function effortArgs(
 }
 
 /** A hook of Claude Code may forbid a call with exit status 2; the language means any but 0. */
-const PRE_HOOK = (command: string): string => `( ${command}\n) || exit 2`;
-const PRE_HOOK_TEXT = /^\( (.*)\n\) \|\| exit 2$/s;
+const PRE_HOOK_BEGIN = "( ";
+const PRE_HOOK_END = `\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
+
+/** What stands between the two, if a command is such a hook. */
+function preHookIn(command: string): string | undefined {
+  const ours = command.startsWith(PRE_HOOK_BEGIN) && command.endsWith(PRE_HOOK_END);
+  return ours ? command.slice(PRE_HOOK_BEGIN.length, -PRE_HOOK_END.length) : undefined;
+}
 
 /** The hooks that settings of Claude Code hold, as far as they are made here. */
 export function hooksOf(settings: Json): { readonly pre?: string; readonly post?: string } {
@@ -129,7 +136,7 @@ export function hooksOf(settings: Json): { readonly pre?: string; readonly post?
     const [hook] = isObject(group) && Array.isArray(group.hooks) ? group.hooks : [];
     return isObject(hook) && typeof hook.command === "string" ? hook.command : undefined;
   };
-  const pre = PRE_HOOK_TEXT.exec(command("PreToolUse") ?? "")?.[1];
+  const pre = preHookIn(command("PreToolUse") ?? "");
   const post = command("PostToolUse");
   return { ...(pre === undefined ? {} : { pre }), ...(post === undefined ? {} : { post }) };
 }
@@ -152,7 +159,7 @@ function hookArgs(
   }
   const hook = (command: string) => [{ matcher: "*", hooks: [{ type: "command", command }] }];
   const hooks = {
-    ...(pre === undefined ? {} : { PreToolUse: hook(PRE_HOOK(pre)) }),
+    ...(pre === undefined ? {} : { PreToolUse: hook(`${PRE_HOOK_BEGIN}${pre}${PRE_HOOK_END}`) }),
     ...(post === undefined ? {} : { PostToolUse: hook(post) }),
   };
   return ["--settings", JSON.stringify({ hooks })];

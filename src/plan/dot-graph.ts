@@ -13,7 +13,8 @@
 import { conditionToCel } from "../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
 import { WEIGHT_LAST } from "../pipeline/step-links.ts";
-import { forkOf, isFork, nodesIn, type Region } from "./dot-regions.ts";
+import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./dot-regions.ts";
+import { sayingsFor, sayingsToward } from "./dot-sayings.ts";
 import type { DotSite } from "./dot-site.ts";
 import { DotWork, passesOn, plainStep } from "./dot-work.ts";
 import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "./plan.ts";
@@ -131,7 +132,7 @@ export class DotGraphs {
   }
 
   #arrow(edge: DotEdge, from: number, to: number): readonly Drawn[] {
-    const { settings } = this.#site;
+    const { settings, reading, ways } = this.#site;
     const { label, weight, condition, loopRestart, fidelity, threadId } = edge;
     const arrow: Drawn = {
       ...plainArrow(from, to),
@@ -142,10 +143,16 @@ export class DotGraphs {
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
     };
     if (condition?.ok === true) {
-      const asked = { ...arrow, condition: conditionToCel(condition.condition) };
+      const wants =
+        reading.simulate === undefined ? {} : { wants: sayingsFor(condition.condition) };
+      const asked = { ...arrow, condition: conditionToCel(condition.condition), ...wants };
       return [asked, { ...asked, on: "failed" }];
     }
-    return this.#asks(edge.to) ? [arrow, { ...arrow, on: "failed" }] : [arrow];
+    const alone = ways.outgoing(edge.from).length === 1;
+    const next = this.#site.stepId(edge.to);
+    const plain = reading.simulate === undefined || alone ? {} : { wants: sayingsToward(next) };
+    const open = { ...arrow, ...plain };
+    return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
   }
 
   /** True for a diamond, or another node that only passes on, that asks how the node before it went. */
@@ -156,11 +163,28 @@ export class DotGraphs {
     return passes && ways.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
+  /** Names the edges by which branches go elsewhere than to where they meet, and what they do. */
+  #nameLeaving(id: string, fork: Fork, closed: ReadonlySet<string>): void {
+    const { ways, notes } = this.#site;
+    const { join } = fork;
+    const meets = join === undefined ? "an end of its own" : `\`${join}\``;
+    for (const { edge, ends } of leavingEdges(ways, fork, closed)) {
+      const where = edge.to === id ? "back to it" : `to \`${edge.to}\``;
+      const what = ends
+        ? "the branch has ended there, and nothing is begun anew"
+        : `what lies behind it is walked in the branch, which does not come to ${meets} then`;
+      const message = `this edge leads out of a branch of \`${id}\`, ${where}: ${what}`;
+      notes.warn(edge.span, "branch-leaves", message, `lead to ${meets}, and decide behind it`);
+    }
+  }
+
   /** The branches of a `component`: for each edge a copy of what it leads to, up to the fan-in. */
   #branches(node: DotNode, region: Region): Work {
     const { ways, notes } = this.#site;
-    const { targets, join } = forkOf(ways, node.id, region);
+    const fork = forkOf(ways, node.id, region);
+    const { targets, join } = fork;
     const closed = new Set([...region.closed, node.id, ...(join === undefined ? [] : [join])]);
+    this.#nameLeaving(node.id, fork, closed);
     for (const { condition, span } of ways.outgoing(node.id)) {
       if (condition === undefined) continue;
       const message = `all edges of \`${node.id}\` are branches; the condition of this one is not asked`;

@@ -111,9 +111,10 @@ function siteOf(file: DotFile, pipeline: DotPipeline, notes: DotNotes, around: L
       if (other === undefined) return "there is no such file";
       if (other.path === file.path || above.includes(other.path)) return "it is a part of itself";
       const inside = { ...around, above: [...above, file.path], cwd: workdir ?? cwd };
-      const { graph, diagnostics } = lowerFile(other, inside);
+      const { graph, pipeline: inner, diagnostics } = lowerFile(other, inside);
       notes.addAll(diagnostics);
-      return graph ?? "it is not valid";
+      if (graph === undefined || inner === undefined) return "it is not valid";
+      return { kind: "pipeline", graph, context: contextOf(inner) };
     },
     stepId: (node) => names.get(node) ?? node,
     endId: (node) => `to.${names.get(node) ?? node}`,

@@ -77,6 +77,48 @@ function nextOf(ways: DotWays, node: DotNode, region: Region): readonly string[]
   return join === undefined ? jumps : [join, ...jumps];
 }
 
+/** An edge by which a branch goes elsewhere than to where the branches meet. */
+export interface Leaving {
+  readonly edge: DotEdge;
+  /** It ends the branch at once: what it leads to is walked outside. */
+  readonly ends: boolean;
+}
+
+/** The edges by which branches leave: out of the nodes that lead to their join, past it. */
+export function leavingEdges(
+  ways: DotWays,
+  { targets, join }: Fork,
+  closed: ReadonlySet<string>,
+): readonly Leaving[] {
+  const inside = new Set(targets.flatMap((entry) => nodesIn(ways, { entry, closed })));
+  const edges = [...inside].flatMap((id) => {
+    const node = ways.nodes.get(id);
+    return node === undefined || isFork(ways, node) ? [] : ways.outgoing(id);
+  });
+  const meeting = join === undefined ? inside : nodesBefore(ways, join, { inside, closed });
+  return edges
+    .filter(({ from, to }) => meeting.has(from) && !meeting.has(to) && to !== join)
+    .map((edge) => ({ edge, ends: closed.has(edge.to) }));
+}
+
+/** The nodes of a part from which a walk can come to a node. */
+function nodesBefore(
+  ways: DotWays,
+  goal: string,
+  { inside, closed }: { inside: ReadonlySet<string>; closed: ReadonlySet<string> },
+): ReadonlySet<string> {
+  const bySuccessor = new Map<string, string[]>();
+  for (const id of inside) {
+    const node = ways.nodes.get(id);
+    for (const next of node === undefined ? [] : nextOf(ways, node, { entry: id, closed })) {
+      bySuccessor.set(next, [...(bySuccessor.get(next) ?? []), id]);
+    }
+  }
+  const before = new Set([goal]);
+  for (const id of before) for (const from of bySuccessor.get(id) ?? []) before.add(from);
+  return before;
+}
+
 /** The fan-in that closes what a component opened, with those in between closed by their own. */
 function matchingFanIn(
   ways: DotWays,

@@ -3,7 +3,7 @@ import type { DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
 import type { DotAgents } from "./dot-agent.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import type { DotWays } from "./dot-regions.ts";
-import type { Graph, PlanReading } from "./plan.ts";
+import type { PipelineWork, PlanReading } from "./plan.ts";
 
 /** One file and all that is needed to lower it. */
 export interface DotSite {
@@ -17,8 +17,8 @@ export interface DotSite {
   readonly cwd?: string;
   /** The text of a file that is named here, relative to this one. */
   readonly readText: (name: string) => string | undefined;
-  /** The graph of another DOT file; undefined when it cannot be run, which is in the notes then. */
-  readonly child: (name: string, cwd: string | undefined) => Graph | string;
+  /** Another DOT file as a work; a text when it cannot be run, which says why. */
+  readonly child: (name: string, cwd: string | undefined) => PipelineWork | string;
   /** The name of a node's step: some nodes are called what no step can be. */
   readonly stepId: (node: string) => string;
   /** The name of the step that marks a branch's arrival at a node outside of it. */

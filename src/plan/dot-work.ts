@@ -25,6 +25,14 @@ export const RETRY_PRESETS: Readonly<
   patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
 };
 
+/** What concerns a manager that looks at its child now and then; here it waits for the end. */
+const POLLING = [
+  "manager.poll_interval",
+  "manager.max_cycles",
+  "manager.stop_condition",
+  "manager.actions",
+];
+
 /** How much of a node's attributes a command for a custom type finds in its environment. */
 const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 
@@ -153,15 +161,20 @@ export class DotWork {
       notes.warn(node.span, "manager-child", message, 'add `stack.child_dotfile="..."`');
       return { kind: "pass" };
     }
-    const written = ["manager.poll_interval", "manager.stop_condition", "manager.actions"];
-    for (const name of written.filter((one) => node.attributes.has(one))) {
+    if (!node.childAutostart) {
+      const place = node.attributes.get("stack.child_autostart")?.span ?? node.span;
+      const message = `nothing else starts the pipeline of \`${node.id}\`, so it does nothing`;
+      notes.warn(place, "manager-child", message, "take `stack.child_autostart=false` out");
+      return { kind: "pass" };
+    }
+    for (const name of POLLING.filter((one) => node.attributes.has(one))) {
       const message = `the pipeline of \`${node.id}\` is run to its end; \`${name}\` does nothing`;
       notes.warn(node.attributes.get(name)?.span ?? node.span, "unsupported", message);
     }
-    const graph = this.#site.child(file, cwd);
-    if (typeof graph !== "string") return { kind: "pipeline", graph };
+    const work = this.#site.child(file, cwd);
+    if (typeof work !== "string") return work;
     const place = node.attributes.get("stack.child_dotfile")?.value.span ?? node.span;
-    notes.error(place, "manager-child", `${file} cannot be run: ${graph}`);
+    notes.error(place, "manager-child", `${file} cannot be run: ${work}`);
     return { kind: "pass" };
   }
 

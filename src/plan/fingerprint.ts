@@ -115,7 +115,7 @@ function workOf(plan: Plan, step: Step): Definition {
     case "wait":
       return { wait: "until" in work ? work.until : work.forMs };
     case "pipeline":
-      return { steps: graphOf(plan, work.graph), input: work.input };
+      return { steps: graphOf(plan, work.graph), input: work.input, context: work.context };
     case "loop":
       return {
         until: work.until,
@@ -134,7 +134,7 @@ function workOf(plan: Plan, step: Step): Definition {
       return { branches: Object.fromEntries(ways), policy };
     }
     case "pass":
-      return { pass: true, simulates: work.simulates };
+      return { pass: true, simulates: work.simulates, takes_up: work.takesUp };
     case "pick":
       return { pick: true };
   }
@@ -176,8 +176,16 @@ function arrowsOf(graph: Graph, position: number): Definition {
   };
 }
 
-/** What an arrow says to the step behind it is no choice of the step before it. */
-const NO_MATTER = { from: undefined, fidelity: undefined, thread: undefined } as const;
+/**
+ * What an arrow says to the step behind it is no choice of the step before it; what it wants follows
+ * from its condition.
+ */
+const NO_MATTER = {
+  from: undefined,
+  fidelity: undefined,
+  thread: undefined,
+  wants: undefined,
+} as const;
 
 /** True for an arrow that is followed whenever its step is done: nothing is chosen by it. */
 export function isPlain(arrow: Arrow): boolean {

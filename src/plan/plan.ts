@@ -64,6 +64,8 @@ export interface PlanReading {
   readonly permissions?: AgentSettings["permissions"];
   /** For DOT: a command for each type of node that the language does not have. */
   readonly handlers?: Readonly<Record<string, string>>;
+  /** For DOT: the run goes on where another engine stopped. */
+  readonly takesUp?: TakesUp;
 }
 
 export type Simulation = "agents" | "all";
@@ -196,12 +198,7 @@ export type Work =
       readonly session?: string;
       readonly settings: AgentSettings;
     }
-  | {
-      readonly kind: "pipeline";
-      readonly graph: Graph;
-      /** The input of what is in it; texts are templates. Absent: that of the scope around it. */
-      readonly input?: JsonObject;
-    }
+  | PipelineWork
   | LoopWork
   | EachWork
   /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
@@ -212,10 +209,30 @@ export type Work =
   | GateWork
   | WaitWork;
 
+/** Another pipeline, run as a part of this one. */
+export interface PipelineWork {
+  readonly kind: "pipeline";
+  readonly graph: Graph;
+  /** The input of what is in it; texts are templates. Absent: that of the scope around it. */
+  readonly input?: JsonObject;
+  /** Key-values that are seen in it and hide those around it; nothing changes them. */
+  readonly context?: JsonObject;
+}
+
 export interface PassWork {
   readonly kind: "pass";
-  /** It stands for work that is only pretended, and its outcome is its own: success. */
+  /** It stands for work that is only pretended, and says itself how it went. */
   readonly simulates?: Simulated;
+  /** It stands for all that another engine did before the run began. */
+  readonly takesUp?: TakesUp & { readonly label?: string };
+}
+
+/** Where another engine stopped, as its checkpoint says. */
+export interface TakesUp {
+  /** The last node that it completed. */
+  readonly node: string;
+  readonly completed: readonly string[];
+  readonly context: JsonObject;
 }
 
 /** What a simulated step would have been told, and what it is taken to have answered. */
@@ -350,6 +367,17 @@ export interface Arrow {
   /** What the step that it leads to is told, and in which thread. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
+  /** Where agents are simulated: what one would have to say for it to be followed; any of these. */
+  readonly wants?: readonly Saying[];
+}
+
+/** What a step may say about how it went; what is absent is left open. */
+export interface Saying {
+  readonly outcome?: string;
+  readonly label?: string;
+  /** The step to go on with. */
+  readonly next?: string;
+  readonly context?: Readonly<Record<string, string>>;
 }
 
 /** The frozen form of a plan: its one text, and the hash that tells two plans apart. */

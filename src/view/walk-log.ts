@@ -15,7 +15,7 @@ import type {
 } from "../core/event.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
-import type { Plan } from "../plan/plan.ts";
+import type { Plan, Step, TakesUp, Work } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { rootSteps } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
@@ -38,6 +38,8 @@ export type NodeEnd = Extract<
 /** Follows a run and knows what its directory holds. */
 export class WalkLog {
   readonly #plan: Plan;
+  /** Stands for what another engine did; it is no node of the file. */
+  readonly #before: Step | undefined;
   #created: Recorded<RunCreated> | undefined;
   #completed: string[] = [];
   #lines: string[] = [];
@@ -50,6 +52,10 @@ export class WalkLog {
 
   constructor(plan: Plan) {
     this.#plan = plan;
+    this.#before = plan.graph.steps.find(({ work }) => takenUpBy(work) !== undefined);
+    const { completed = [], node } = (this.#before && takenUpBy(this.#before.work)) ?? {};
+    this.#completed = [...completed];
+    this.#current = node;
   }
 
   /** Takes an event in; gives the end of a node, if it is one. */
@@ -60,6 +66,7 @@ export class WalkLog {
     if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#tried(event);
     const end = nodeEnd(event);
     if (end === undefined || ARRIVAL.test(end.step)) return undefined;
+    if (end.scope === ROOT_SCOPE && end.step === this.#before?.id) return undefined;
     const outcome = outcomeOf(end);
     if (end.scope === ROOT_SCOPE) {
       this.#current = end.step;
@@ -190,6 +197,10 @@ function nodeEnd(event: RunEvent): NodeEnd | undefined {
 function outcomeOf(end: NodeEnd): string {
   if (end.type === "step.completed") return end.told?.outcome ?? "success";
   return end.type === "step.skipped" ? "skipped" : "fail";
+}
+
+function takenUpBy(work: Work): TakesUp | undefined {
+  return work.kind === "pass" ? work.takesUp : undefined;
 }
 
 function nextNodes(run: Run): readonly string[] {

@@ -31,7 +31,7 @@ describe.runIf(CHOSEN.includes("claude"))("a prompt of a DOT pipeline", () => {
     expect(project.read("hooks")).toBe("pre\npost\n");
   });
 
-  it("does not call a tool that its hook forbids, and fails then", async () => {
+  it("skips a call that its hook forbids, and goes on", async () => {
     const script = queue(shell("echo tool >> effects; echo counted"), text("All done."));
     project = await AgentProject.open("claude", script);
     project.write("flow.dot", flow("echo pre >> hooks; exit 1"));
@@ -41,9 +41,21 @@ describe.runIf(CHOSEN.includes("claude"))("a prompt of a DOT pipeline", () => {
       "--permissions",
       "all",
     ]).ended;
+    expect(exit, stdout + stderr).toBe(0);
+    expect(project.effects()).toEqual({});
+    expect(project.read("hooks")).toBe("pre\n");
+    const [, second] = project.model.requests("work");
+    expect(JSON.stringify(second)).toContain("tool_hooks.pre does not allow this call");
+  });
+
+  it("still fails where a permission is missing, whatever its hook skipped", async () => {
+    const calls = [shell("echo tool >> effects"), shell("echo other >> effects")];
+    project = await AgentProject.open("claude", queue(...calls, text("All done.")));
+    project.write("flow.dot", flow("echo pre >> hooks; [ $(wc -l < hooks) -gt 1 ]"));
+    const { exit, stdout, stderr } = await project.begin(["run", "flow.dot"]).ended;
     expect(exit, stdout + stderr).toBe(3);
     expect(stdout).toContain("it was not permitted to use Bash");
     expect(project.effects()).toEqual({});
-    expect(project.read("hooks")).toBe("pre\n");
+    expect(project.read("hooks")).toBe("pre\npre\n");
   });
 });

@@ -160,9 +160,48 @@ describe("a killed walk", () => {
 });
 
 describe("the directory of a run", () => {
-  it("is not taken from another engine, and not from a run that is gone or unfinished", async () => {
+  it("of another engine is gone on with where that one stopped, and killed and resumed then", async () => {
+    const hold = project.hold("last");
+    project.write(
+      "flow.dot",
+      `digraph flow { goal=win; start [shape=Mdiamond]; exit [shape=Msquare]
+        ${tool("plan", project.effect("plan"))}
+        ${tool("build", `${project.effect("build")}; [ "$(grep -c ^build effects)" = 2 ]`)}
+        check [shape=diamond]; ask [shape=hexagon]
+        ${tool("last", `${hold.command}; ${project.effect("last")}`)}
+        start -> plan -> ask; ask -> exit [label="No"]; ask -> build [label="Yes"]
+        build -> check; check -> last [condition="outcome=success && context.size=3"]
+        check -> build [condition="outcome=fail"]; last -> exit }`,
+    );
     mkdirSync(project.path("other"));
-    project.write("other/checkpoint.json", '{"current_node": "plan", "completed_nodes": []}');
+    const theirs = {
+      ...{ timestamp: "2026-01-01T00:00:00Z", current_node: "ask", node_retries: {}, logs: [] },
+      completed_nodes: ["start", "plan", "ask"],
+      context: { outcome: "success", preferred_label: "Yes", size: "3", "graph.goal": "lose" },
+    };
+    project.write("other/checkpoint.json", JSON.stringify(theirs));
+    const unnamed = await project.run(["resume", "--logs", "other"]);
+    expect([unnamed.exit, unnamed.stderr]).toEqual([
+      1,
+      expect.stringContaining("behind `ask`: perdure resume --logs other FILE.dot"),
+    ]);
+    await cutPower(project.start(["resume", "--logs", "other", "flow.dot"]), hold);
+    const resumed = project.start(["resume", "--logs", "other"]);
+    await hold.release();
+    expect((await resumed.ended).exit).toBe(0);
+    expect(project.effects()).toEqual({ build: 2, last: 1 });
+    expect(checkpoint("other")).toMatchObject({
+      current_node: "exit",
+      completed_nodes: ["start", "plan", "ask", "build", "check", "build", "check", "last", "exit"],
+      context: { size: "3", "graph.goal": "win" },
+    });
+    expect(JSON.parse(project.read("other", "checkpoint.before.json"))).toEqual(theirs);
+    await project.must(["replay"]);
+  });
+
+  it("is not taken from what says nothing, nor from a run that is gone or unfinished", async () => {
+    mkdirSync(project.path("other"));
+    project.write("other/checkpoint.json", '{"node": "plan"}');
     const foreign = await project.run(["resume", "--logs", "other"]);
     expect(foreign).toMatchObject({ exit: 1 });
     expect(foreign.stderr).toContain("is not of perdure");
@@ -201,6 +240,11 @@ describe("nodes", () => {
     ]);
     expect(context["parallel.fan_in.best_id"]).toBe("a1");
     expect(context["tool.output"]).toBe("after");
+    const status = (...folder: string[]): unknown =>
+      JSON.parse(project.read("out", ...folder, "status.json"));
+    expect(status("branches", "fork", "a1", "a2")).toMatchObject({ outcome: "success" });
+    expect(status("branches", "fork", "b1", "b1")).toMatchObject({ outcome: "fail" });
+    expect(status("branches", "fork", "b1", "b1")).toEqual(status("b1"));
   });
 
   it("ask people, whose answer leads on", async () => {

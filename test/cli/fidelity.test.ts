@@ -23,8 +23,8 @@ async function prompt(attempt: string): Promise<string> {
   return project.read(".perdure", "runs", id, "attempts", attempt, "prompt.md");
 }
 
-async function killed(): Promise<void> {
-  const runner = project.begin(["run", "p.yaml"]);
+async function killed(file = "p.yaml"): Promise<void> {
+  const runner = project.begin(["run", file]);
   await Promise.race([project.model.stalled(), runner.ended]);
   await runner.kill("SIGKILL");
   project.killSteps();
@@ -217,4 +217,64 @@ steps:
     ]);
     good(await project.finish(["replay"]));
   });
+});
+
+describe("in a DOT file", () => {
+  const dot = `digraph p {
+    default_fidelity=truncate
+    start [shape=Mdiamond]; exit [shape=Msquare]
+    plan [prompt="Make a plan."]
+    build [prompt="Follow it.", fidelity=compact]
+    review [prompt="Look at it.", fidelity=compact]
+    tell [prompt="Tell it.", thread_id=main]
+    last [prompt="Say it again.", thread_id=main, fidelity=full]
+    start -> plan -> build
+    build -> review [fidelity=full, thread_id=main]
+    review -> tell [fidelity=full, thread_id=other]
+    tell -> last -> exit
+  }`;
+  const modes = async (): Promise<readonly string[]> =>
+    (await project.events("step.started")).flatMap(({ step, fidelity }) => {
+      if (fidelity === undefined) return [];
+      const { mode, by, thread } = fidelity;
+      const told = `${step}: ${mode} by ${by}`;
+      return [thread === undefined ? told : `${told}, ${thread.name} by ${thread.by}`];
+    });
+  const before = [
+    "plan: truncate by pipeline",
+    "build: compact by step",
+    "review: full by edge, main by edge",
+    "tell: full by edge, main by step",
+  ];
+
+  it.each([
+    ["goes on in full", true, [], "tell: interrupted in 3", 3],
+    [
+      "is told a summary first",
+      false,
+      ["tell: summary:high by resume, main by step"],
+      "tell: task in 4",
+      4,
+    ],
+  ] as const)(
+    "the edge counts before the node, the node before the graph; what was cut off %s",
+    async (_what, survives, resumed, said, conversation) => {
+      project = await FakeClaude.open(
+        when("Tell it", shell("echo told >> effects"), stall("accept", text("Told."))),
+        stateless(text("The plan is to win.")),
+      );
+      project.write("p.dot", dot);
+      await killed("p.dot");
+      if (!survives) forget();
+      good(await project.finish(["resume"]));
+      expect(await modes()).toEqual([...before, ...resumed, "last: full by step, main by step"]);
+      expect(await project.said()).toEqual([
+        ...["plan: task in 1", "build: task in 2", "review: task in 3", "tell: task in 3", said],
+        `last: task in ${conversation}`,
+      ]);
+      expect(await prompt("build@1.1")).toContain("- plan: completed: The plan is to win.");
+      expect(await prompt("plan@1.1")).not.toContain("Steps so far");
+      good(await project.finish(["replay"]));
+    },
+  );
 });

@@ -1,8 +1,11 @@
 /** DOT pipelines as plans: what each node and edge becomes, and how a walk goes then. */
 import { describe, expect, it } from "vitest";
+import { evaluateIn } from "../../src/core/values.ts";
 import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/dot-plan.ts";
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
+import { takenUp } from "../../src/plan/take-up.ts";
+import { HOOK_FORBIDS } from "../../src/util/hook-words.ts";
 import { bad, ok, Play } from "../core/play.ts";
 
 function lowered(
@@ -226,12 +229,11 @@ describe("a prompt", () => {
   it("has the hooks around its tool calls", () => {
     const [flag, settings] =
       agentOf(`a [prompt=p, "tool_hooks.pre"="./pre"]`).definition?.args ?? [];
+    const command = `( ./pre\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
     expect(flag).toBe("--settings");
     expect(JSON.parse(settings ?? "")).toEqual({
       hooks: {
-        PreToolUse: [
-          { matcher: "*", hooks: [{ type: "command", command: "( ./pre\n) || exit 2" }] },
-        ],
+        PreToolUse: [{ matcher: "*", hooks: [{ type: "command", command }] }],
       },
     });
   });
@@ -241,6 +243,102 @@ describe("a prompt", () => {
     expect(agentOf(asked).prompt).toContain("PERDURE_STATUS_FILE");
     expect(agentOf(asked).prompt).toContain("success, fail, needs_dod");
     expect(agentOf("a [prompt=p]").prompt).toBe("p");
+  });
+});
+
+describe("branches that do not meet", () => {
+  const fork = `f [shape=component]; j [shape=tripleoctagon]; start -> f; f -> a; f -> b; a -> j; b -> j; j -> exit`;
+  const leaving = (body: string): readonly string[] =>
+    said(lowered(around(`${fork}; ${body}`))).filter((one) => one.includes("branch-leaves"));
+
+  it("are named where an edge leads back, past their end, or before their beginning", () => {
+    expect(leaving("")).toEqual([]);
+    expect(leaving(`a -> a [condition="outcome=fail"]; a -> c; c -> j`)).toEqual([]);
+    expect(leaving(`a -> f [condition="outcome=fail"]`)).toEqual([
+      expect.stringContaining(
+        "leads out of a branch of `f`, back to it: the branch has ended there, and nothing is begun anew",
+      ),
+    ]);
+    expect(leaving(`b -> exit [condition="outcome=fail"]`)).toEqual([
+      expect.stringContaining(
+        "to `exit`: what lies behind it is walked in the branch, which does not come to `j` then",
+      ),
+    ]);
+    const early = `start -> p; p -> f; p [${TOOL}]; b -> p [condition="outcome=fail"]`;
+    expect(leaving(early)).toEqual([expect.stringContaining("out of a branch of `f`, to `p`")]);
+  });
+
+  it("go as the warning says", () => {
+    const text = around(`${fork}; a [${TOOL}]; b [${TOOL}]; a -> f [condition="outcome=fail"]`);
+    const play = new Play(planOf(text)).open();
+    play.end("f@1.1[0]/a", bad).end("f@1.1[1]/b");
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual(["f@1.1[0]/a@1.1", "f@1.1[1]/b@1.1"]);
+  });
+});
+
+describe("a manager", () => {
+  const child = `digraph c { goal="small"; start [shape=Mdiamond]; exit [shape=Msquare]
+    w [${TOOL}]; start -> w; w -> exit [condition="context.graph.goal=small"] }`;
+  const manager = (more: string): string =>
+    `digraph g { goal="large"; start [shape=Mdiamond]; exit [shape=Msquare]
+    m [shape=house, stack.child_dotfile="c.dot"${more}]; start -> m -> exit }`;
+
+  it("runs its child, which sees the goal of its own file", () => {
+    const play = new Play(planOf(manager(""), {}, { "c.dot": child })).open();
+    const [visit] = play.run.running;
+    const seen = (key: string) => visit && evaluateIn(play.run, visit, `context["${key}"]`, {});
+    expect(seen("graph.goal")).toEqual({ ok: true, value: "small" });
+    expect(seen("current_node")).toEqual({ ok: true, value: "w" });
+    expect(play.end("m@1.1[0]/w").status).toBe("completed");
+    expect(play.run.context.get("graph.goal")).toBe("large");
+  });
+
+  it("names what it does not do", () => {
+    const words = ["poll_interval=5s", "max_cycles=3", "stop_condition=x", "actions=steer"];
+    const all = words.map((word) => `, manager.${word}`).join("");
+    expect(said(lowered(manager(all), {}, { "c.dot": child }))).toEqual(
+      words.map((word) =>
+        expect.stringContaining(
+          `[unsupported] the pipeline of \`m\` is run to its end; \`manager.${word.replace(/=.*/, "")}\``,
+        ),
+      ),
+    );
+    const waiting = lowered(manager(", stack.child_autostart=false"), {}, { "c.dot": child });
+    expect(said(waiting)).toEqual([expect.stringContaining("nothing else starts the pipeline of")]);
+    expect(waiting.plan && stepOf(waiting.plan, "m").work).toEqual({ kind: "pass" });
+  });
+});
+
+describe("a plan that takes up another engine's work", () => {
+  const text =
+    around(`start -> a -> b; a [${TOOL}]; b [${TOOL}]; b -> exit; b -> a [condition="outcome=fail"]
+    f [shape=component]; a -> f [condition="context.wide"]; f -> c; f -> d; c -> j; d -> j
+    j [shape=tripleoctagon]; j -> exit; c [${TOOL}]; d [${TOOL}]`);
+  const after = (node: string, context: Record<string, string>): Plan | string =>
+    takenUp(planOf(text), { node, completed: [], context });
+  const begun = (node: string, context: Record<string, string>): Play => {
+    const plan = after(node, context);
+    if (typeof plan === "string") throw new Error(plan);
+    return new Play(plan).open();
+  };
+
+  it("begins behind the node that was last, by the edge that its outcome and context ask for (W4)", () => {
+    expect(begun("a", { outcome: "success" }).running()).toEqual(["b"]);
+    expect(begun("a", { wide: "yes" }).running()).toEqual(["f@1.1[0]/c", "f@1.1[1]/d"]);
+    expect(begun("b", { outcome: "fail" }).running()).toEqual(["a"]);
+    expect(begun("exit", { outcome: "success" }).status).toBe("completed");
+  });
+
+  it("goes back to what was done before where an edge leads there, and to its end", () => {
+    const play = begun("a", { outcome: "success" }).end("b", bad).end("a").end("b");
+    expect(play.status).toBe("completed");
+    expect(play.launched).toEqual(["b@1.1", "a@1.1", "b@2.1"]);
+  });
+
+  it("is none where nothing follows", () => {
+    expect(after("c", {})).toBe("there is no node `c` outside of branches");
+    expect(after("exit", { outcome: "fail" })).toBe("`exit` has failed, and nothing follows");
   });
 });
 
@@ -259,5 +357,68 @@ describe("a simulated plan", () => {
     const play = new Play(simulated(planOf(text), "all")).open();
     expect(play.status).toBe("completed");
     expect(play.launched).toEqual([]);
+  });
+
+  /** What each stage of a simulated walk said, in order, and how the walk ended. */
+  function walked(body: string): readonly (string | undefined)[] {
+    const plan = simulated(planOf(around(body), { simulate: "all" }), "all");
+    const play = new Play(plan).open();
+    const words = play.events.flatMap((event) => {
+      if (event.type !== "step.completed" && event.type !== "step.failed") return [];
+      const { step, told } = event;
+      return told === undefined
+        ? []
+        : [`${step}: ${told.outcome ?? told.label ?? told.next?.join()}`];
+    });
+    return [...words, play.status];
+  }
+
+  it("says what the first edge waits for where success leads nowhere (X1)", () => {
+    const custom = `a -> exit [condition="outcome=zero"]; a -> b [condition="outcome=one"]; b -> exit`;
+    expect(walked(`start -> a; ${custom}`)).toEqual(["a: one", "completed"]);
+    const heavy = `a -> exit [condition="outcome=zero", weight=2]; a -> b [condition="outcome=one"]`;
+    expect(walked(`start -> a; ${heavy}; b -> exit`)).toEqual(["a: zero", "completed"]);
+    const label = `a -> exit [condition="preferred_label=Done && outcome!=fail"]`;
+    expect(walked(`start -> a; ${label}`)).toEqual(["a: Done", "completed"]);
+    expect(walked(`start -> a; a -> exit [condition="outcome!=success"]`)).toEqual([
+      "a: fail",
+      "completed",
+    ]);
+    expect(walked(`start -> a; a -> exit [condition="outcome=retry"]`)).toEqual(["failed"]);
+  });
+
+  it.each([
+    ["tool_stdout=ready", { "tool.output": "ready" }],
+    ["context.n>=3 && context.flag", { n: "4", flag: "true" }],
+    ["context.n<3", { n: "2" }],
+    ["context.text contains abc", { text: "abc" }],
+    ['!context.text && context.kind!=""', { text: "false", kind: "other" }],
+    ["context.last_response contains READY", {}],
+  ])("says so through a diamond: %s", (condition, context) => {
+    const quoted = JSON.stringify(condition);
+    const text = around(`start -> a -> d; d [shape=diamond]; d -> exit [condition=${quoted}]`);
+    const play = new Play(simulated(planOf(text, { simulate: "all" }), "all")).open();
+    expect(play.status).toBe("completed");
+    expect(Object.fromEntries(play.run.context)).toMatchObject(context);
+  });
+
+  it("goes where it has been least when it comes again, so that loops end (X1)", () => {
+    const loop = `start -> a -> b; b -> a [condition="outcome=success"]; b -> exit [condition="outcome=fail"]`;
+    expect(walked(loop)).toEqual(["b: fail", "completed"]);
+    const plain = `start -> a -> b; b -> a [weight=2]; b -> exit`;
+    expect(walked(plain)).toEqual(["b: exit", "completed"]);
+    const asked = `start -> a -> b; b -> a [condition="outcome=success"]; b -> exit`;
+    expect(walked(asked)).toEqual(["b: partial_success", "completed"]);
+  });
+
+  it("reaches its goals where that leads on (X1)", () => {
+    const body = `start -> a; a [goal_gate=true, retry_target=a]; a -> b [condition="outcome=success"]
+      a -> exit [condition="outcome=fail"]; b -> a [condition="outcome=success"]; b -> exit`;
+    expect(walked(body)).toEqual(["b: partial_success", "completed"]);
+  });
+
+  it("is what it was without that for a plan that is not read for simulation", () => {
+    const plan = planOf(around(`start -> a; a -> exit [condition="outcome=zero"]; a -> exit`));
+    expect(plan.graph.arrows.filter(({ wants }) => wants !== undefined)).toEqual([]);
   });
 });

@@ -62,7 +62,7 @@ export async function resumeCommand(
   const { project, runId } =
     options.logs === undefined
       ? chosenRun(id, options)
-      : (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
+      : await (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
     options.fromStep === undefined

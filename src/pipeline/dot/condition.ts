@@ -258,6 +258,11 @@ function lookups(key: string): readonly string[] {
   return [...new Set([key, plain, ...(word === undefined ? [] : [word])])];
 }
 
+/** The key of the context under which a stage would write what a clause asks for. */
+export function writtenKey(key: string): string {
+  return lookups(key).at(-1) ?? key;
+}
+
 /** The condition as a CEL expression; what has no value is the empty text. */
 export function conditionToCel(condition: DotCondition, names: ConditionNames = NAMES): string {
   if (condition.anyOf.length === 0) return "true";

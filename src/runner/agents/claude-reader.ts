@@ -3,12 +3,13 @@
  *
  * Owns: what its lines mean.
  * Does not: count what the calls use (claude-meter does), or keep what its lines say, but for the
- * ids of denials.
+ * ids of denials and of skipped calls.
  * Invariants:
  * - G2 Success is a `result` line that says so in all its fields. Its `subtype` alone says
  *   "success" after errors of the API too.
  * - G3 as in adapter.ts.
  */
+import { HOOK_FORBIDS } from "../../util/hook-words.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "./adapter.ts";
 import { ClaudeMeter, isOwn } from "./claude-meter.ts";
@@ -32,6 +33,8 @@ export class ClaudeReader implements AgentReader {
   #session: string | undefined;
   readonly #meter = new ClaudeMeter();
   readonly #denied = new Set<string>();
+  /** Calls that a hook of ours did not allow: the pipeline wants them skipped. */
+  readonly #skipped = new Set<string>();
   #errorWord: string | undefined;
   #resetAtMs: number | undefined;
   #ended = false;
@@ -115,7 +118,12 @@ export class ClaudeReader implements AgentReader {
 
   #user(line: JsonObject): readonly AgentEvent[] {
     const used = this.#meter.handedBack(line) ? [this.#meter.reading()] : [];
-    return [...listAt(line, "message", "content").flatMap(toolEnded), ...used];
+    const content = listAt(line, "message", "content");
+    for (const block of content.filter(isSkipped)) {
+      const id = textAt(block, "tool_use_id");
+      if (id !== undefined && this.#skipped.size < DENIALS_MAX) this.#skipped.add(id);
+    }
+    return [...content.flatMap(toolEnded), ...used];
   }
 
   /** Pieces of a message tell what it uses; what it says is said once, by the message itself. */
@@ -157,7 +165,9 @@ export class ClaudeReader implements AgentReader {
   #result(line: JsonObject): readonly AgentEvent[] {
     this.#ended = true;
     this.#meter.settle(line);
-    const denials = listAt(line, "permission_denials");
+    const denials = listAt(line, "permission_denials").filter(
+      (denial) => !this.#skipped.has(textAt(denial, "tool_use_id") ?? ""),
+    );
     const why = this.#troubleIn(line, denials);
     const text = textAt(line, "result");
     const structured = at(line, "structured_output");
@@ -216,4 +226,14 @@ function toolEnded(block: Json): readonly AgentEvent[] {
   if (textAt(block, "type") !== "tool_result") return [];
   const id = textAt(block, "tool_use_id") ?? "";
   return [{ type: "tool-ended", id, ok: at(block, "is_error") !== true }];
+}
+
+/** True for the result of a call that a hook of ours did not allow. */
+function isSkipped(block: Json): boolean {
+  if (at(block, "is_error") !== true) return false;
+  const texts = [
+    textAt(block, "content"),
+    ...listAt(block, "content").map((part) => textAt(part, "text")),
+  ];
+  return texts.some((text) => text?.trimEnd().endsWith(HOOK_FORBIDS) === true);
 }

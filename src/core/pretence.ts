@@ -1,0 +1,126 @@
+/**
+ * What a simulated step says, so that a walk goes on and comes to an end.
+ *
+ * Owns: the choice among what the arrows behind it wait for.
+ * Does not: know conditions; the plan brings along what may be said (`Arrow.wants`).
+ * Invariants:
+ * - X1 It says success wherever that leads on. Otherwise it says what the first arrow that can be
+ *   followed waits for, in the order of choice. When it is visited again it says what leads to the
+ *   step that the run has come to least often; among equals the first. A goal says what reaches it,
+ *   if that leads on at all.
+ * - X2 It is a function of the plan and the run, so replay finds the same.
+ */
+import { arrowAt, indexOf, stepAt } from "../plan/graph-index.ts";
+import type { Graph, Saying, Simulated } from "../plan/plan.ts";
+import type { JsonObject } from "../util/json.ts";
+import { chooseArrowsAt } from "./arrow-choice.ts";
+import { keysAtEnd } from "./built-in-keys.ts";
+import { contextValue } from "./context.ts";
+import type { Told } from "./event.ts";
+import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
+import type { Outcome } from "./values.ts";
+
+/** How many steps that only pass on are looked through for what is asked behind them. */
+const PASSED_MAX = 8;
+/** How many sayings are tried. */
+const SAYINGS_MAX = 256;
+
+/** What a simulated step is taken to have answered and said. */
+export interface Pretended {
+  readonly answer: string;
+  readonly context: JsonObject;
+  readonly told?: Told;
+}
+
+/** What a simulated step says at a visit (X1). */
+export function pretend(run: Run, visit: Visit, simulates: Simulated): Pretended {
+  const { scope, position } = visit.record;
+  const plain = spoken(simulates, {});
+  const wanted = sayingsBehind(scope.graph, position, {}, PASSED_MAX).slice(0, SAYINGS_MAX);
+  if (wanted.length === 0) return plain;
+  const ways = [plain, ...wanted.map((saying) => spoken(simulates, saying))].flatMap((words) => {
+    const target = whereTo(run, visit, words);
+    return target === undefined ? [] : [{ words, been: scope.steps[target]?.visits.length ?? 0 }];
+  });
+  const good = ways.filter(({ words }) => reachesGoal(words));
+  const [first, ...others] = stepOf(visit).goal !== undefined && good.length > 0 ? good : ways;
+  if (first === undefined) return plain;
+  if (visit.number === 1) return first.words;
+  return others.reduce((best, way) => (way.been < best.been ? way : best), first).words;
+}
+
+function reachesGoal({ told }: Pretended): boolean {
+  return told?.outcome === undefined || told.outcome === "partial_success";
+}
+
+/** All that the arrows of a step wait for, with those of the passing steps behind it. */
+function sayingsBehind(
+  graph: Graph,
+  position: number,
+  before: Saying,
+  passedMax: number,
+): readonly Saying[] {
+  return (indexOf(graph).outgoing[position] ?? [])
+    .map((index) => arrowAt(graph, index))
+    .filter(({ on }) => on === "completed")
+    .toSorted((one, other) => other.weight - one.weight)
+    .flatMap(({ to, wants }) => {
+      const own = wants?.map((saying) => both(before, saying));
+      if (passedMax === 0 || !passesOn(stepAt(graph, to))) return own ?? [];
+      const deeper = (own ?? [before]).flatMap((saying) =>
+        sayingsBehind(graph, to, saying, passedMax - 1),
+      );
+      return [...(own ?? []), ...deeper];
+    });
+}
+
+function both(one: Saying, other: Saying): Saying {
+  const context = { ...one.context, ...other.context };
+  return { ...one, ...other, ...(Object.keys(context).length === 0 ? {} : { context }) };
+}
+
+/** A saying as a step tells it; what is asked of its answer is part of that. */
+function spoken({ answer }: Simulated, { outcome, label, next, context = {} }: Saying): Pretended {
+  const { last_response: said, ...handed } = context;
+  const told: Told = {
+    ...(outcome === undefined || outcome === "success" ? {} : { outcome }),
+    ...(label === undefined || label === "" ? {} : { label }),
+    ...(next === undefined ? {} : { next: [next] }),
+  };
+  return {
+    answer: said === undefined || said === "" ? answer : `${answer}\n${said}`,
+    context: handed,
+    ...(Object.keys(told).length === 0 ? {} : { told }),
+  };
+}
+
+/** The step that the run goes on with after these words; undefined when no arrow leads on. */
+function whereTo(run: Run, visit: Visit, words: Pretended): number | undefined {
+  const { told } = words;
+  // It would only use up its tries.
+  if (told?.outcome === "retry") return undefined;
+  const { scope } = visit.record;
+  const status = told?.outcome === "fail" ? "failed" : "completed";
+  const plain: Outcome = { status, exit: 0, outputs: {}, ...words };
+  const outcome = { ...plain, context: { ...words.context, ...keysAtEnd(run, visit, plain) } };
+  let position: number = visit.record.position;
+  let on: "completed" | "failed" = status;
+  for (let passed = 0; passed <= PASSED_MAX; passed++) {
+    const asked = passed === 0 ? outcome : { ...outcome, told: remembered(run, visit, told) };
+    const chosen = chooseArrowsAt(run, visit, { position, on }, asked);
+    if (!chosen.ok) return undefined;
+    const [index] = chosen.arrows;
+    // A good end without arrows is an end of the walk.
+    if (index === undefined) return on === "completed" ? position : undefined;
+    position = arrowAt(scope.graph, index).to;
+    on = "completed";
+    if (!passesOn(stepAt(scope.graph, position))) return position;
+  }
+  return position;
+}
+
+/** What passing steps know of what was said: a label stays until there is another. */
+function remembered(run: Run, visit: Visit, told: Told | undefined): Told {
+  const before = contextValue(run, visit.record.scope, "preferred_label");
+  return typeof before === "string" ? { label: before, ...told } : { ...told };
+}
