@@ -62,19 +62,19 @@ export function chooseArrowsAt(
   const own = position === visit.record.position;
   const best = bestOf(scope, applying, own ? (outcome.told ?? {}) : {});
   if (best === undefined && candidates.length > 0 && on === "completed") {
-    return { ok: false, reason: "no-arrow", message: noneText(scope.graph, candidates) };
+    const held = evaluateIn(run, visit, "outcome", {}, outcome);
+    const said = held.ok ? String(held.value) : outcome.status;
+    return { ok: false, reason: "no-arrow", message: noneText(scope.graph, candidates, said) };
   }
   return { ok: true, arrows: best === undefined ? [] : [best.index] };
 }
 
-/** Which ways there would have been: `no matching edge: to b when context.k == "2"`. */
-function noneText(graph: Graph, candidates: readonly Candidate[]): string {
-  const ways = candidates.slice(0, WAYS_TOLD_MAX).map(({ arrow }) => {
-    const when = arrow.condition === undefined ? "" : ` when ${arrow.condition}`;
-    return `to ${stepAt(graph, arrow.to).id}${when}`;
-  });
+/** Which ways there would have been. */
+function noneText(graph: Graph, candidates: readonly Candidate[], outcome: string): string {
+  const ways = candidates.slice(0, WAYS_TOLD_MAX).map(({ arrow }) => stepAt(graph, arrow.to).id);
   const left = candidates.length - ways.length;
-  return `no matching edge: ${ways.join(", ")}${left === 0 ? "" : ` and ${left} more`}`;
+  const more = left === 0 ? "" : ` and ${left} more`;
+  return `no matching edge: the outcome is "${outcome}"; there are ways to ${ways.join(", ")}${more}`;
 }
 
 const WAYS_TOLD_MAX = 5;

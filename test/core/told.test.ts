@@ -78,7 +78,7 @@ describe("the one arrow (B1)", () => {
     expect(play.events.at(-2)).toMatchObject({
       type: "step.failed",
       reason: "no-arrow",
-      message: `no matching edge: to x when outcome == "port"`,
+      message: `no matching edge: the outcome is "process"; there are ways to x`,
       told: { outcome: "process" },
       context: { k: 1 },
     });
