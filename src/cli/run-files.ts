@@ -13,14 +13,14 @@
  */
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef, Recorded } from "../core/event.ts";
+import type { AttemptEnd, AttemptRef, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { EventsFile } from "../journal/events-file.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { JsonObject } from "../util/json.ts";
-import { AttemptClock, type AttemptEnd, attemptEnd } from "../view/attempt-history.ts";
+import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
 import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
 import { agentName, handoffJson, receiptFileName, receiptJson } from "../view/receipt.ts";

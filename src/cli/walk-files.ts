@@ -10,7 +10,7 @@
  */
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Recorded } from "../core/event.ts";
+import type { Recorded, VisitEnd } from "../core/event.ts";
 import { findVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { evaluateIn } from "../core/values.ts";
 import { PROMPT_FILE } from "../engine/launch.ts";
@@ -19,7 +19,7 @@ import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { renderText } from "../util/template.ts";
-import { attemptOfEnd, type NodeEnd, statusJson, WalkLog } from "../view/walk-log.ts";
+import { attemptOfEnd, statusJson, WalkLog } from "../view/walk-log.ts";
 
 const RESPONSE_FILE = "response.md";
 
@@ -53,7 +53,7 @@ export class WalkFiles {
   record(events: readonly Recorded[], run: Run): void {
     let news = false;
     // Of a long past only the last end of each node is to be seen.
-    const ends = new Map<string, NodeEnd>();
+    const ends = new Map<string, VisitEnd>();
     for (const recorded of events) {
       const { type } = recorded.event;
       const end = this.#log.add(recorded);
@@ -74,7 +74,7 @@ export class WalkFiles {
   }
 
   /** A node in a branch has a folder there, too: others may have copies of it. */
-  #foldersOf(end: NodeEnd, run: Run): readonly string[] {
+  #foldersOf(end: VisitEnd, run: Run): readonly string[] {
     const plain = join(this.#root, end.step);
     const inside = branchPath(run, end.scope);
     return inside.length === 0
@@ -82,7 +82,7 @@ export class WalkFiles {
       : [plain, join(this.#root, "branches", ...inside, end.step)];
   }
 
-  #writeNode(folder: string, end: NodeEnd, run: Run): void {
+  #writeNode(folder: string, end: VisitEnd, run: Run): void {
     const at = attemptOfEnd(end);
     const attempt = at === undefined ? undefined : attemptDirOf(this.#place.dir, at);
     const visit = findVisit(run, end);

@@ -342,6 +342,28 @@ export interface StepFailed extends AttemptRef {
   readonly arrows: readonly number[];
 }
 
+/** The events that end an attempt. */
+export type AttemptEnd = Extract<
+  RunEvent,
+  {
+    type:
+      | "step.completed"
+      | "step.failed"
+      | "step.lost"
+      | "step.paused"
+      | "step.interrupted"
+      | "step.continued"
+      | "step.relayed"
+      | "step.conflicted";
+  }
+>;
+
+/** The events that end a visit, unless another try follows. */
+export type VisitEnd = Extract<
+  RunEvent,
+  { type: "step.completed" | "step.failed" | "step.lost" | "step.skipped" }
+>;
+
 /** An event with its place in the journal. */
 export interface Recorded<E extends RunEvent = RunEvent> {
   readonly seq: number;

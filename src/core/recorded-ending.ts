@@ -5,25 +5,9 @@
  * Does not: know the other facts (recorded-fact.ts).
  */
 import { unreachable } from "../util/assert.ts";
-import type { FailureReason, RunEvent, StepFailed } from "./event.ts";
+import type { AttemptEnd, FailureReason, StepFailed } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { stepOf, type Visit } from "./run.ts";
-
-/** The events that end an attempt. */
-export type AttemptEnd = Extract<
-  RunEvent,
-  {
-    type:
-      | "step.completed"
-      | "step.failed"
-      | "step.lost"
-      | "step.paused"
-      | "step.interrupted"
-      | "step.continued"
-      | "step.relayed"
-      | "step.conflicted";
-  }
->;
 
 /** How the attempt may have ended (G1). */
 export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {

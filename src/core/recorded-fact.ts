@@ -14,11 +14,19 @@ import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
 import { BUDGET_STOP } from "./advance.ts";
-import type { Answer, AttemptRef, Place, Recorded, RunEvent, StepFailed } from "./event.ts";
+import type {
+  Answer,
+  AttemptEnd,
+  AttemptRef,
+  Place,
+  Recorded,
+  RunEvent,
+  StepFailed,
+} from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
-import { type AttemptEnd, endingsOf } from "./recorded-ending.ts";
+import { endingsOf } from "./recorded-ending.ts";
 import { withRestart } from "./restart.ts";
 import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 

@@ -3,6 +3,7 @@
  * keeps only the newest state of a visit; reports and receipts need the rest.
  */
 import type {
+  AttemptEnd,
   AttemptRef,
   FailureReason,
   Recorded,
@@ -11,21 +12,6 @@ import type {
 } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
 import { vouchedText } from "./doubt-text.ts";
-
-export type AttemptEnd = Extract<
-  RunEvent,
-  {
-    type:
-      | "step.completed"
-      | "step.failed"
-      | "step.lost"
-      | "step.paused"
-      | "step.interrupted"
-      | "step.continued"
-      | "step.relayed"
-      | "step.conflicted";
-  }
->;
 
 export interface Attempt {
   readonly at: AttemptRef;

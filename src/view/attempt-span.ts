@@ -8,9 +8,9 @@
  * - T1 The time in which nobody watched is no working time, as in `run.workedMs`; clocks that were
  *   set back count as nothing.
  */
-import type { AttemptRef, Recorded, Spent } from "../core/event.ts";
+import type { AttemptEnd, AttemptRef, Recorded, Spent } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
-import { type AttemptEnd, attemptEnd } from "./attempt-history.ts";
+import { attemptEnd } from "./attempt-history.ts";
 
 export interface AttemptSpan {
   readonly at: AttemptRef;

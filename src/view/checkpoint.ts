@@ -5,12 +5,13 @@
  * Owns: the fields and their bounds.
  * Does not: write files, or hold anything that the journal does not.
  */
+import type { VisitEnd } from "../core/event.ts";
 import { isReached } from "../core/goal.ts";
 import { stepPath } from "../core/place.ts";
 import { placeOf, type Run } from "../core/run.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { pathsOf } from "./done-text.ts";
-import { HISTORY_MAX, type NodeHistory, type VisitEnd } from "./node-history.ts";
+import { HISTORY_MAX, type NodeHistory } from "./node-history.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";

@@ -5,17 +5,11 @@
  * Owns: the bound on it.
  * Does not: record tries in between; they are counted in `node_retries`.
  */
-import type { Recorded, RunEvent } from "../core/event.ts";
+import type { Recorded, RunEvent, VisitEnd } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 
 /** The newest so many entries are kept; older ones are only counted. */
 export const HISTORY_MAX = 10_000;
-
-/** The end of a visit. */
-export type VisitEnd = Extract<
-  RunEvent,
-  { type: "step.completed" | "step.failed" | "step.lost" | "step.skipped" }
->;
 
 export type NodeOutcome = "completed" | "failed" | "skipped";
 
@@ -53,7 +47,8 @@ export class NodeHistory {
   }
 }
 
-function visitEnd(event: RunEvent): VisitEnd | undefined {
+/** The event, if it ends a visit: no other try follows. */
+export function visitEnd(event: RunEvent): VisitEnd | undefined {
   switch (event.type) {
     case "step.completed":
     case "step.skipped":

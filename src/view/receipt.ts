@@ -6,13 +6,18 @@
  * Invariants:
  * - K1 What was not measured says `{ measured: false }`; a number is never made up.
  */
-import type { AttemptRef, CheckEvidence, Recorded, StepCompleted } from "../core/event.ts";
+import type {
+  AttemptEnd,
+  AttemptRef,
+  CheckEvidence,
+  Recorded,
+  StepCompleted,
+} from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import type { Graph, Step } from "../plan/plan.ts";
 import { sha256 } from "../util/hash.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { AttemptEnd } from "./attempt-history.ts";
 import { perdure } from "./command-text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 import { spentJson } from "./spent-text.ts";

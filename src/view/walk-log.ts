@@ -9,14 +9,15 @@ import type {
   AttemptRef,
   Recorded,
   RunCreated,
-  RunEvent,
   StepFailed,
   Told,
+  VisitEnd,
 } from "../core/event.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import type { Plan, Step, TakesUp, Work } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
+import { visitEnd } from "./node-history.ts";
 import { rootSteps } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
 
@@ -28,12 +29,6 @@ export const ARTIFACT_BYTES_MIN = 100 * 1024;
 
 /** The steps that mark where a branch ends are no nodes of the file. */
 const ARRIVAL = /^to\./;
-
-/** The end of a node. */
-export type NodeEnd = Extract<
-  RunEvent,
-  { type: "step.completed" | "step.failed" | "step.lost" | "step.skipped" }
->;
 
 /** Follows a run and knows what its directory holds. */
 export class WalkLog {
@@ -59,12 +54,12 @@ export class WalkLog {
   }
 
   /** Takes an event in; gives the end of a node, if it is one. */
-  add(recorded: Recorded): NodeEnd | undefined {
+  add(recorded: Recorded): VisitEnd | undefined {
     const { event } = recorded;
     if (event.type === "run.created") this.#created = { ...recorded, event };
     if (event.type === "run.restarted") this.#restart(event.number);
     if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#tried(event);
-    const end = nodeEnd(event);
+    const end = visitEnd(event);
     if (end === undefined || ARRIVAL.test(end.step)) return undefined;
     if (end.scope === ROOT_SCOPE && end.step === this.#before?.id) return undefined;
     const outcome = outcomeOf(end);
@@ -161,7 +156,7 @@ export interface Checkpoint {
 }
 
 /** The content of a node's status.json. */
-export function statusJson(end: NodeEnd): JsonObject {
+export function statusJson(end: VisitEnd): JsonObject {
   const told: Told = "told" in end ? (end.told ?? {}) : {};
   const attempt = "attempt" in end ? { attempt: end.attempt } : {};
   return {
@@ -177,24 +172,11 @@ export function statusJson(end: NodeEnd): JsonObject {
 }
 
 /** The attempt whose prompt and answer belong to an end. */
-export function attemptOfEnd(end: NodeEnd): AttemptRef | undefined {
+export function attemptOfEnd(end: VisitEnd): AttemptRef | undefined {
   return "attempt" in end ? end : undefined;
 }
 
-function nodeEnd(event: RunEvent): NodeEnd | undefined {
-  switch (event.type) {
-    case "step.completed":
-    case "step.skipped":
-      return event;
-    case "step.failed":
-    case "step.lost":
-      return event.retry === undefined ? event : undefined;
-    default:
-      return undefined;
-  }
-}
-
-function outcomeOf(end: NodeEnd): string {
+function outcomeOf(end: VisitEnd): string {
   if (end.type === "step.completed") return end.told?.outcome ?? "success";
   return end.type === "step.skipped" ? "skipped" : "fail";
 }

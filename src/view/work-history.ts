@@ -4,9 +4,9 @@
  * Owns: which snapshot belongs to which attempt, and who worked at the same time.
  * Does not: look at files; snapshots are names here.
  */
-import type { AttemptRef, Recorded, RunEvent } from "../core/event.ts";
+import type { AttemptEnd, AttemptRef, Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
-import { type AttemptEnd, attemptEnd } from "./attempt-history.ts";
+import { attemptEnd } from "./attempt-history.ts";
 
 /** One attempt and its files. */
 export interface AttemptWork {

@@ -7,6 +7,7 @@ import { describe, expect, it } from "vitest";
 import { loadPipeline } from "../../src/pipeline/load.ts";
 import { buildPlan } from "../../src/plan/build.ts";
 import { freeze } from "../../src/plan/plan.ts";
+import { damaged } from "./mutation.ts";
 
 const INPUTS = Number(process.env.PERDURE_FUZZ_INPUTS ?? "500");
 /** Only what hangs takes longer. */
@@ -119,27 +120,7 @@ const WORDS = [
 const soup = fc.array(fc.constantFrom(...WORDS), { maxLength: 50 }).map((all) => all.join(""));
 const bytes = fc.uint8Array({ maxLength: 200 }).map((all) => Buffer.from(all).toString());
 
-/** One change to a text: some of it is replaced by a word, a random text, or another part of it. */
-const change = fc.record({
-  at: fc.nat(),
-  length: fc.oneof(fc.constant(0), fc.nat(3), fc.nat(200)),
-  put: fc.oneof(
-    fc.constantFrom("", ...WORDS),
-    fc.string({ unit: "binary", maxLength: 8 }),
-    fc.record({ from: fc.nat(), size: fc.nat(120) }),
-  ),
-});
-
-const mutated = fc
-  .tuple(fc.constantFrom(...PIPELINES), fc.array(change, { minLength: 1, maxLength: 4 }))
-  .map(([text, changes]) =>
-    changes.reduce((current, { at, length, put }) => {
-      const start = at % (current.length + 1);
-      const from = typeof put === "string" ? 0 : put.from % (current.length + 1);
-      const piece = typeof put === "string" ? put : current.slice(from, from + put.size);
-      return current.slice(0, start) + piece + current.slice(start + length);
-    }, text),
-  );
+const mutated = damaged(PIPELINES, WORDS, 4);
 
 const OTHER = "input: { type: object }\nsteps: [{ id: z, run: ls }]\n";
 

@@ -1,7 +1,7 @@
 /** The files that are made from a run: checkpoint, receipt, handoff. */
 import { expect, test } from "vitest";
-import type { Recorded, StepCompleted } from "../../src/core/event.ts";
-import { AttemptClock, type AttemptEnd, attemptEnd } from "../../src/view/attempt-history.ts";
+import type { AttemptEnd, Recorded, StepCompleted } from "../../src/core/event.ts";
+import { AttemptClock, attemptEnd } from "../../src/view/attempt-history.ts";
 import { checkpointJson } from "../../src/view/checkpoint.ts";
 import { HISTORY_MAX, NodeHistory } from "../../src/view/node-history.ts";
 import { handoffJson, receiptFileName, receiptJson } from "../../src/view/receipt.ts";

@@ -7,6 +7,7 @@ import { expect, it } from "vitest";
 import type { Diagnostic } from "../../../src/pipeline/diagnostic.ts";
 import { loadDot } from "../../../src/pipeline/dot/load-dot.ts";
 import { printDot } from "../../../src/pipeline/dot/print.ts";
+import { damaged } from "../mutation.ts";
 import { FIXTURES } from "./fixtures.ts";
 import { withoutPlaces } from "./tree.ts";
 
@@ -55,30 +56,11 @@ const PIECES = [
 
 const soup = fc.array(fc.constantFrom(...PIECES), { maxLength: 60 }).map((all) => all.join(""));
 
-/** One change to a text: some of it is replaced by a piece, a random text, or another part of it. */
-const change = fc.record({
-  at: fc.nat(),
-  length: fc.oneof(fc.constant(0), fc.nat(3), fc.nat(200)),
-  put: fc.oneof(
-    fc.constantFrom("", ...PIECES),
-    fc.string({ unit: "binary", maxLength: 8 }),
-    fc.record({ from: fc.nat(), size: fc.nat(120) }),
-  ),
-});
-
-const mutated = fc
-  .tuple(
-    fc.constantFrom(...FIXTURES.map(({ text }) => text)),
-    fc.array(change, { minLength: 1, maxLength: 5 }),
-  )
-  .map(([text, changes]) =>
-    changes.reduce((current, { at, length, put }) => {
-      const start = at % (current.length + 1);
-      const from = typeof put === "string" ? 0 : put.from % (current.length + 1);
-      const piece = typeof put === "string" ? put : current.slice(from, from + put.size);
-      return current.slice(0, start) + piece + current.slice(start + length);
-    }, text),
-  );
+const mutated = damaged(
+  FIXTURES.map(({ text }) => text),
+  PIECES,
+  5,
+);
 
 /** Texts in quotes, made of what quoting has to get right. */
 const quoted = fc
