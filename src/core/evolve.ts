@@ -25,6 +25,7 @@ import {
   openInstances,
   openIteration,
   openScope,
+  passOverUnreached,
   reopenScope,
   uncountInside,
 } from "./flow.ts";
@@ -161,8 +162,11 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "stopping", mode: event.mode, by: event.by });
     case "run.stopped":
       return become(run, { status: "stopped", by: event.by });
-    case "run.completed":
+    case "run.completed": {
+      const root = run.scopes.get(ROOT_SCOPE);
+      if (root !== undefined) passOverUnreached(run, root);
       return become(run, { status: "completed" });
+    }
     case "run.returned":
       return goBack(run, event);
     case "run.restarted":

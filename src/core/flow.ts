@@ -10,8 +10,10 @@
  * - F2 A back arrow opens what lies behind its target for a new round and starts the target, so a
  *   loop needs no counter of its own: arrows from outside the loop stay settled.
  * - F3 An unhandled failure settles nothing: what lies behind it stays pending.
+ * - F4 A step counts as done when nothing can happen to it any more, not when this round of a loop
+ *   passes it by.
  */
-import { arrowAt, closureOf, graphsIn, indexOf } from "../plan/graph-index.ts";
+import { arrowAt, closureOf, comeAgain, graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
@@ -145,13 +147,29 @@ function closeGaps(run: Run): void {
   if (due) draft(run).ready = new Set(run.ready);
 }
 
-/** Notes that a step has changed, and counts it among the done ones or not. */
+/**
+ * Notes that a step has changed, and counts it among the done ones or not. What was not reached but
+ * may be come to again is pending for as long as its scope is open (F4).
+ */
 export function touch(run: Run, record: StepRecord): void {
+  const unreached = currentVisit(record) === undefined;
+  const open = unreached && comeAgain(record.scope.graph).has(record.position);
+  count(run, record, isDone(record) && !open);
+}
+
+function count(run: Run, record: StepRecord, done: boolean): void {
   draft(run).changes.add(record);
-  const done = isDone(record);
   if (done === record.counted) return;
   draft(record).counted = done;
   draft(run).stepsDone += done ? 1 : -1;
+}
+
+/** Nothing can lead to what was not reached in a scope that is over. */
+export function passOverUnreached(run: Run, scope: Scope): void {
+  for (const position of comeAgain(scope.graph)) {
+    const record = scope.steps[position];
+    if (record !== undefined && isDone(record)) count(run, record, true);
+  }
 }
 
 /** True when nothing more will happen to a visit in this state by itself. */
@@ -304,7 +322,7 @@ export function openInstances(run: Run, visit: Visit): void {
       ...(input === undefined ? {} : { input }),
       ...(work.kind === "branches" ? { context: new Map<string, Json>() } : {}),
     });
-    if (scope.active === 0) endInstance(visit, scope);
+    if (scope.active === 0) endInstance(run, visit, scope);
   }
   const { opened, ended } = instancesOf(visit);
   if (opened === ended) draft(run).closing.add(visit);
@@ -318,7 +336,8 @@ function mayOpen(visit: Visit, now: Instances, roomMax: number): boolean {
   return now.opened < now.total && now.opened - now.ended < roomMax && !failFast && !enough;
 }
 
-function endInstance(visit: Visit, scope: Scope): void {
+function endInstance(run: Run, visit: Visit, scope: Scope): void {
+  passOverUnreached(run, scope);
   const now = instancesOf(visit);
   const failed = now.failed + (scope.failures > 0 ? 1 : 0);
   draft(visit).instances = { ...now, ended: now.ended + 1, failed };
@@ -327,7 +346,7 @@ function endInstance(visit: Visit, scope: Scope): void {
 /** Closes a scope in which nothing is left to do, and tells the visit that opened it. */
 export function closeIfOver(run: Run, scope: Scope): void {
   if (scope.active > 0 || scope.parent === undefined) return;
-  endInstance(scope.parent, scope);
+  endInstance(run, scope.parent, scope);
   openInstances(run, scope.parent);
 }
 

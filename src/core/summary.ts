@@ -83,7 +83,7 @@ export function statusOf(run: Run): RunStatus {
 /** A step's state in the words of the documented table. */
 export function stepStateOf(record: StepRecord): StepState {
   const visit = currentVisit(record);
-  if (visit === undefined) return record.unreachable ? "skipped" : "pending";
+  if (visit === undefined) return record.counted ? "skipped" : "pending";
   switch (visit.state.status) {
     case "ready":
       return visit.attempts > 0 ? "retrying" : "pending";

@@ -15,7 +15,7 @@ import type {
 import { arrowsOf, walkArrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
-import { closureOfAll, indexOf } from "./graph-index.ts";
+import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 import { isTried, stallAfter, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
@@ -72,11 +72,7 @@ function withVisits(
   graph: Graph,
   visitsMax = LOOP_VISITS_MAX,
 ): readonly Step[] {
-  const starts = new Set<number>();
-  for (const { back, to } of graph.arrows) if (back) starts.add(to);
-  for (const { goal } of graph.steps) {
-    if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
-  }
+  const starts = new Set(comeAgain(graph));
   const { forwardCount } = indexOf(graph);
   for (const [index, { join }] of graph.steps.entries()) {
     if (join === "any" && (forwardCount[index] ?? 0) > 1) starts.add(index);

@@ -15,6 +15,25 @@ export interface GraphIndex {
   readonly hasOutputs: boolean;
 }
 
+/** Steps that a loop, a missed goal or a restart can lead to; worked out when first asked for. */
+const agains = new WeakMap<Graph, ReadonlySet<number>>();
+
+/** The steps that a run can come to again, whatever was decided before. */
+export function comeAgain(graph: Graph): ReadonlySet<number> {
+  const known = agains.get(graph);
+  if (known !== undefined) return known;
+  const starts = new Set<number>();
+  for (const { to, back, restart } of graph.arrows) {
+    if (back || restart !== undefined) starts.add(to);
+  }
+  for (const { goal } of graph.steps) {
+    if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
+  }
+  const again = closureOfAll(graph, starts);
+  agains.set(graph, again);
+  return again;
+}
+
 const indexes = new WeakMap<Graph, GraphIndex>();
 
 /** The index of a graph; the same graph gives the same index. */

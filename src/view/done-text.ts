@@ -1,6 +1,6 @@
 /** What is done in a run and what comes next, in one line: "3 of 5 steps done: plan, ...". */
 import { stepPath } from "../core/place.ts";
-import { isDone, placeOf, type Run, type Visit } from "../core/run.ts";
+import { placeOf, type Run, type Visit } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
 import { STEP_LOOKS } from "./step-status.ts";
 import { rootSteps } from "./step-tree.ts";
@@ -33,7 +33,7 @@ function split(run: Run): Split {
   const open: string[] = [];
   for (const { label, status, record } of rootSteps(run)) {
     const marked = status === "done" ? label : `${label} (${STEP_LOOKS[status].word})`;
-    if (isDone(record)) names.push(marked);
+    if (record?.counted === true) names.push(marked);
     else open.push(status === "pending" ? label : marked);
   }
   return { names, open };

@@ -56,7 +56,7 @@ export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
 export function statusOf(record: StepRecord | undefined): StepStatus {
   const visit = currentVisit(record);
   if (visit !== undefined) return visitStatus(visit);
-  return record?.unreachable === true ? "unreached" : "pending";
+  return record?.counted === true ? "unreached" : "pending";
 }
 
 /** The state of one visit, be it the current one or an earlier one. */

@@ -1,7 +1,8 @@
-/** How work flows through graphs: joins, splits, loops, fan-out and nested scopes (F1-F3). */
+/** How work flows through graphs: joins, splits, loops, fan-out and nested scopes (F1-F4). */
 import { describe, expect, it } from "vitest";
 import { EVENT_VERSION, type Recorded } from "../../src/core/event.ts";
 import { redecide } from "../../src/core/redecide.ts";
+import { stepOf as planStepOf } from "../../src/core/run.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
 import { graphOf, planOf, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
@@ -58,6 +59,35 @@ describe("joins and splits", () => {
     const states = play.run.scopes.get("")?.steps.map((record) => record && stepStateOf(record));
     expect(states).toEqual(["completed", "completed", "skipped", "completed", "completed"]);
     expect(play.status).toBe("completed");
+  });
+
+  it("counts what a round passes by as pending for as long as a loop may come to it (F4)", () => {
+    const walk = { split: "one", join: "any", visitsMax: 2 } as const;
+    const plan = planOf('a>fix?context.way=="fix" a>out fix>a', { a: walk, fix: walk });
+    const play = new Play(plan).open().end("a", ok({ way: "fix" }));
+    const state = (): unknown =>
+      play.run.scopes
+        .get("")
+        ?.steps.flatMap((record) => (record ? [[planStepOf(record).id, stepStateOf(record)]] : []));
+    expect(state()).toContainEqual(["out", "pending"]);
+    expect(play.run.stepsDone).toBe(1);
+    play
+      .end("fix")
+      .end("a", ok({ way: "out" }))
+      .finish();
+    expect(play.status).toBe("completed");
+    expect(play.run.stepsDone).toBe(play.run.stepsTotal);
+  });
+
+  it("counts what a loop never came to as passed over when the run is over (F4)", () => {
+    const walk = { split: "one", join: "any", visitsMax: 2 } as const;
+    const plan = planOf('a>fix?context.way=="fix" a>out fix>a', { a: walk, fix: walk });
+    const play = new Play(plan)
+      .open()
+      .end("a", ok({ way: "out" }))
+      .finish();
+    expect(play.status).toBe("completed");
+    expect(play.run.stepsDone).toBe(3);
   });
 
   it("fails a `one` split none of whose arrows applies", () => {
