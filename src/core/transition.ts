@@ -87,9 +87,18 @@ export const RUN_TRANSITIONS: Readonly<
     "run.completed": ["completed"],
     "run.failed": ["failed"],
   },
-  stopped: { "run.opened": ["running"], "run.moved": ["stopped"] },
+  // A person may settle a step while nobody drives the run, and the step may begin it anew.
+  stopped: {
+    "run.opened": ["running"],
+    "run.moved": ["stopped"],
+    "run.restarted": ["stopped"],
+  },
   completed: { "run.opened": ["running"], "run.moved": ["completed"] },
-  failed: { "run.opened": ["running"], "run.moved": ["failed"] },
+  failed: {
+    "run.opened": ["running"],
+    "run.moved": ["failed"],
+    "run.restarted": ["failed"],
+  },
 };
 
 /** Visits that change without an event of their own when the run itself does. */
