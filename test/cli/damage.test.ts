@@ -90,7 +90,9 @@ describe("flipped bits", () => {
     const whole = fs.readFileSync(database());
     const asked = JSON.stringify(await eventsOf(runId));
     let found = 0;
-    for (let at = 40; at < whole.length; at += Math.floor(whole.length / 11)) {
+    for (let from = 40; from < whole.length; from += Math.floor(whole.length / 11)) {
+      // Most of a small database is empty: the next byte that holds something.
+      const at = whole.findIndex((byte, index) => index >= from && byte !== 0);
       const bytes = Buffer.from(whole);
       bytes[at] = (bytes[at] ?? 0) ^ 0x10;
       fs.writeFileSync(database(), bytes);
