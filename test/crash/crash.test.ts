@@ -10,6 +10,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/util/random.ts";
+import { CRASH_ALL } from "../rig/crash-all.ts";
 import {
   type Baseline,
   baselineOf,
@@ -44,13 +45,13 @@ function firstOfRun({ failpoints }: Baseline): number {
 }
 
 /** One of so many passings is a place to kill a run, beside the first of each kind. */
-const STRIDE = 11;
+const STRIDE = 19;
 
 /** Where a pipeline is killed. */
 function placesOf(pipeline: CrashPipeline, whole: Baseline): Iterable<number> {
   if (pipeline === SEQUENTIAL) return everyFrom(1);
   const first = firstOfRun(whole);
-  if (process.env.PERDURE_CRASH_ALL === "1") return everyFrom(first);
+  if (CRASH_ALL) return everyFrom(first);
   const { failpoints } = whole;
   return failpoints.flatMap((name, index) => {
     const isFirst = failpoints.indexOf(name) === index;

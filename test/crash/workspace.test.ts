@@ -10,6 +10,7 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { CRASH_ALL } from "../rig/crash-all.ts";
 import { eventually, Project } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
 
@@ -155,7 +156,7 @@ async function walked<T>(
 function strikes(passed: readonly string[]): readonly number[] {
   const names = passed.map((name, index) => ({ name, nth: index + 1 }));
   const ours = names.filter(({ name }) => name.startsWith("workspace."));
-  if (process.env.PERDURE_CRASH_ALL === "1") return ours.map(({ nth }) => nth);
+  if (CRASH_ALL) return ours.map(({ nth }) => nth);
   return [...new Set(ours.map(({ name }) => name))].map((name, index) => {
     return 1 + (index % 2 === 0 ? passed.indexOf(name) : passed.lastIndexOf(name));
   });

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { takeSnapshot } from "../../src/workspace/snapshot.ts";
 import { checkStore, hasCommit, listRefs } from "../../src/workspace/store.ts";
+import { CRASH_ALL } from "../rig/crash-all.ts";
 import {
   contentOf,
   gitProject,
@@ -40,7 +41,7 @@ async function walk(
     stride = 1,
   }: { prepare?: () => Promise<void> | void; check: () => Promise<void>; stride?: number },
 ): Promise<number> {
-  const step = process.env.PERDURE_CRASH_ALL === "1" ? 1 : stride;
+  const step = CRASH_ALL ? 1 : stride;
   for (let n = 1; n <= KILLS_MAX; n += step) {
     await prepare?.();
     const killed = await inProcess(n, ...args);
