@@ -3,7 +3,7 @@ import { why } from "../view/why.ts";
 import { CliError } from "./cli-error.ts";
 import { ownedError } from "./execute.ts";
 import { EXIT } from "./exit-code.ts";
-import { type KnownRun, whyInputOf } from "./project.ts";
+import { type KnownRun, whyInputOf } from "./known-run.ts";
 
 /** Why a run cannot be driven, if it cannot. */
 export function unavailable(

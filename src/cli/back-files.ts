@@ -14,12 +14,12 @@ import { placeText, ROOT_SCOPE } from "../core/place.ts";
 import { findStep, placeOf, type Visit } from "../core/run.ts";
 import { shortList } from "../view/display-text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
-import { mergeSnapshots } from "../workspace/merge.ts";
-import { planRestore, type ShownPlan, shownPlan } from "../workspace/restore-plan.ts";
-import { REFS, type SnapshotStore } from "../workspace/store.ts";
+import type { ShownPlan } from "../workspace/restore-plan.ts";
+import type { SnapshotStore } from "../workspace/store.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
 
 export type FilesOption = "keep" | "restore";
@@ -70,6 +70,7 @@ export async function planFiles(
     const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
     return { wish: { keep: true }, line: `the files stay as they are: ${why}` };
   }
+  const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
   const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
   const kept = sinceText(goal);
   return {
@@ -122,6 +123,8 @@ async function goalOf(
   if (later.some((work) => works.some((other) => other !== work && overlap(work, other)))) {
     return { commit: base, mixed: names };
   }
+  const { mergeSnapshots } = await import("../workspace/merge.ts");
+  const { REFS } = await import("../workspace/store.ts");
   let ours = base;
   for (const [index, work] of later.entries()) {
     const ref = `${REFS}${known.id}/back/${known.run.seq}.${index}`;

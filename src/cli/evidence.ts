@@ -3,7 +3,7 @@ import { attemptText } from "../core/place.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/adopt.ts";
 import type { Evidence } from "../view/resume-plan.ts";
-import type { KnownRun } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
 
 /** What became of each attempt that the journal says is running. */
 export function evidenceOf({ run, dir }: KnownRun): ReadonlyMap<string, Evidence> {

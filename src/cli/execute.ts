@@ -29,17 +29,11 @@ import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
+import { type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
-import {
-  type KnownRun,
-  loadRun,
-  type Project,
-  reloadRun,
-  shortIdOf,
-  whyInputOf,
-} from "./project.ts";
+import { type Project, shortIdOf } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesOf, keeperOf, settleOutputs } from "./run-parts.ts";
 import type { Screen, ScreenKind } from "./screen.ts";

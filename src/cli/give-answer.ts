@@ -19,8 +19,9 @@ import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import type { KnownRun } from "./known-run.ts";
 import { thisPerson, wake } from "./owner.ts";
-import { type KnownRun, livenessOf, type Project } from "./project.ts";
+import { livenessOf, type Project } from "./project.ts";
 
 /** The question that a name stands for. Throws a refusal that says what became of it. */
 export function askedAt(known: KnownRun, name: string): Visit {

@@ -12,7 +12,8 @@ import { planRewind, Refusal, retryEvents } from "../core/rewind.ts";
 import { currentVisit, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
 import { type FilesOption, type FilesPlan, planFiles } from "./back-files.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
 
 export interface BackRequest {
   readonly verb: "from-step" | "retry" | "rewind" | "invalidate";

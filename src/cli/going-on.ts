@@ -7,7 +7,8 @@ import { parseBudget } from "./budget.ts";
 import { RunError } from "./cli-error.ts";
 import type { ExecuteOptions } from "./execute.ts";
 import { type Back, type BackRequest, planBack } from "./going-back.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
 import { walkFilesOf } from "./run-parts.ts";
 

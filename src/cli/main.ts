@@ -348,7 +348,7 @@ function describeList(command: Command, finish: Finish): void {
     .option("-p, --pipeline <name>", "only runs of this pipeline")
     .option("-n, --limit <count>", "at most so many", "50")
     .action(async (options) =>
-      finish(await (await import("./commands/look.ts")).listCommand(options)),
+      finish(await (await import("./commands/list.ts")).listCommand(options)),
     );
 }
 

@@ -12,7 +12,7 @@ import { findVisit, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { redactor } from "../util/redact.ts";
 import { lineReaders } from "./agent-lines.ts";
-import type { KnownRun } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
 
 const FILES = ["output.log", "stderr.log", "check.log"] as const;
 const TAIL_BYTES_MAX = 64 * 1024;

@@ -18,11 +18,10 @@ import { redactor } from "../util/redact.ts";
 import type { PartialWork } from "../view/partial-text.ts";
 import { spentText } from "../view/spent-text.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
-import { differences } from "../workspace/difference.ts";
-import { planRestore, shownPlan } from "../workspace/restore-plan.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { lineReaders } from "./agent-lines.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 
 const OUTPUT_LINES = 3;
@@ -123,6 +122,7 @@ async function ownFiles(
     return undefined;
   }
   try {
+    const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
     return shownPlan(await planRestore(workspace, base));
   } catch (error) {
     return unknownFor(error);
@@ -139,6 +139,7 @@ async function filesDone(
   const left = work.end === undefined ? (now ?? work.snapshot) : work.snapshot;
   if (files === undefined || work.base === undefined || left === undefined) return undefined;
   try {
+    const { differences } = await import("../workspace/difference.ts");
     return await differences(files.store, work.base, left);
   } catch (error) {
     return unknownFor(error);

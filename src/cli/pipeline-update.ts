@@ -29,10 +29,11 @@ import { CliError, RunError } from "./cli-error.ts";
 import { evidenceOf } from "./evidence.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { fitInput } from "./input.ts";
+import type { KnownRun } from "./known-run.ts";
 import { type OutputOptions, screenKind } from "./output-options.ts";
 import { requirePlan } from "./pipeline-file.ts";
 import { print } from "./print.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { Project } from "./project.ts";
 
 /** How many other runs of the same file are asked how long a step takes. */
 const RUNS_ASKED_MAX = 20;

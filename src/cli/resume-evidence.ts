@@ -13,7 +13,7 @@ import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/adopt.ts";
 import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
-import type { KnownRun } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
 import { agentsOf } from "./run-parts.ts";
 
 /** What became of running attempts, and what can be had of the conversations that are not over. */

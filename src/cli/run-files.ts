@@ -24,7 +24,7 @@ import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
 import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
 import { agentName, handoffJson, receiptFileName, receiptJson } from "../view/receipt.ts";
-import type { KnownRun } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
 import { packageVersion } from "./version.ts";
 
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */

@@ -15,7 +15,8 @@ import type { Plan } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
 import type { WalkFiles } from "./walk-files.ts";
 

@@ -19,8 +19,9 @@ import { failpoint } from "../util/failpoint.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { WorktreeRemoval } from "../workspace/worktree.ts";
+import type { KnownRun } from "./known-run.ts";
 import { isOwnerAlive, thisOwner } from "./owner.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { Project } from "./project.ts";
 
 export interface RemovalOptions {
   readonly force: boolean;

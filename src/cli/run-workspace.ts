@@ -3,15 +3,16 @@
  * there.
  *
  * Owns: finding them.
- * Does not: make or repair a workspace; the engine does, when the run goes on.
+ * Does not: make or repair a workspace; the engine does, when the run goes on. What works on files is
+ *   only loaded where there are files to work on.
  */
 import { existsSync } from "node:fs";
-import { workspaceAt } from "../engine/workspace-place.ts";
-import { openStore, type SnapshotStore } from "../workspace/store.ts";
+import type { SnapshotStore } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import type { KnownRun, Project } from "./project.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
 
 export interface RunWorkspace {
   readonly store: SnapshotStore;
@@ -32,6 +33,8 @@ export async function openRunWorkspace(project: Project, known: KnownRun): Promi
     const message = `no snapshots of the files of run ${shortId} are kept`;
     throw new CliError(EXIT.usage, message, "`workspace: { snapshots: true }` in the pipeline");
   }
+  const { openStore } = await import("../workspace/store.ts");
+  const { workspaceAt } = await import("../engine/workspace-place.ts");
   const cwd = run.created?.cwd ?? ".";
   const store = await openStore({ project: cwd, stateDir: project.dir.root });
   const path = wanted.kind === "here" ? cwd : run.workspace?.path;

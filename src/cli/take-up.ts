@@ -12,9 +12,10 @@ import { sha256 } from "../util/hash.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { checkEnvironment } from "./environment.ts";
 import { parseInput } from "./input.ts";
+import { loadRun } from "./known-run.ts";
 import { createRun } from "./new-run.ts";
 import { requirePlan } from "./pipeline-file.ts";
-import { createProject, loadRun, type Project } from "./project.ts";
+import { createProject, type Project } from "./project.ts";
 
 /** Where the other engine's own words are kept; ours are written over them. */
 const KEPT_FILE = "checkpoint.before.json";

@@ -12,8 +12,9 @@
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions, exitCodeOf, own } from "../cli/execute.ts";
 import { EXIT, type ExitCode } from "../cli/exit-code.ts";
+import { type KnownRun, loadRun } from "../cli/known-run.ts";
 import { thisOwner } from "../cli/owner.ts";
-import { type KnownRun, loadRun, type Project } from "../cli/project.ts";
+import type { Project } from "../cli/project.ts";
 import { Wishes } from "../cli/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";

@@ -8,12 +8,12 @@ import { answerGate } from "../cli/give-answer.ts";
 import type { BackRequest } from "../cli/going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
 import { fitInput } from "../cli/input.ts";
+import { loadRun } from "../cli/known-run.ts";
 import { createRun } from "../cli/new-run.ts";
 import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
 import {
   createProject,
   livenessOf,
-  loadRun,
   openProject,
   type Project,
   resolveRunId,

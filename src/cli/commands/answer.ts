@@ -6,9 +6,10 @@ import { answerText, gateName, questionLines } from "../../view/question-text.ts
 import { isoText } from "../../view/time-text.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { answerGate, askedAt, openQuestions } from "../give-answer.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
-import { findRunId, type KnownRun, loadRun, openProject } from "../project.ts";
+import { findRunId, openProject } from "../project.ts";
 
 export interface AnswerOptions extends OutputOptions {
   readonly text?: string;

@@ -10,18 +10,11 @@ import { lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { giveAnswer } from "../give-answer.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { openScreen } from "../open-screen.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { isOutputClosed, print } from "../print.ts";
-import {
-  type KnownRun,
-  livenessOf,
-  loadRun,
-  openProject,
-  type Project,
-  resolveRunId,
-  whyInputOf,
-} from "../project.ts";
+import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
 import { openDesk } from "../terminal-desk.ts";
 
 /** How often the journal is asked for news. */

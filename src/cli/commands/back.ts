@@ -7,15 +7,9 @@ import { RunError } from "../cli-error.ts";
 import { execute } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type BackRequest, linesOf, planBack } from "../going-back.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { print } from "../print.ts";
-import {
-  type KnownRun,
-  loadRun,
-  openProject,
-  type Project,
-  resolveRunId,
-  whyInputOf,
-} from "../project.ts";
+import { openProject, type Project, resolveRunId } from "../project.ts";
 
 export interface BackOptions {
   readonly files?: string;

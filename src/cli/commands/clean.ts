@@ -8,17 +8,10 @@ import { parseDuration } from "../../util/duration.ts";
 import { shownStatus } from "../../view/run-table.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { isOwnerAlive } from "../owner.ts";
 import { print } from "../print.ts";
-import {
-  type KnownRun,
-  livenessOf,
-  loadRun,
-  openProject,
-  type Project,
-  resolveRunId,
-  shortIdOf,
-} from "../project.ts";
+import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
 import { removeRun, storeOf } from "../run-removal.ts";
 
 export interface CleanOptions {

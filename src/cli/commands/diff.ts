@@ -25,9 +25,10 @@ import {
 import { hasCommit, type SnapshotStore } from "../../workspace/store.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printError } from "../print.ts";
-import { type KnownRun, loadRun, openProject, resolveRunId } from "../project.ts";
+import { openProject, resolveRunId } from "../project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../run-workspace.ts";
 
 export interface DiffOptions extends OutputOptions {

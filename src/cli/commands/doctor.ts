@@ -11,9 +11,10 @@ import { firstLine } from "../../view/display-text.ts";
 import { agentLines } from "../agent-check.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { parsePlan } from "../known-run.ts";
 import { isOwnerAlive } from "../owner.ts";
 import { print } from "../print.ts";
-import { findStateDir, isUnused, livenessOf, parsePlan } from "../project.ts";
+import { findStateDir, isUnused, livenessOf } from "../project.ts";
 import { packageVersion } from "../version.ts";
 
 export interface DoctorOptions {

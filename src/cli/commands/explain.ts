@@ -3,9 +3,10 @@ import { fingerprintsOf } from "../../plan/fingerprint.ts";
 import { explainJson, explainLines, explainStep } from "../../view/explain.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
-import { loadRun, openProject, resolveRunId } from "../project.ts";
+import { openProject, resolveRunId } from "../project.ts";
 
 /** Tells the story of one step. */
 export async function explainCommand(

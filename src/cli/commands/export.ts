@@ -32,16 +32,10 @@ import {
 } from "../carried-run.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
-import {
-  type KnownRun,
-  loadRun,
-  openProject,
-  type Project,
-  reloadRun,
-  resolveRunId,
-} from "../project.ts";
+import { openProject, type Project, resolveRunId } from "../project.ts";
 import { packageVersion } from "../version.ts";
 
 export interface ExportOptions {

@@ -25,9 +25,10 @@ import { filesOption } from "../back-files.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
-import { type KnownRun, loadRun, openProject, type Project, resolveRunId } from "../project.ts";
+import { openProject, type Project, resolveRunId } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
 

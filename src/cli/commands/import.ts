@@ -33,9 +33,10 @@ import { filesOption } from "../back-files.ts";
 import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../carried-run.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { loadRun, parsePlan } from "../known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
-import { createProject, loadRun, type Project, parsePlan, shortIdOf } from "../project.ts";
+import { createProject, type Project, shortIdOf } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 import { type Arrival, checkFolder, missingTranscripts, unpack } from "../unpack.ts";
 

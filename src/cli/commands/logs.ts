@@ -15,15 +15,9 @@ import { spokenLines } from "../../view/question-text.ts";
 import { type LineReader, type LineReaders, lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { isOutputClosed, print, printError } from "../print.ts";
-import {
-  type KnownRun,
-  livenessOf,
-  loadRun,
-  openProject,
-  type Project,
-  resolveRunId,
-} from "../project.ts";
+import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
 
 export interface LogsOptions {
   readonly follow?: boolean;

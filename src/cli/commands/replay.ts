@@ -3,9 +3,10 @@ import { redecide } from "../../core/redecide.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { parsePlan } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print } from "../print.ts";
-import { findRunId, openProject, parsePlan, shortIdOf } from "../project.ts";
+import { findRunId, openProject, shortIdOf } from "../project.ts";
 
 /** The status is 3 when today's core would have decided something else. */
 export async function replayCommand(

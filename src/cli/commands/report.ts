@@ -2,7 +2,7 @@
 import { type PostMortem, postMortem } from "../../view/post-mortem.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { whyInputOf } from "../project.ts";
+import { whyInputOf } from "../known-run.ts";
 import { findRun } from "./look.ts";
 
 export interface ReportOptions extends DocumentOptions {

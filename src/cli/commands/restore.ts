@@ -12,8 +12,9 @@ import { unavailable } from "../available-run.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { execute } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { print } from "../print.ts";
-import { type KnownRun, loadRun, openProject, type Project, resolveRunId } from "../project.ts";
+import { openProject, type Project, resolveRunId } from "../project.ts";
 import { openRunWorkspace } from "../run-workspace.ts";
 import { sayOutcome } from "./back.ts";
 

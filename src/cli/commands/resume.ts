@@ -15,19 +15,13 @@ import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../going-on.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
 import { print } from "../print.ts";
-import {
-  type KnownRun,
-  loadRun,
-  openProject,
-  type Project,
-  resolveRunId,
-  whyInputOf,
-} from "../project.ts";
+import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 
 export interface ResumeOptions extends OutputOptions {

@@ -9,11 +9,12 @@ import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
+import { loadRun } from "../known-run.ts";
 import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
-import { createProject, livenessOf, loadRun, type Project, shortIdOf } from "../project.ts";
+import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
 import { type ReadingOptions, readingOf } from "../reading.ts";
 
 export interface RunOptions extends OutputOptions, ReadingOptions {

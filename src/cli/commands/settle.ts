@@ -18,16 +18,10 @@ import { redactor } from "../../util/redact.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { ownedError } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
 import { isOwnerAlive, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
-import {
-  type KnownRun,
-  loadRun,
-  openProject,
-  type Project,
-  reloadRun,
-  resolveRunId,
-} from "../project.ts";
+import { openProject, type Project, resolveRunId } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 
 export interface SettleOptions {

@@ -8,16 +8,10 @@ import { gateName } from "../../view/question-text.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { openQuestions } from "../give-answer.ts";
+import { loadRun } from "../known-run.ts";
 import { ownerText, wake } from "../owner.ts";
 import { print } from "../print.ts";
-import {
-  livenessOf,
-  loadRun,
-  openProject,
-  type Project,
-  resolveRunId,
-  shortIdOf,
-} from "../project.ts";
+import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;
