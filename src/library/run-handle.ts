@@ -28,7 +28,7 @@ const REQUEST_LOOK_MS = 250;
 
 /** Where a run stands after our part of it. */
 export interface RunResult extends RunView {
-  /** What the command line would exit with: 0 done, 3 failed, 5 timed out, 143 stopped. */
+  /** What the command line would exit with: 0 done, 3 failed, 5 timed out, 6 waiting, 143 stopped. */
   readonly exitCode: ExitCode;
 }
 

@@ -41,6 +41,41 @@ async function types(events: AsyncIterable<ToldEvent>): Promise<readonly string[
   return (await Array.fromAsync(events)).map(({ type }) => type);
 }
 
+describe("a question in a program's run", () => {
+  const asking = definePipeline({
+    steps: [
+      { id: "ok", gate: "Go on?" },
+      { id: "last", run: "echo last >> effects" },
+    ],
+  });
+
+  it("ends our part with 6; the first answer counts, and the next part goes on", async () => {
+    const { id, done } = await run(asking, { cwd });
+    expect(await done).toMatchObject({ status: "waiting", exitCode: 6 });
+    const opened = await openRun(id, { cwd });
+    opened.answer("ok", "approve", { text: "well done" });
+    expect(() => opened.answer("ok", "reject")).toThrow(/has its answer already.*program/);
+    expect(await (await resume(id, { cwd })).done).toMatchObject({ exitCode: 0 });
+    const answers = (await Array.fromAsync(opened.events())).filter(
+      ({ type }) => type === "step.answered",
+    );
+    expect(answers).toMatchObject([{ choice: "A", text: "well done", from: "program" }]);
+    expect(project.effects()).toEqual({ last: 1 });
+  });
+
+  it("is waited for with `stay`, and answered by itself with `autoApprove`", async () => {
+    const handle = await run(asking, { cwd, stay: true });
+    for await (const { type } of handle) {
+      if (type === "step.asked") (await openRun(handle.id, { cwd })).answer("ok", "approve");
+    }
+    expect(await handle.done).toMatchObject({ exitCode: 0 });
+    expect(await (await run(asking, { cwd, autoApprove: true })).done).toMatchObject({
+      exitCode: 0,
+    });
+    expect(project.effects()).toEqual({ last: 2 });
+  });
+});
+
 describe("a run in a program", () => {
   it("gives the events that --output json prints, a result, and a journal that replays", async () => {
     const steps = [
