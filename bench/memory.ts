@@ -17,7 +17,7 @@ import type { Plan } from "../src/plan/plan.ts";
 import { AttemptClock } from "../src/view/attempt-history.ts";
 import { NodeHistory } from "../src/view/node-history.ts";
 import { collectGarbage, inDirectory, type Line, run } from "./measure.ts";
-import { type Follower, openRun, succeeded } from "./noop-run.ts";
+import { type Follower, launchedIn, openRun, succeeded } from "./noop-run.ts";
 import { frozenPlan } from "./plans.ts";
 
 const SIZES = [1_000, 10_000, 100_000] as const;
@@ -91,11 +91,13 @@ export function weighRun(directory: string, steps: number): Weight {
 }
 
 function work(project: string, plan: Plan, planText: string) {
-  const { runId, journal, engine, close } = openRun(project, plan, planText, new Folds());
+  const { runId, journal, engine, close } = openRun(project, plan, planText, {
+    follower: new Folds(),
+  });
   let turn = engine.open([]);
   engine.show();
   while (engine.run.state.status === "running") {
-    turn = engine.turn(turn.launches.map(succeeded));
+    turn = engine.turn(launchedIn(turn).map(succeeded));
     engine.show();
   }
   return { close, engine, replay: () => replay(plan, runId, journal.load(runId).events) };

@@ -6,12 +6,15 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { RunFiles } from "../src/cli/run-files.ts";
 import type { Turn } from "../src/core/advance.ts";
-import type { Recorded } from "../src/core/event.ts";
+import type { AttemptRef, Recorded } from "../src/core/event.ts";
 import { replay } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
 import type { Run } from "../src/core/run.ts";
 import { initialSummary } from "../src/core/summary.ts";
-import { Engine } from "../src/engine/engine.ts";
+import type { Executors } from "../src/engine/executors/executor.ts";
+import { NO_FILES } from "../src/engine/executors/no-files.ts";
+import { Loop } from "../src/engine/loop.ts";
+import { Mailbox } from "../src/engine/mailbox.ts";
 import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
 import type { Journal } from "../src/journal/journal.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
@@ -25,7 +28,7 @@ export interface OpenRun {
   readonly runId: string;
   readonly dir: RunDir;
   readonly journal: Journal;
-  readonly engine: Engine;
+  readonly engine: Loop;
   readonly close: () => void;
 }
 
@@ -35,12 +38,18 @@ export interface Follower {
   close(run: Run): void;
 }
 
+/** What differs between benchmarks of a run. */
+export interface RunOptions {
+  readonly follower?: Follower;
+  readonly executors?: (site: { run: () => Run; dir: RunDir }) => Executors;
+}
+
 /** A new run in our hands, wired as the program does it. */
 export function openRun(
   project: string,
   plan: Plan,
   planText: string,
-  follower?: Follower,
+  options: RunOptions = {},
 ): OpenRun {
   mkdirSync(project, { recursive: true });
   const state = stateDirOf(project);
@@ -53,8 +62,9 @@ export function openRun(
   if (!acquired.ok) throw new Error("the lease is free");
   const { events } = journal.load(runId);
   const run = replay(plan, runId, events);
-  const files = follower ?? RunFiles.open(dir, run, { planText, planTexts: new Map() }, events);
-  const engine = new Engine({
+  const files =
+    options.follower ?? RunFiles.open(dir, run, { planText, planTexts: new Map() }, events);
+  const engine: Loop = new Loop({
     journal,
     runId,
     plan,
@@ -62,7 +72,11 @@ export function openRun(
     owner: OWNER,
     epoch: acquired.epoch,
     clock: systemClock(),
-    around: { env: {}, offer: () => undefined },
+    env: {},
+    keepsFiles: false,
+    inlet: new Mailbox(),
+    executors: options.executors?.({ run: () => engine.run, dir }) ?? IDLE,
+    stay: () => false,
     watch: (recorded, after) => files.record(recorded, after),
   });
   const close = (): void => {
@@ -73,12 +87,12 @@ export function openRun(
 }
 
 export class NoopRun {
-  readonly #engine: Engine;
+  readonly #engine: Loop;
   readonly #close: () => void;
   #turn: Turn;
 
   constructor(project: string, plan: Plan, planText: string, follower?: Follower) {
-    const { engine, close } = openRun(project, plan, planText, follower);
+    const { engine, close } = openRun(project, plan, planText, follower && { follower });
     this.#engine = engine;
     this.#close = close;
     this.#turn = engine.open([]);
@@ -91,7 +105,7 @@ export class NoopRun {
 
   /** Everything that runs has succeeded: one turn, which starts what follows. */
   step(): void {
-    this.#turn = this.#engine.turn(this.#turn.launches.map(succeeded));
+    this.#turn = this.#engine.turn(launchedIn(this.#turn).map(succeeded));
     this.#engine.show();
   }
 
@@ -104,8 +118,21 @@ export class NoopRun {
   }
 }
 
+/** Executors that carry nothing out: the benchmark reports what they would. */
+export const IDLE: Executors = {
+  processes: { begin: () => undefined, close: () => Promise.resolve() },
+  files: NO_FILES,
+  gates: { begin: () => undefined, look: () => undefined, close: () => Promise.resolve() },
+  probes: { begin: () => undefined, close: () => Promise.resolve() },
+};
+
+/** The attempts that a turn starts. */
+export function launchedIn({ effects }: Turn): readonly AttemptRef[] {
+  return effects.flatMap((effect) => (effect.type === "launch" ? [effect.at] : []));
+}
+
 /** Says that a process has done its work. */
-export function succeeded(at: Turn["launches"][number]): Fact {
+export function succeeded(at: AttemptRef): Fact {
   const ending = { how: "exited", exit: 0, outputs: {}, context: {} } as const;
   return { type: "attempt-ended", at, ending };
 }

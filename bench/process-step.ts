@@ -11,9 +11,9 @@
 import { spawn, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Driver } from "../src/engine/drive.ts";
+import { ProcessExecutor } from "../src/engine/executors/processes.ts";
 import { compare, inDirectory, type Line, PROGRAM, run, timed, timeLine } from "./measure.ts";
-import { openRun } from "./noop-run.ts";
+import { IDLE, openRun } from "./noop-run.ts";
 import { frozenPlan } from "./plans.ts";
 
 const STEPS = 200;
@@ -73,25 +73,24 @@ async function spawnsMs(times: number): Promise<number> {
   return took / times;
 }
 
+function asItIs(text: string): string {
+  return text;
+}
+
 function spawnTrue(): Promise<unknown> {
   return new Promise((done) => spawn("true", { stdio: "ignore" }).once("exit", done));
 }
 
 async function runBlock(project: string): Promise<number> {
   const { plan, planText } = frozenPlan(BLOCK, "sequence");
-  const { engine, dir, journal, close } = openRun(project, plan, planText);
-  const redact = (text: string): string => text;
-  const driver = new Driver({
-    engine,
-    dir,
-    env: { ...process.env },
-    redact,
-    agents: undefined,
-    keeper: undefined,
-    now: Date.now,
-    people: { journal, by: "bench", autoApprove: false, stay: () => false },
+  const env = { ...process.env };
+  const { engine, close } = openRun(project, plan, planText, {
+    executors: ({ run, dir }) => ({
+      ...IDLE,
+      processes: new ProcessExecutor({ plan, run, dir, env, redact: asItIs, agents: undefined }),
+    }),
   });
-  const took = await timed(() => driver.run([]));
+  const took = await timed(() => engine.drive([]));
   if (engine.run.state.status !== "completed") throw new Error("a step failed");
   close();
   return took;

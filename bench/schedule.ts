@@ -4,13 +4,14 @@
  * quadratic corner anywhere would make it a hundred times as much. The same for the items of a
  * fan-out over 10,000, and the memory that a run keeps of each.
  */
+import { newActivity } from "../src/core/activity.ts";
 import { advance } from "../src/core/advance.ts";
 import { emptyRun, evolve, takeChanges } from "../src/core/evolve.ts";
 import type { Run } from "../src/core/run.ts";
 import { summaryOf } from "../src/core/summary.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { collectGarbage, compare, type Line } from "./measure.ts";
-import { succeeded } from "./noop-run.ts";
+import { launchedIn, succeeded } from "./noop-run.ts";
 import { frozenPlan, type Shape } from "./plans.ts";
 
 const SMALL = 1_000;
@@ -90,14 +91,13 @@ function perStepMs(steps: number, shape: Shape, runs: number): number {
   return (performance.now() - start) / steps / runs;
 }
 
-const ALONE = { env: {}, offer: () => undefined };
-
 function work(plan: Plan): Run {
   let run = created(plan);
-  let turn = advance(plan, run, [{ type: "opened", owner: OWNER, epoch: 1 }], 0, ALONE);
+  const activity = newActivity({ env: {}, keepsFiles: false });
+  let turn = advance(plan, run, activity, [{ type: "opened", owner: OWNER, epoch: 1 }], 0);
   for (run = turn.run; run.state.status === "running"; run = turn.run) {
     summaryOf(run, takeChanges(run));
-    turn = advance(plan, run, turn.launches.map(succeeded), 0, ALONE);
+    turn = advance(plan, run, activity, launchedIn(turn).map(succeeded), 0);
   }
   if (run.state.status !== "completed") throw new Error("a step failed");
   return run;

@@ -6,12 +6,13 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { PACK_EVERY } from "../src/engine/workspace-keeper.ts";
+
 import { takeSnapshot } from "../src/workspace/snapshot.ts";
 import { openStore, packStore } from "../src/workspace/store.ts";
 import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
 import { inDirectory, type Line, median, timed } from "./measure.ts";
 
+const SNAPSHOTS_PER_PACK = 50;
 const FILES = 20_000;
 const FOLDERS = 200;
 const CHANGED = 10;
@@ -56,7 +57,7 @@ export async function bench(): Promise<readonly Line[]> {
     for (let count = 1; count <= CHECKPOINTS; count++) {
       written += change(directory, `checkpoint ${count}`);
       await snapshot(workspace, `checkpoint-${count}`);
-      if (count % PACK_EVERY === 0) await packStore(store);
+      if (count % SNAPSHOTS_PER_PACK === 0) await packStore(store);
     }
     const kept = bytesIn(store.objectDir) - before;
     return [

@@ -2,6 +2,9 @@
  * Runs a plan in memory in which nothing needs a process: where a pipeline goes when all work is
  * simulated and every gate is approved.
  */
+
+import type { Effect } from "../src/core/action.ts";
+import { newActivity } from "../src/core/activity.ts";
 import { advance } from "../src/core/advance.ts";
 import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
 import { emptyRun, evolve } from "../src/core/evolve.ts";
@@ -31,21 +34,27 @@ export interface Walked {
 export function walkThrough(plan: Plan): Walked {
   let now = 1_000;
   let run = created(plan, now);
+  const activity = newActivity({ env: {}, keepsFiles: false });
   let facts: readonly Fact[] = [{ type: "opened", owner: OWNER, epoch: 1 }];
   let events = 0;
   for (let turns = 0; turns < TURNS_MAX && events < EVENTS_MAX; turns++) {
-    const turn = advance(plan, run, facts, now, { env: {}, offer: () => undefined });
+    const turn = advance(plan, run, activity, facts, now);
     run = turn.run;
     events += turn.events.length;
     const { status } = run.state;
     if (status === "completed") return { end: status, why: "", at: "" };
     if (status === "failed") return failed(run);
-    facts = approvals(run, now);
+    facts = [...approvals(run, now), ...turn.effects.flatMap(lookedUp)];
     if (turn.more || facts.length > 0) continue;
     if (turn.wakeAt === undefined) break;
     now = turn.wakeAt;
   }
   return { end: "endless", why: "it does not end", at: [...run.running].map(pathOf).join(", ") };
+}
+
+/** Nothing is found outside. */
+function lookedUp(effect: Effect): readonly Fact[] {
+  return effect.type === "look-up" ? [{ type: "looked-up", place: effect.place }] : [];
 }
 
 function created(plan: Plan, now: number): Run {

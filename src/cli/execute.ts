@@ -8,19 +8,23 @@
  * - P6 The lease is taken before anything is read that a decision depends on.
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
-import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
+import { MERGE_STOP } from "../core/activity.ts";
+import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner, Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
-import { Driver, type People } from "../engine/drive.ts";
-import { Engine } from "../engine/engine.ts";
-import { findItems } from "../engine/item-source.ts";
+import { GateExecutor } from "../engine/executors/gates.ts";
+import { NO_FILES } from "../engine/executors/no-files.ts";
+import { ProbeExecutor } from "../engine/executors/probes.ts";
+import { ProcessExecutor } from "../engine/executors/processes.ts";
+import type { LaunchSite } from "../engine/launch.ts";
+import { Loop } from "../engine/loop.ts";
+import { Mailbox } from "../engine/mailbox.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
-import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -35,7 +39,7 @@ import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import { type Project, shortIdOf } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, filesOf, keeperOf, settleOutputs } from "./run-parts.ts";
+import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import type { Screen, ScreenKind } from "./screen.ts";
 import { listen } from "./signals.ts";
 import { type Desk, openDesk } from "./terminal-desk.ts";
@@ -225,7 +229,14 @@ async function drive(
   const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
-  const desk = deskOf(options, () => driver);
+  const mailbox = new Mailbox();
+  const currentRun = (): Run => loop.run;
+  const gates = new GateExecutor({
+    ...{ journal, redact, now, run: currentRun },
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+  });
+  const desk = deskOf(options, gates, mailbox);
   const screen = await openScreen(options.screen, {
     runId: known.id,
     shortId: known.shortId,
@@ -236,33 +247,37 @@ async function drive(
   });
   desk?.show(screen);
   const { plan } = known;
-  const agents = await agentsOf(plan, () => ({ plan, run: engine.run, dir, env }));
-  const keeper = await keeperOf(project, known, options.foreign, (line) => screen.say(line));
+  const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
+  const agents = await agentsOf(plan, site);
+  const kept = await filesExecutorOf(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await settleOutputs(known, wishes)) screen.say(line);
-  const engine: Engine = new Engine({
-    ...{ journal, plan, epoch, clock, owner, runId: known.id, run: known.run },
+  const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, redact, agents });
+  const probes = new ProbeExecutor({ site, redact });
+  const loop: Loop = new Loop({
+    ...{ journal, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
     ...recoveryIn(options),
-    around: {
-      env,
-      offer: (place, session) => agents?.offer(place, session),
-      base: () => keeper?.base(),
-      items: (place) => findItems({ plan, run: engine.run, dir, env }, place),
-    },
+    keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
+    ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),
+    inlet: mailbox,
+    executors: { processes, gates, probes, files: kept ?? NO_FILES },
     watch: (events, run) => {
       files.record(events, run);
       desk?.update(run);
       screen.update(events, run);
     },
+    stay: () => options.stay === true || desk?.isOpen === true,
   });
-  const people = peopleOf(journal, options, desk);
-  const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
-  given.attend(driver);
+  given.attend({
+    stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
+    killNow: () => processes.killNow(),
+    lookForAnswers: () => gates.look(mailbox),
+  });
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);
   try {
-    await driver.run(wishes);
-    files.close(engine.run);
-    return engine.run;
+    await loop.drive(wishes);
+    files.close(loop.run);
+    return loop.run;
   } finally {
     given.leave();
     desk?.close();
@@ -271,23 +286,14 @@ async function drive(
 }
 
 /** Where a person at the terminal answers what the run asks, if there is one. */
-function deskOf(options: ExecuteOptions, driver: () => Driver): Desk | undefined {
+function deskOf(options: ExecuteOptions, gates: GateExecutor, mailbox: Mailbox): Desk | undefined {
   const { screen: kind } = options;
   if (options.autoApprove === true || typeof kind !== "string") return undefined;
   return openDesk({
     kind,
-    answer: (at, reply) => driver().answer(at, reply),
-    onGone: () => driver().nudge(),
+    answer: (at, reply) => gates.give(mailbox, at, reply),
+    onGone: () => mailbox.wake(),
   });
-}
-
-function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefined): People {
-  return {
-    journal,
-    by: thisPerson(),
-    autoApprove: options.autoApprove === true,
-    stay: () => options.stay === true || desk?.isOpen === true,
-  };
 }
 
 /** What the person wants done with work that was cut off. */

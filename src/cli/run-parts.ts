@@ -6,12 +6,13 @@ import { attemptOf } from "../core/next-actions.ts";
 import { planRewind } from "../core/rewind.ts";
 import type { Run } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
+import type { FilesExecutor } from "../engine/executors/files.ts";
 import type { LaunchSite } from "../engine/launch.ts";
 import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
-import type { WorkspaceKeeper } from "../engine/workspace-keeper.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
-import type { Plan } from "../plan/plan.ts";
+import { graphsIn } from "../plan/graph-index.ts";
+import type { Graph, Plan } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
@@ -21,21 +22,21 @@ import { RunFiles } from "./run-files.ts";
 import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
-export async function keeperOf(
+export async function filesExecutorOf(
   project: Project,
   { plan, run, id }: KnownRun,
   foreign: ForeignFiles | undefined,
   say: (line: string) => void,
-): Promise<WorkspaceKeeper | undefined> {
+): Promise<FilesExecutor | undefined> {
   const { workspace } = plan;
   if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
     return undefined;
   }
-  const { WorkspaceKeeper } = await import("../engine/workspace-keeper.ts");
+  const { FilesExecutor } = await import("../engine/executors/files.ts");
   const { WorkspaceError } = await import("../workspace/workspace-error.ts");
   const dir = runDirOf(project.dir, id);
   try {
-    return await WorkspaceKeeper.open({
+    return await FilesExecutor.open({
       plan: workspace,
       run,
       dir,
@@ -44,12 +45,16 @@ export async function keeperOf(
     });
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
-    const needed = run.restoring !== undefined;
+    const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) throw new CliError(EXIT.error, error.message, error.remedy);
     say(`The files of this run are not kept: ${error.message}`);
     return undefined;
   }
+}
+
+function hasOwnWorkspaces(graph: Graph): boolean {
+  return graph.steps.some(({ own, work }) => own === true || graphsIn(work).some(hasOwnWorkspaces));
 }
 
 /**

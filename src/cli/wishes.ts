@@ -6,8 +6,17 @@
  * program looks by itself (`look`), because its signals are its own.
  */
 import type { StopMode } from "../core/event.ts";
-import type { Driver } from "../engine/drive.ts";
 import type { Journal } from "../journal/journal.ts";
+
+/** What a driven run offers to those who want something of it. */
+export interface DrivenRun {
+  /** Asks the run to stop; a second, stronger wish ends the processes at once. */
+  stop(mode: StopMode, by: string): void;
+  /** Ends every process now, without its grace period. */
+  killNow(): void;
+  /** Takes up answers that others have given. */
+  lookForAnswers(): void;
+}
 
 /** The wishes that reach the owner of one run. */
 export class Wishes {
@@ -15,7 +24,7 @@ export class Wishes {
   first: string | undefined;
   readonly #journal: Journal;
   readonly #runId: string;
-  #driver: Driver | undefined;
+  #driver: DrivenRun | undefined;
   #mode: StopMode = "now";
   #lastRequest: number;
 
@@ -27,7 +36,7 @@ export class Wishes {
   }
 
   /** Tells a driver what was asked for before it was there, and what will be. */
-  attend(driver: Driver): void {
+  attend(driver: DrivenRun): void {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode, this.first);
     this.look();
@@ -41,7 +50,7 @@ export class Wishes {
   /** Stops the run in order; asked for a second time, its processes are ended at once. */
   end(by: string, mode: StopMode = "now"): void {
     if (this.first !== undefined && this.#mode === "now") {
-      this.#driver?.hurry();
+      this.#driver?.killNow();
       return;
     }
     this.first ??= by;

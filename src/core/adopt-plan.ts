@@ -15,8 +15,9 @@ import type { Arrow, Graph, Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import { canonicalJson } from "../util/json.ts";
 import { begin } from "./context.ts";
+import { draft } from "./draft.ts";
 import type { RunUpdated } from "./event.ts";
-import { draft, isOver, makeScope, recordAt, restart, touch } from "./flow.ts";
+import { isOver, makeScope, recordAt, restart, touch } from "./flow.ts";
 import { makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import {

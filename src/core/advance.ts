@@ -1,24 +1,25 @@
 /**
- * One turn of the engine, as a pure function: facts in; events, and what is left to do, out.
+ * One turn of the engine, as a pure function: facts in; events, and the effects that may begin, out.
  *
- * Owns: the order facts -> events -> reactions, until nothing follows by itself.
+ * Owns: the order facts -> events -> decisions, until nothing follows by itself.
  * Does not: append or start anything. The caller makes the events durable before any effect (J1).
  */
 import type { Plan } from "../plan/plan.ts";
-import { sessionWanted } from "./conversation.ts";
+import { assert } from "../util/assert.ts";
+import type { Action, Decision, Effect } from "./action.ts";
+import { type Activity, observe, settle } from "./activity.ts";
 import { decide } from "./decide.ts";
-import type { AttemptRef, RunEvent } from "./event.ts";
+import { lookupKey, startsBesideOthers } from "./effects.ts";
+import type { RunEvent } from "./event.ts";
 import { EVENT_VERSION } from "./event.ts";
 import { evolve } from "./evolve.ts";
-import type { Fact, Surroundings } from "./fact.ts";
-import { type Action, attemptOf, type Cancel, nextActions } from "./next-actions.ts";
-import { findVisit, type Run } from "./run.ts";
+import type { Fact } from "./fact.ts";
+import { nextActions, nextDecisions } from "./next-actions.ts";
+import { findVisit, type Run, stepOf, type Visit } from "./run.ts";
+import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
 
 /** How a stop for lack of funds begins to be told. */
 export const BUDGET_STOP = "the budget";
-
-/** How a stop for work that does not fit begins to be told. */
-export const MERGE_STOP = "a merge conflict";
 
 /** One turn makes about this many events at most; the rest follows in the next. */
 export const EVENTS_PER_TURN = 512;
@@ -26,108 +27,107 @@ export const EVENTS_PER_TURN = 512;
 export interface Turn {
   readonly run: Run;
   readonly events: readonly RunEvent[];
-  /** Attempts that were started in this turn and are to be given a process. */
-  readonly launches: readonly AttemptRef[];
-  /** Attempts whose process is to be ended, now or when its agent has finished its tools. */
-  readonly cancels: readonly Cancel[];
-  /** Attempts whose probe is to be asked, once. */
-  readonly probes: readonly AttemptRef[];
-  /** Attempts whose question has stood long enough. */
-  readonly expired: readonly AttemptRef[];
-  /** The snapshot to which the files are to be put back before anything else. */
-  readonly restore?: string;
+  /** What is to be done to the world once the events are durable; each is offered once. */
+  readonly effects: readonly Effect[];
   /** When to come back although no fact has arrived. */
   readonly wakeAt?: number;
-  /** There is more to do at once. */
+  /** There is more to decide at once. */
   readonly more: boolean;
 }
 
-/** Takes the run over and gives it back after one turn. */
+/** Takes the run and what is under way over, and gives the run back after one turn. */
 export function advance(
   plan: Plan,
   before: Run,
+  activity: Activity,
   facts: readonly Fact[],
   now: number,
-  around: Surroundings,
 ): Turn {
   let run = before;
   const events: RunEvent[] = [];
-  const take = (fact: Fact): void => {
-    for (const event of decide(plan, run, fact, now)) {
-      run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
-      events.push(event);
+  const take = (reported: Fact): void => {
+    for (const fact of settle(run, activity, reported, now)) {
+      for (const event of decide(plan, run, fact, now)) {
+        run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
+        observe(activity, run, event, now);
+        events.push(event);
+      }
     }
   };
   for (const fact of facts) take(fact);
-  let actions = nextActions(plan, run, now);
-  for (;;) {
-    const reactions = actions.flatMap((action) => reactionTo(plan, run, action, around));
-    if (reactions.length === 0 || events.length >= EVENTS_PER_TURN) break;
-    for (const fact of reactions) take(fact);
-    actions = nextActions(plan, run, now);
+  let decisions = nextDecisions(plan, run, now, activity);
+  while (decisions.length > 0 && events.length < EVENTS_PER_TURN) {
+    const decided = events.length;
+    for (const decision of decisions) {
+      if (events.length >= EVENTS_PER_TURN) break;
+      take(factOf(run, activity, decision));
+    }
+    assert(events.length > decided, () => `nothing follows from ${JSON.stringify(decisions)}`);
+    decisions = nextDecisions(plan, run, now, activity);
   }
-  return { run, events, ...outlook(run, actions, events) };
-}
-
-function outlook(
-  run: Run,
-  actions: readonly Action[],
-  events: readonly RunEvent[],
-): Omit<Turn, "run" | "events"> {
-  const launches = events.flatMap((event) => {
-    if (event.type !== "step.started") return [];
-    const visit = findVisit(run, event);
-    const lives = visit !== undefined && run.running.has(visit) && visit.attempts === event.attempt;
-    return lives ? [attemptOf(visit)] : [];
-  });
-  const cancels = actions.flatMap((action) => (action.type === "cancel" ? [action] : []));
-  const probes = actions.flatMap((action) => (action.type === "probe" ? [action.at] : []));
-  const expired = actions.flatMap((action) => (action.type === "expire" ? [action.at] : []));
+  const actions = nextActions(plan, run, now, activity);
   const wake = actions.find((action) => action.type === "wake-at");
-  const restore = actions.find((action) => action.type === "restore");
-  const more = actions.some(
-    ({ type }) => !["cancel", "wake-at", "restore", "probe", "expire"].includes(type),
-  );
   return {
-    launches,
-    cancels,
-    probes,
-    expired,
-    more,
-    ...(restore === undefined ? {} : { restore: restore.commit }),
+    run,
+    events,
+    effects: actions.filter(isEffect),
+    more: decisions.length > 0,
     ...(wake === undefined ? {} : { wakeAt: wake.time }),
   };
 }
 
-/** Actions that are decisions, not effects, come back as facts at once. */
-function reactionTo(plan: Plan, run: Run, action: Action, around: Surroundings): readonly Fact[] {
-  switch (action.type) {
+function isEffect(action: Action): action is Effect {
+  return "needs" in action;
+}
+
+/** A decision comes back as a fact at once, with what was looked up for it. */
+function factOf(run: Run, activity: Activity, decision: Decision): Fact {
+  switch (decision.type) {
     case "start": {
-      const { place } = action;
+      const { place } = decision;
+      const { items, offer } = activity.lookups.get(lookupKey(place)) ?? {};
       const visit = findVisit(run, place);
-      const offer = visit && around.offer(place, sessionWanted(plan, run, visit));
-      const base = around.base?.();
-      const items = around.items?.(place);
-      return [
-        {
-          type: "dispatched",
-          place,
-          env: around.env,
-          ...(offer === undefined ? {} : { offer }),
-          ...(base === undefined ? {} : { base }),
-          ...(items === undefined ? {} : { items }),
-        },
-      ];
+      const base = visit && activity.keepsFiles ? baseFor(run, visit) : undefined;
+      return {
+        type: "dispatched",
+        place,
+        env: activity.env,
+        ...(offer === undefined ? {} : { offer }),
+        ...(base === undefined ? {} : { base }),
+        ...(items === undefined ? {} : { items }),
+      };
     }
     case "close":
-      return [{ type: "scopes-closed", place: action.place }];
+      return { type: "scopes-closed", place: decision.place };
     case "wake":
-      return [{ type: "woken", place: action.place }];
+      return { type: "woken", place: decision.place };
+    case "base-scope":
+      return { type: "scope-based", scope: decision.scope, base: decision.base };
     case "finish":
-      return [{ type: "exhausted" }];
-    case "halt":
-      return [{ type: "stop-requested", mode: action.mode, by: `${BUDGET_STOP}: ${action.why}` }];
-    default:
-      return [];
+      return { type: "exhausted" };
+    case "halt": {
+      const { mode, why } = decision;
+      return { type: "stop-requested", mode, by: `${BUDGET_STOP}: ${why}` };
+    }
+    case "withdraw": {
+      const visit = findVisit(run, decision.at);
+      const message = "the run was stopped before it started";
+      // Of a step that must not happen twice it must stay certain that nothing of it ran.
+      const once = visit !== undefined && stepOf(visit).once;
+      const ending = once
+        ? ({ how: "lost", started: false, message } as const)
+        : ({ how: "stopped", message } as const);
+      return { type: "attempt-ended", at: decision.at, ending };
+    }
   }
+}
+
+/**
+ * The snapshot that an attempt starts from, where that is known without taking one. Who starts beside
+ * others shares their files, of which no single moment is its own beginning: the last snapshot will do.
+ */
+function baseFor(run: Run, visit: Visit): string | undefined {
+  const workspace = workspaceOfScope(visit.record.scope);
+  if (startsBesideOthers(run, visit)) return filesIn(run, workspace).snapshot;
+  return knownBase(run, workspace);
 }

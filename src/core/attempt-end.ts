@@ -15,11 +15,10 @@ import type { Completion } from "./doubt.ts";
 import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { attemptOf } from "./next-actions.ts";
 import { placeText } from "./place.ts";
 import { restartProblem } from "./restart.ts";
 import { retryAfterFailure } from "./retry.ts";
-import { placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { attemptOf, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import type { Outcome } from "./values.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;

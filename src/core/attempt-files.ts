@@ -1,7 +1,8 @@
 /** Which files an attempt starts from: those that are there, or those that the first attempt found. */
 import type { Plan, Recover } from "../plan/plan.ts";
 import type { Conversation } from "./event.ts";
-import { hasProcess, type Run, recoverFor, stepOf, type Visit, workedAlone } from "./run.ts";
+import { hasProcess, type Run, recoverFor, stepOf, type Visit } from "./run.ts";
+import { workedAlone } from "./workspace-files.ts";
 
 /**
  * The files that an attempt starts from. The first one takes them as they are. A new try starts from

@@ -7,7 +7,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
-import { draft } from "./flow.ts";
+import { draft } from "./draft.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 

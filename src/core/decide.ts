@@ -23,12 +23,21 @@ import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { missedInside } from "./goal.ts";
-import { attemptOf } from "./next-actions.ts";
+import { instanceEvents } from "./instance-files.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterPause } from "./retry.ts";
 import { isWithin, itemGrants, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
-import { currentVisit, findStep, findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import {
+  attemptOf,
+  currentVisit,
+  findStep,
+  findVisit,
+  placeOf,
+  type Run,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
@@ -60,6 +69,9 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       if (run.restoring?.commit !== commit) return [];
       return [aside === undefined ? restored : { ...restored, aside }];
     }
+    case "scope-based":
+    case "scope-merged":
+      return instanceEvents(run, fact);
     case "exhausted":
       return [ending(run)];
     case "probed":
@@ -82,6 +94,14 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
     case "update-requested":
       return updateEvents(plan, run, fact);
+    case "looked-up":
+    case "process-ended":
+    case "files-ready":
+    case "snapshotted":
+    case "merged":
+    case "spending":
+      // What is only under way is no news of the run (activity.ts).
+      return [];
     default: {
       const visit = runningAt(run, fact.at);
       return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);
@@ -89,7 +109,10 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
   }
 }
 
-type AttemptFact = Exclude<Extract<Fact, { at: AttemptRef }>, { type: "probed" | "answered" }>;
+type AttemptFact = Extract<
+  Fact,
+  { type: "adopted" | "based" | "saved" | "session-known" | "attempt-ended" }
+>;
 
 /** What is told about the running attempt of a visit. */
 function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {

@@ -7,8 +7,9 @@
  * happened; what its end would have been for any other step when it did not.
  */
 import { assert } from "../util/assert.ts";
+import { draft } from "./draft.ts";
 import type { RunEvent, StepCompleted } from "./event.ts";
-import { closeIfOver, draft, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
+import { closeIfOver, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
 import { isInDoubt, type Run, stepOf, type Visit } from "./run.ts";
 
 type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;

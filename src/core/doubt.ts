@@ -12,9 +12,9 @@ import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import type { AttemptRef, Doubt, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
-import { attemptOf } from "./next-actions.ts";
 import { Refusal } from "./rewind.ts";
 import {
+  attemptOf,
   currentVisit,
   findStep,
   findVisit,

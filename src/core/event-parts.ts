@@ -15,6 +15,8 @@ export interface Placed {
 export interface Saved {
   readonly commit: string;
   readonly skipped?: readonly SkippedFile[];
+  /** How long the attempt that it belongs to waited for it after its process had ended. */
+  readonly tookMs?: number;
 }
 
 export interface SkippedFile {

@@ -78,6 +78,7 @@ export type RunEvent =
   | RunUpdated
   | RunReturned
   | RunRestarted
+  | ScopeEvent
   /** A person added to the budget. */
   | { readonly type: "run.funded"; readonly added: Budget }
   | ({ readonly type: "step.started" } & AttemptRef & {
@@ -299,6 +300,28 @@ export interface RunRestarted {
   /** Keys of the context that stay. */
   readonly keep: readonly string[];
 }
+
+/** What happens to an instance of a composite step whose steps work in a workspace of its own. */
+export type ScopeEvent =
+  /** Its workspace is made from this snapshot of the files around it. */
+  | { readonly type: "scope.based"; readonly scope: string; readonly base: string }
+  /** It ended well, and its work is part of the files around it, which are now this snapshot. */
+  | {
+      readonly type: "scope.merged";
+      readonly scope: string;
+      readonly snapshot: Saved;
+      /** Its own files as they were merged; what it does from here on is merged on top of that. */
+      readonly base: string;
+    }
+  /** It ended well, and its work does not fit what others did. Its workspace holds the merge with
+   * markers, on top of `base`. */
+  | {
+      readonly type: "scope.conflicted";
+      readonly scope: string;
+      readonly paths: readonly string[];
+      readonly message: string;
+      readonly base: string;
+    };
 
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";

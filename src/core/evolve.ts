@@ -14,11 +14,11 @@ import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
-import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
+import { draft } from "./draft.ts";
+import type { Place, Recorded, Retry, RunEvent, Spent } from "./event.ts";
 import {
   absorbFailures,
   closeIfOver,
-  draft,
   enter,
   goBack,
   LOSSES_MAX,
@@ -31,6 +31,7 @@ import {
 } from "./flow.ts";
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
+import { applyToScope } from "./instance-files.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -46,12 +47,21 @@ import {
   type StepRecord,
   stepOf,
   type Visit,
+  type WorkspaceFiles,
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
 import { talkAfter } from "./talk.ts";
 import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
+import {
+  doubtFiles,
+  noteBase,
+  noteFiles,
+  noteSnapshot,
+  noteStart,
+  SHARED,
+} from "./workspace-files.ts";
 
 /** The run before its first event. */
 export function emptyRun(id: string): Run {
@@ -63,6 +73,9 @@ export function emptyRun(id: string): Run {
     context: new Map<string, Json>(),
     given: {},
     scopes: new Map<string, Scope>(),
+    files: new Map<string, WorkspaceFiles>(),
+    unmade: new Set<Scope>(),
+    merging: new Set<Scope>(),
     gone: new Map<string, StepRecord>(),
     ready: new Set<Visit>(),
     readyGaps: 0,
@@ -156,8 +169,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return;
     case "run.restored":
       delete draft(run).restoring;
-      draft(run).snapshot = event.commit;
-      return;
+      return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
     case "run.stopping":
       return become(run, { status: "stopping", mode: event.mode, by: event.by });
     case "run.stopped":
@@ -171,6 +183,10 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return goBack(run, event);
     case "run.restarted":
       return restartScope(run, event, time);
+    case "scope.based":
+    case "scope.merged":
+    case "scope.conflicted":
+      return applyToScope(run, event);
     case "run.failed": {
       const { type: _, ...words } = event;
       return become(run, { status: "failed", ...words });
@@ -187,7 +203,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
-  if ("snapshot" in event && visit.state.status === "running") save(run, visit, event);
+  if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const talk = talkAfter(visit.talk, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
@@ -206,8 +222,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return;
     case "step.based":
       draft(visit).base = event.base;
-      draft(run).snapshot = event.base;
-      return;
+      return noteBase(run, visit, event.base);
     case "step.continued":
     case "step.relayed":
       return goOnLater(run, visit, "its conversation goes on");
@@ -260,12 +275,6 @@ function waitOrFail(
   if (retry !== undefined) return wait(run, visit, retry, message);
   enter(run, visit, { status: "failed", at: time, reason, message, handled: false });
   closeIfOver(run, visit.record.scope);
-}
-
-/** What is done apart is part of the shared files only when it is merged. */
-function save(run: Run, visit: Visit, event: { type: string; snapshot?: Saved }): void {
-  const apart = stepOf(visit).own === true && event.type !== "step.completed";
-  if (event.snapshot !== undefined && !apart) draft(run).snapshot = event.snapshot.commit;
 }
 
 /** Not while the run is being stopped; an owner that is not stopping it goes on at once. */
@@ -330,6 +339,7 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
+  doubtFiles(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
     work(run, visit, run.updatedAt);
@@ -363,7 +373,7 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }
-  if (hasProcess(stepOf(visit))) crowd(run, visit);
+  if (hasProcess(stepOf(visit))) noteStart(run, visit);
   enter(run, visit, { status: "running", since: time, uncounted: time });
   if (composite) openInstances(run, visit);
 }
@@ -371,16 +381,6 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
 function instancesTotal(work: Work, items: readonly Json[] = []): number {
   if (work.kind === "branches") return work.branches.length;
   return work.kind === "each" ? items.length : 1;
-}
-
-/** Notes who works beside whom: files that others may have changed are not put back for one. */
-function crowd(run: Run, visit: Visit): void {
-  for (const other of run.running) {
-    if (other === visit || other.instances !== undefined) continue;
-    draft(other).crowded = true;
-    draft(visit).crowded = true;
-  }
-  draft(run).latest = visit;
 }
 
 function grant(run: Run, visit: Visit, attempts: number): void {

@@ -58,6 +58,50 @@ export type Fact =
       /** What was there, when the files are about to be put back. */
       readonly aside?: string;
     }
+  /** What the start of a visit needs was looked up. */
+  | {
+      readonly type: "looked-up";
+      readonly place: Place;
+      readonly items?: ItemsFound;
+      readonly offer?: ConversationOffer;
+    }
+  /** The process of an attempt has ended; what it left in its files is still to be saved. */
+  | { readonly type: "process-ended"; readonly at: AttemptRef; readonly ending: Ending }
+  /** The workspace of an attempt is made, or its files are put back. */
+  | {
+      readonly type: "files-ready";
+      readonly at: AttemptRef;
+      readonly workspace: string;
+      readonly how: "made" | "restored";
+    }
+  /** A workspace was saved. */
+  | {
+      readonly type: "snapshotted";
+      readonly workspace: string;
+      readonly serves: Served;
+      readonly snapshot: Saved;
+      /** It differs from the snapshot before; of an aside: from what is to be put back. */
+      readonly changed: boolean;
+    }
+  /** The work of an attempt was merged, or does not fit. */
+  | {
+      readonly type: "merged";
+      readonly at: AttemptRef;
+      /** The workspace that was merged into. */
+      readonly workspace: string;
+      readonly result: MergeReport;
+    }
+  /** The workspace of an instance is to be made from this snapshot. */
+  | { readonly type: "scope-based"; readonly scope: string; readonly base: string }
+  /** The work of an instance was merged, or does not fit. */
+  | {
+      readonly type: "scope-merged";
+      readonly scope: string;
+      readonly workspace: string;
+      readonly result: MergeReport;
+    }
+  /** What the agent of an attempt has used so far. */
+  | { readonly type: "spending"; readonly at: AttemptRef; readonly spent: Spent }
   /** The workspace was saved while an attempt is running. */
   | { readonly type: "saved"; readonly at: AttemptRef; readonly snapshot: Saved }
   /** An agent has said which conversation it is in. */
@@ -144,15 +188,31 @@ export type ItemsFound =
   | { readonly ok: true; readonly items: readonly Json[] }
   | { readonly ok: false; readonly message: string };
 
-/** What the core may ask of the outside when it starts a visit. */
-export interface Surroundings {
-  readonly env: Environment;
-  /** Looks up the items of a fan-out that are outside the run; undefined for every other step. */
-  readonly items?: (place: Place) => ItemsFound | undefined;
-  readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
-  /** The snapshot that the workspace equals now, when that is known. */
-  readonly base?: () => string | undefined;
+/** Whom a snapshot serves. */
+export interface Served {
+  /** Attempts whose process has ended. */
+  readonly after?: readonly AttemptRef[];
+  /** Attempts that are about to begin. */
+  readonly before?: readonly AttemptRef[];
+  /** Attempts in the middle of their work. */
+  readonly during?: readonly AttemptRef[];
+  /** Instances whose own workspace is to be made from it. */
+  readonly scopes?: readonly string[];
+  /** An attempt whose files are to be put back: it keeps what is there. */
+  readonly aside?: AttemptRef;
 }
+
+/** What came of merging work that was done apart; `theirs` is that work. */
+export type MergeReport =
+  /** The files that were merged into are now this snapshot. */
+  | { readonly ok: true; readonly snapshot: Saved; readonly theirs: string }
+  /** It does not fit: its workspace holds the merge with markers, on top of `base`. */
+  | {
+      readonly ok: false;
+      readonly paths: readonly string[];
+      readonly base: string;
+      readonly theirs: Saved;
+    };
 
 /** What an attempt hands on. */
 export interface Result {

@@ -17,6 +17,7 @@ import { arrowAt, closureOf, comeAgain, graphsIn, indexOf } from "../plan/graph-
 import type { Graph } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { draft } from "./draft.ts";
 import { childScopeId } from "./place.ts";
 import {
   currentVisit,
@@ -30,6 +31,7 @@ import {
   type Visit,
   type VisitState,
 } from "./run.ts";
+import { hasOwnFiles, ownsWorkspace } from "./workspace-files.ts";
 
 /** How many losses a visit may have before somebody is asked. */
 export const LOSSES_MAX = 10;
@@ -38,22 +40,6 @@ export const LOSSES_MAX = 10;
 const READY_GAPS_MIN = 1_000;
 const READY_GAPS_SHARE = 8;
 const NONE: ReadonlySet<number> = new Set<number>();
-
-/** A value of the run with its readonly marks taken off. */
-export type Draft<T> = {
-  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B> | undefined
-    ? Map<A, B> | Extract<T[K], undefined>
-    : T[K] extends ReadonlySet<infer A>
-      ? Set<A>
-      : T[K] extends readonly (infer A)[]
-        ? A[]
-        : T[K];
-};
-
-/** Opens a value for change. Only evolve.ts and the files that it calls may. */
-export function draft<T extends object>(value: T): Draft<T> {
-  return value as Draft<T>;
-}
 
 /** Opens a scope and starts the steps that wait for nothing. */
 export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {
@@ -131,9 +117,16 @@ export function enter(run: Run, visit: Visit, state: VisitState): void {
   draft(visit).state = state;
   for (const set of setsOf(run, visit, state)) set.add(visit);
   if (state.status === "failed" && !state.handled) draft(scope).failures++;
+  if (before.status === "running" && state.status !== "running") forgetWorkspaces(run, visit);
   if (isOver(before) !== isOver(state)) draft(scope).active += isOver(state) ? -1 : 1;
   if (isOver(state) && !isOver(before)) draft(visit).endSeq = run.seq + 1;
   touch(run, record);
+}
+
+/** A visit that is no longer running has no instance whose workspace is to be made or merged. */
+function forgetWorkspaces(run: Run, visit: Visit): void {
+  for (const scope of run.merging) if (scope.parent === visit) draft(run).merging.delete(scope);
+  for (const scope of run.unmade) if (scope.parent === visit) draft(run).unmade.delete(scope);
 }
 
 /**
@@ -323,6 +316,7 @@ export function openInstances(run: Run, visit: Visit): void {
       ...(work.kind === "branches" ? { context: new Map<string, Json>() } : {}),
     });
     if (scope.active === 0) endInstance(run, visit, scope);
+    else if (ownsWorkspace(scope)) draft(run).unmade.add(scope);
   }
   const { opened, ended } = instancesOf(visit);
   if (opened === ended) draft(run).closing.add(visit);
@@ -343,9 +337,21 @@ function endInstance(run: Run, visit: Visit, scope: Scope): void {
   draft(visit).instances = { ...now, ended: now.ended + 1, failed };
 }
 
-/** Closes a scope in which nothing is left to do, and tells the visit that opened it. */
+/**
+ * Closes a scope in which nothing is left to do, and tells the visit that opened it. What was done in
+ * a workspace of the scope's own is merged first.
+ */
 export function closeIfOver(run: Run, scope: Scope): void {
   if (scope.active > 0 || scope.parent === undefined) return;
+  if (scope.failures === 0 && hasOwnFiles(run, scope)) draft(run).merging.add(scope);
+  else endScope(run, scope);
+}
+
+/** Ends an instance of a composite visit, and opens the next ones. */
+export function endScope(run: Run, scope: Scope): void {
+  draft(run).merging.delete(scope);
+  draft(run).unmade.delete(scope);
+  if (scope.parent === undefined) return;
   endInstance(run, scope.parent, scope);
   openInstances(run, scope.parent);
 }

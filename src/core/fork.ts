@@ -9,8 +9,9 @@
  *   on, no workspace is shared. What was spent still counts.
  */
 import type { Recover } from "../plan/plan.ts";
+import { draft } from "./draft.ts";
 import type { RunForked } from "./event.ts";
-import { draft, enter, isOver } from "./flow.ts";
+import { enter, isOver } from "./flow.ts";
 import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit } from "./run.ts";
 import { withoutSession } from "./talk.ts";
@@ -30,6 +31,7 @@ export function fork(run: Run, event: RunForked): void {
   for (const [name, one] of run.shared) draft(run).shared.set(name, { ...one, left: true });
   delete draft(run).workspace;
   delete draft(run).snapshot;
+  draft(run).files.clear();
   delete draft(run).recover;
   delete draft(run).restoring;
   if (event.restore !== undefined) {

@@ -5,8 +5,10 @@
  * evolve.ts alone (C2).
  * Does not: end the visit; the event after `step.answered` does.
  */
+
+import { draft } from "./draft.ts";
 import type { Deadline, RunEvent } from "./event.ts";
-import { draft, enter } from "./flow.ts";
+import { enter } from "./flow.ts";
 import type { Run, Visit } from "./run.ts";
 
 type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;

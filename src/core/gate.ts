@@ -15,8 +15,7 @@ import type { JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
 import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
-import { attemptOf } from "./next-actions.ts";
-import { findVisit, type Run, stepOf, type Visit } from "./run.ts";
+import { attemptOf, findVisit, type Run, stepOf, type Visit } from "./run.ts";
 import { renderIn } from "./values.ts";
 
 /** How much of a question is kept. */

@@ -5,9 +5,11 @@
  * Owns: which paths of a run belong to its project.
  * Does not: move any file.
  */
+
+import { draft } from "./draft.ts";
 import type { Output, RunMoved } from "./event.ts";
-import { draft } from "./flow.ts";
 import type { Run, Visit } from "./run.ts";
+import { noteFiles, SHARED } from "./workspace-files.ts";
 
 /** Where a path of the old place lies in the new one; a path from elsewhere stays as it is. */
 export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
@@ -28,7 +30,7 @@ export function move(run: Run, event: RunMoved): void {
     for (const record of steps) for (const visit of record?.visits ?? []) moveVisit(visit, at);
   }
   if (event.commit === undefined) return;
-  draft(run).snapshot = event.commit;
+  noteFiles(run, SHARED, { snapshot: event.commit, clean: false });
   // A workspace of its own is made anew from the snapshot; the project is somebody's directory.
   const shared = workspace === undefined || workspace.kind === "here";
   if (shared && event.files === "restore") {

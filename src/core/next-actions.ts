@@ -1,60 +1,64 @@
 /**
- * What can be done now: derived from the run each time, never stored.
+ * What can be done now: derived from the run and from what its owner has under way, never stored.
  *
  * Owns: the order of work (first ready, first started) and the limits on it.
- * Does not: do anything. The engine turns each action into an effect or into a fact for `decide`.
+ * Does not: do anything. Decisions come back as facts for `decide` at once (advance.ts); effects on
+ * the world, each with the resource that it needs, are offered by effects.ts and carried out by the
+ * engine.
  * Invariants:
  * - A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
 import type { Plan } from "../plan/plan.ts";
-import type { AttemptRef, Place, StopMode } from "./event.ts";
-import { hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
-import { usedUp } from "./spending.ts";
+import type { Action, Decision, Effect, LookupKind } from "./action.ts";
+import type { Activity } from "./activity.ts";
+import { sessionWanted } from "./conversation.ts";
+import { askedKey, isToWithdraw, lookupFor, lookupKey, nextSave, takeEffects } from "./effects.ts";
+import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { addSpent, usedUp } from "./spending.ts";
+import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 
-/** End the process of an attempt, at once or when its agent has finished its tools. */
-export interface Cancel {
-  readonly type: "cancel";
-  readonly at: AttemptRef;
-  readonly when: "now" | "after-turn";
+export { attemptOf } from "./run.ts";
+
+/**
+ * Everything that the run allows now. Effects are offered once: they are under way from then on.
+ * Without an activity, the decisions alone, as if everything outside had been answered.
+ */
+export function nextActions(
+  plan: Plan,
+  run: Run,
+  now: number,
+  activity?: Activity,
+): readonly Action[] {
+  const decisions = nextDecisions(plan, run, now, activity);
+  if (activity === undefined) return decisions;
+  const effects = [
+    ...takeEffects(plan, run, activity, now),
+    ...questions(plan, run, activity, now),
+  ];
+  if (decisions.length > 0) return [...decisions, ...effects];
+  const wakeAt = earliest(plan, run, now, activity);
+  return wakeAt === undefined ? effects : [...effects, { type: "wake-at", time: wakeAt }];
 }
 
-export type Action =
-  | { readonly type: "start"; readonly place: Place }
-  /** All instances of this visit have ended. */
-  | { readonly type: "close"; readonly place: Place }
-  | Cancel
-  /** Nothing to do before this time. */
-  | { readonly type: "wake-at"; readonly time: number }
-  /** The budget is used up: the run is to stop. */
-  | { readonly type: "halt"; readonly mode: StopMode; readonly why: string }
-  /** Put the files back before anything starts. */
-  | { readonly type: "restore"; readonly commit: string }
-  /** Ask whether a step that must not happen twice has happened. */
-  | { readonly type: "probe"; readonly at: AttemptRef }
-  /** The time of a wait is over. */
-  | { readonly type: "wake"; readonly place: Place }
-  /** The time for an answer is over; whether one came before is for the arbiter to say. */
-  | { readonly type: "expire"; readonly at: AttemptRef }
-  | { readonly type: "finish" };
-
-/** Everything that the run allows now. */
-export function nextActions(plan: Plan, run: Run, now: number): readonly Action[] {
-  if (run.state.status === "stopping") return whileStopping(run, run.state.mode);
-  if (run.state.status !== "running") return [];
-  if (run.restoring !== undefined) return [{ type: "restore", commit: run.restoring.commit }];
-  const halt = isIdle(run) ? undefined : outOfFunds(run, now);
+/** What follows by itself. */
+export function nextDecisions(
+  plan: Plan,
+  run: Run,
+  now: number,
+  activity?: Activity,
+): readonly Decision[] {
+  if (run.state.status === "stopping") return whileStopping(run, activity);
+  if (run.state.status !== "running" || run.restoring !== undefined) return [];
+  const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
   if (halt !== undefined) return [halt];
-  const actions: Action[] = [];
-  for (const visit of run.closing) actions.push({ type: "close", place: placeOf(visit) });
+  const decisions: Decision[] = [];
+  for (const visit of run.closing) decisions.push({ type: "close", place: placeOf(visit) });
   for (const visit of run.sleeping) {
-    if (dueAt(visit) <= now) actions.push({ type: "wake", place: placeOf(visit) });
+    if (dueAt(visit) <= now) decisions.push({ type: "wake", place: placeOf(visit) });
   }
-  actions.push(...starts(plan, run, now));
-  const asides = [...probesOf(plan, run), ...expiriesOf(run, now)];
-  if (actions.length > 0) return [...asides, ...actions];
-  const wakeAt = earliest(run, now);
-  if (wakeAt !== undefined) return [...asides, { type: "wake-at", time: wakeAt }];
-  return isIdle(run) ? [{ type: "finish" }] : asides;
+  decisions.push(...basedScopes(run), ...starts(plan, run, now, activity));
+  if (decisions.length > 0) return decisions;
+  return isIdle(run) ? [{ type: "finish" }] : [];
 }
 
 /** When a visit that waits for a time, or for a person until a time, is due. */
@@ -64,32 +68,80 @@ function dueAt({ state }: Visit): number {
   return deadline?.at ?? Number.POSITIVE_INFINITY;
 }
 
-function expiriesOf(run: Run, now: number): readonly Action[] {
-  const due = [...run.asked].filter((visit) => dueAt(visit) <= now);
-  return due.map((visit) => ({ type: "expire", at: attemptOf(visit) }));
+/** What is asked outside, each once by an owner: probes, lookups, and questions that expire. */
+function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Effect[] {
+  if (run.state.status !== "running" || run.restoring !== undefined) return [];
+  return [
+    ...probesOf(plan, run, activity),
+    ...lookupsOf(plan, run, now, activity),
+    ...expiriesOf(run, activity, now),
+  ];
+}
+
+function expiriesOf(run: Run, activity: Activity, now: number): readonly Effect[] {
+  const effects: Effect[] = [];
+  for (const visit of run.asked) {
+    if (dueAt(visit) > now) continue;
+    const at = attemptOf(visit);
+    if (isFirst(activity, askedKey("expire", at))) {
+      effects.push({ type: "expire", at, needs: "person" });
+    }
+  }
+  return effects;
 }
 
 /** Probes are processes as well; what is in doubt comes before what is new. */
-function probesOf(plan: Plan, run: Run): readonly Action[] {
+function probesOf(plan: Plan, run: Run, activity: Activity): readonly Effect[] {
   const room = Math.max(0, plan.maxParallel - run.running.size);
-  const asked = [...run.unsettled].slice(0, room);
-  return asked.map((visit) => ({ type: "probe", at: attemptOf(visit) }));
+  const asked = [...run.unsettled].slice(0, room).map(attemptOf);
+  const news = asked.filter((at) => isFirst(activity, askedKey("probe", at)));
+  return news.map((at) => ({ type: "probe", at, needs: "slot" }));
 }
 
-function whileStopping(run: Run, mode: StopMode): readonly Action[] {
-  // Who lets everything under way come to its end waits for the files too.
-  if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) {
-    return [{ type: "restore", commit: run.restoring.commit }];
+function isFirst(activity: Activity, key: string): boolean {
+  const news = !activity.asked.has(key);
+  activity.asked.add(key);
+  return news;
+}
+
+/** What has to be looked up before visits that have room can start. */
+function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Effect[] {
+  const effects: Effect[] = [];
+  for (const { visit, lookup } of startable(plan, run, now)) {
+    const place = placeOf(visit);
+    if (lookup === undefined || activity.lookups.has(lookupKey(place))) continue;
+    activity.lookups.set(lookupKey(place), { pending: true });
+    const session = sessionWanted(plan, run, visit);
+    const wanted = session === undefined ? {} : { session };
+    effects.push({ type: "look-up", place, what: lookup, ...wanted, needs: "nothing" });
   }
+  return effects;
+}
+
+function whileStopping(run: Run, activity: Activity | undefined): readonly Decision[] {
+  const { mode } = run.state.status === "stopping" ? run.state : { mode: "now" };
+  // A run that lets what is under way come to its end waits for its files too.
+  if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
-  if (mode === "after-step") return [];
-  return [...run.running].map((visit) => ({ type: "cancel", at: attemptOf(visit), when: mode }));
+  const attempts = [...(activity?.attempts ?? [])];
+  return attempts
+    .filter(([visit, entry]) => run.running.has(visit) && isToWithdraw(visit, entry))
+    .map(([, { at }]) => ({ type: "withdraw", at }));
 }
 
 /** Money and tokens are used up at the end of a turn; time is up at once. */
-function outOfFunds(run: Run, now: number): Action | undefined {
+function outOfFunds(
+  run: Run,
+  now: number,
+  activity: Activity | undefined,
+): Extract<Decision, { type: "halt" }> | undefined {
   const { timeMs, ...others } = run.funds;
-  const why = usedUp(others, run);
+  if (Object.keys(run.funds).length === 0) return undefined;
+  let { spent } = run;
+  for (const entry of activity?.attempts.values() ?? []) {
+    if (entry.spent !== undefined) spent = addSpent(spent, entry.spent);
+  }
+  const why = usedUp(others, { ...run, spent });
   if (why !== undefined) return { type: "halt", mode: "after-turn", why };
   const late =
     timeMs === undefined ? undefined : usedUp({ timeMs }, { ...run, workedMs: workedBy(run, now) });
@@ -105,8 +157,23 @@ function workedBy(run: Run, now: number): number {
   return sum;
 }
 
-function starts(plan: Plan, run: Run, now: number): readonly Action[] {
-  const actions: Action[] = [];
+/** Instances whose own workspace is made from files that nobody has touched since their snapshot. */
+function basedScopes(run: Run): readonly Decision[] {
+  return [...run.unmade].flatMap((scope): readonly Decision[] => {
+    if (scope.parent === undefined || isUnmade(run, scope.parent)) return [];
+    const base = knownBase(run, workspaceAround(scope));
+    return base === undefined ? [] : [{ type: "base-scope", scope: scope.id, base }];
+  });
+}
+
+interface Startable {
+  readonly visit: Visit;
+  readonly lookup: LookupKind | undefined;
+}
+
+/** The visits that are ready and have room, in their order. */
+function startable(plan: Plan, run: Run, now: number): readonly Startable[] {
+  const found: Startable[] = [];
   let room = Math.max(0, plan.maxParallel - run.running.size - run.unsettled.size);
   const consider = (visit: Visit): boolean => {
     if (hasProcess(stepOf(visit))) {
@@ -114,7 +181,8 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
       if (room <= 0) return false;
       room--;
     }
-    actions.push({ type: "start", place: placeOf(visit) });
+    // It keeps its place in the queue while its workspace is made.
+    if (!isUnmade(run, visit)) found.push({ visit, lookup: lookupFor(plan, visit) });
     return true;
   };
   for (const visit of run.waiting) {
@@ -125,20 +193,38 @@ function starts(plan: Plan, run: Run, now: number): readonly Action[] {
     if (!consider(visit)) break;
     considered.add(visit);
   }
-  // Nobody is asked later because something else has no room.
+  // Gates and waits need no slot, so they never queue behind processes.
   for (const visit of run.prompt) if (!considered.has(visit)) consider(visit);
-  return actions;
+  return found;
+}
+
+function starts(
+  plan: Plan,
+  run: Run,
+  now: number,
+  activity: Activity | undefined,
+): readonly Decision[] {
+  return startable(plan, run, now).flatMap(({ visit, lookup }): readonly Decision[] => {
+    const place = placeOf(visit);
+    const answered =
+      lookup === undefined ||
+      activity === undefined ||
+      activity.lookups.get(lookupKey(place))?.pending === false;
+    return answered ? [{ type: "start", place }] : [];
+  });
 }
 
 /**
- * The time at which the next waiting visit is due, or the budget's time is used up; visits that are
- * due already wait for room.
+ * The time at which the next waiting visit is due, or the budget's time is used up, or files are to be
+ * saved; visits that are due already wait for room.
  */
-function earliest(run: Run, now: number): number | undefined {
-  let time: number | undefined;
+function earliest(plan: Plan, run: Run, now: number, activity: Activity): number | undefined {
+  if (run.state.status !== "running" || run.restoring !== undefined) return undefined;
+  let time = nextSave(plan, run, activity);
   const { timeMs } = run.funds;
   if (timeMs !== undefined && run.running.size > 0) {
-    time = now + Math.ceil(Math.max(0, timeMs - workedBy(run, now)) / run.running.size);
+    const left = now + Math.ceil(Math.max(0, timeMs - workedBy(run, now)) / run.running.size);
+    time = Math.min(time ?? left, left);
   }
   for (const { state } of run.waiting) {
     if (state.status !== "waiting" || state.until <= now) continue;
@@ -159,16 +245,12 @@ export function isIdle(run: Run): boolean {
 /** True when nothing can move before a person has answered. */
 export function waitsForPerson(run: Run): boolean {
   const open = run.state.status === "running" && run.restoring === undefined;
-  return open && run.asked.size > 0 && run.closing.size === 0 && !canMove(run);
+  const closing = run.closing.size + run.merging.size + run.unmade.size;
+  return open && run.asked.size > 0 && closing === 0 && !canMove(run);
 }
 
 /** True when something runs, or will by itself. */
 function canMove(run: Run): boolean {
   const open = run.ready.size + run.waiting.size + run.interrupted.size + run.unsettled.size;
   return open + run.running.size + run.sleeping.size > 0;
-}
-
-/** The attempt that a visit is at. */
-export function attemptOf(visit: Visit): AttemptRef {
-  return { ...placeOf(visit), attempt: visit.attempts };
 }

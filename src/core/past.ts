@@ -1,6 +1,7 @@
 /** Leaving work behind: what was done stays as history, what was going on is abandoned. */
 import { assert } from "../util/assert.ts";
-import { childScopes, draft, enter, touch, uncountInside, visitsOf } from "./flow.ts";
+import { draft } from "./draft.ts";
+import { childScopes, enter, touch, uncountInside, visitsOf } from "./flow.ts";
 import type { Run, StepRecord, Visit } from "./run.ts";
 
 /** Makes all that was done for a step history: it will be visited anew. */

@@ -13,6 +13,7 @@
 import type { Step } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { parseExpression } from "../util/expression.ts";
+import type { Action } from "./action.ts";
 import { BUDGET_STOP } from "./advance.ts";
 import type {
   Answer,
@@ -24,11 +25,11 @@ import type {
   StepFailed,
 } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
-import type { Action } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
 import { endingsOf } from "./recorded-ending.ts";
 import { withRestart } from "./restart.ts";
 import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import type { StepEventType } from "./transition.ts";
 
 export type Cause =
   /** It is no decision. */
@@ -55,8 +56,9 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.forked":
     case "run.moved":
     case "run.updated":
-    // It comes with the start of its attempt, and is compared with that.
-    case "step.asked":
+    case "scope.based":
+    case "scope.merged":
+    case "scope.conflicted":
       return { kind: "given" };
     case "run.restoring":
       return said(
@@ -83,6 +85,23 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       const inside = run.scopes.get(event.scope)?.parent;
       return inside === undefined ? AT_THE_END : closingOf(placeOf(inside));
     }
+    case "run.restarted":
+      return restartOf(run, events[index - 1]);
+    default:
+      return causeOfStep(run, events, index, event);
+  }
+}
+
+function causeOfStep(
+  run: Run,
+  events: readonly Recorded[],
+  index: number,
+  event: Extract<RunEvent, { type: StepEventType }>,
+): Cause {
+  switch (event.type) {
+    // It comes with the start of its attempt, and is compared with that.
+    case "step.asked":
+      return { kind: "given" };
     case "step.started":
     case "step.skipped":
       return dispatchOf(run, event);
@@ -107,8 +126,6 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
-    case "run.restarted":
-      return restartOf(run, events[index - 1]);
     case "step.iterated":
       return closingOf(event);
     case "step.granted":

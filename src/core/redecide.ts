@@ -14,16 +14,18 @@
 import type { Plan } from "../plan/plan.ts";
 import { AssertionError } from "../util/assert.ts";
 import { canonicalJson, type Json } from "../util/json.ts";
+import type { Action } from "./action.ts";
 import { BUDGET_STOP, EVENTS_PER_TURN } from "./advance.ts";
 import { decide } from "./decide.ts";
-import type { Recorded, RunEvent } from "./event.ts";
+import { lookupFor } from "./effects.ts";
+import type { Place, Recorded, RunEvent } from "./event.ts";
 import { emptyRun, evolve, type Plans } from "./evolve.ts";
 import type { Fact } from "./fact.ts";
-import { type Action, nextActions } from "./next-actions.ts";
+import { nextActions } from "./next-actions.ts";
 import { attemptText, placeText } from "./place.ts";
 import { type Cause, causeOf } from "./recorded-fact.ts";
 import { Refusal } from "./rewind.ts";
-import type { Run } from "./run.ts";
+import { findVisit, type Run } from "./run.ts";
 
 /** One thing that today's core decides otherwise; absent means nothing. */
 export interface Difference {
@@ -56,6 +58,9 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.updated": [],
   "run.returned": ["scope", "step"],
   "run.restarted": ["scope", "step", "number", "keep"],
+  "scope.based": [],
+  "scope.merged": [],
+  "scope.conflicted": [],
   "run.restoring": [],
   "run.opened": [],
   "run.stopping": ["mode"],
@@ -202,11 +207,18 @@ class Walk {
     for (const action of nextActions(this.#plan, this.#run, last.time)) {
       const text = actionText(action);
       if (!DECISIONS.has(action.type) || this.#missed.has(text)) continue;
+      // What has to be looked up first may be answered in a later turn.
+      if (action.type === "start" && this.#isLookedUp(action.place)) continue;
       // A turn that has grown too long leaves the rest to the next; its owner may die before that.
       if (at === "the end" && this.#isLongTurn()) return;
       this.#missed.add(text);
       this.#differences.push({ seq: before.seq, time: last.time, at, field: "next", now: text });
     }
+  }
+
+  #isLookedUp(place: Place): boolean {
+    const visit = findVisit(this.#run, place);
+    return visit !== undefined && lookupFor(this.#plan, visit) !== undefined;
   }
 
   #isLongTurn(): boolean {

@@ -11,8 +11,9 @@
 import { closureOf, indexOf } from "../plan/graph-index.ts";
 import { assert } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { draft } from "./draft.ts";
 import type { RunRestarted } from "./event.ts";
-import { draft, recordAt, restart, touch } from "./flow.ts";
+import { recordAt, restart, touch } from "./flow.ts";
 import { makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import type { Run, Scope } from "./run.ts";

@@ -7,8 +7,9 @@
  */
 import { arrowAt, indexOf } from "../plan/graph-index.ts";
 import { assert } from "../util/assert.ts";
+import { draft } from "./draft.ts";
 import type { RunRewound } from "./event.ts";
-import { draft, enter, leave, recordAt, reopenBehind, restart } from "./flow.ts";
+import { enter, leave, recordAt, reopenBehind, restart } from "./flow.ts";
 import { abandonInside, makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import { wayTo } from "./rewind-way.ts";

@@ -14,6 +14,7 @@ import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  AttemptRef,
   Deadline,
   Doubt,
   FailureReason,
@@ -81,12 +82,16 @@ export interface Run {
   readonly workspace?: Placed;
   /** The last snapshot of it. */
   readonly snapshot?: string;
+  /** What is known of the files in each workspace: the run's own (""), and those of instances. */
+  readonly files: ReadonlyMap<string, WorkspaceFiles>;
+  /** Instances that are to work in a workspace of their own, which is still to be made. */
+  readonly unmade: ReadonlySet<Scope>;
+  /** Instances that ended well, and whose work in a workspace of their own is not merged yet. */
+  readonly merging: ReadonlySet<Scope>;
   /** The snapshot to which its files are to be put back before anything starts, and since when. */
   readonly restoring?: { readonly commit: string; readonly since: number };
   /** Of a fork: where it comes from, and the commit that the other run's worktree began with. */
   readonly origin?: Origin & { readonly base?: string };
-  /** The visit that was started last. */
-  readonly latest?: Visit;
   /** What its owner wants done with conversations that were cut off. */
   readonly recover?: Recover;
   /** How long attempts have run, all together. */
@@ -99,6 +104,20 @@ export interface Run {
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */
   readonly changes: ReadonlySet<StepRecord>;
+}
+
+/** What is known of the files in one workspace. */
+export interface WorkspaceFiles {
+  /** Of an instance's own workspace: the snapshot that it was made from. */
+  readonly base?: string;
+  /** The last snapshot of it. */
+  readonly snapshot?: string;
+  /** The files equal the last snapshot. */
+  readonly clean: boolean;
+  /** The visit whose process was started in it last. */
+  readonly latest?: Visit;
+  /** Paths that could not be merged; the workspace holds the merge with markers. */
+  readonly conflicts?: readonly string[];
 }
 
 export interface SharedConversation {
@@ -285,6 +304,11 @@ export function placeOf(visit: Visit): Place {
   };
 }
 
+/** The attempt that a visit is at. */
+export function attemptOf(visit: Visit): AttemptRef {
+  return { ...placeOf(visit), attempt: visit.attempts };
+}
+
 /** The current visit of a step: the last one since the last rewind. */
 export function currentVisit(record: StepRecord | undefined): Visit | undefined {
   return record !== undefined && record.visits.length > record.past
@@ -328,12 +352,6 @@ export function isInDoubt({ state }: Visit): boolean {
 /** What is wanted of work that was cut off: by a person for this visit or for all, or by the author. */
 export function recoverFor(run: Run, visit: Visit): Recover | undefined {
   return visit.recover ?? run.recover ?? stepOf(visit).recover;
-}
-
-/** True when nobody else has worked in the workspace since this visit began. */
-export function workedAlone(run: Run, visit: Visit): boolean {
-  if (stepOf(visit).own === true) return true;
-  return run.latest === visit && visit.crowded !== true;
 }
 
 /** True when the work of a step is done by steps of its own. */

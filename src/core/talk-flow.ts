@@ -1,6 +1,7 @@
 /** What an attempt was told and what it leaves to others, as part of its visit; for evolve.ts alone (C2). */
+
+import { draft } from "./draft.ts";
 import type { Telling } from "./event.ts";
-import { draft } from "./flow.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
 import { sharedNames } from "./shared-conversation.ts";
 

@@ -119,7 +119,7 @@ export function touchesProcess(run: Run, { kept }: PlanUpdate): boolean {
 
 /** Where a run works is settled once it has worked there. Throws Refusal. */
 export function refuseOtherWorkspace(before: Plan, after: Plan, run: Run): void {
-  if (run.latest === undefined && run.workspace === undefined) return;
+  if (run.files.size === 0 && run.workspace === undefined) return;
   const [was, is] = [before.workspace, after.workspace];
   const same = (was?.kind ?? "here") === (is?.kind ?? "here") && was?.base === is?.base;
   if (same) return;

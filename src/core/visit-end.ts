@@ -6,8 +6,9 @@
  */
 import { handOn } from "./context.ts";
 import { vouched } from "./doubt-flow.ts";
+import { draft } from "./draft.ts";
 import type { StepCompleted, StepFailed } from "./event.ts";
-import { absorbFailures, closeIfOver, draft, enter, leave } from "./flow.ts";
+import { absorbFailures, closeIfOver, enter, leave } from "./flow.ts";
 import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";

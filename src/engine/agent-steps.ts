@@ -39,6 +39,8 @@ export interface FollowedAgent {
   spent(): Spent;
   /** Has it ended as soon as its running tools have. */
   stopAfterTurn(): void;
+  /** Stops following its stream. */
+  close(): Promise<void>;
   /** The verdict on its stream; outputs and checks are still to be looked at when it is good. */
   end(ending: ProcessEnding): Promise<Ending>;
 }
@@ -89,6 +91,7 @@ export class AgentSteps {
     return {
       spent: () => this.#spent(visit, served, watch.report),
       stopAfterTurn: () => watch.stopAfterTurn(),
+      close: () => watch.close(),
       end: async (ending) => {
         const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
         const spent = this.#spent(visit, served, report);

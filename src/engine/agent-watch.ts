@@ -64,6 +64,11 @@ export class AgentWatch {
     this.#look();
   }
 
+  /** Stops following the stream. */
+  async close(): Promise<void> {
+    await this.#file.close();
+  }
+
   /** What the whole stream says, once the process has ended. */
   async end(exit: number | undefined): Promise<AgentReport> {
     await this.#file.close();

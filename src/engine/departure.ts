@@ -5,7 +5,7 @@
  * Owns: what of the files is carried.
  * Does not: put them anywhere (the run's next owner does, when it goes on).
  * Invariants:
- * - F1 of workspace-keeper.ts: an attempt that was cut off has its files under its own name, so that
+ * - As in executors/files.ts, an attempt that was cut off has its files under its own name, so that
  *   whoever notes its loss elsewhere finds them as they were here.
  */
 import { existsSync } from "node:fs";
@@ -22,8 +22,8 @@ import {
   type SnapshotStore,
   writeRefs,
 } from "../workspace/store.ts";
+import { snapshotRef } from "./executors/files.ts";
 import type { RunDir } from "./state-dir.ts";
-import { snapshotRef } from "./workspace-keeper.ts";
 import { workspaceAt } from "./workspace-place.ts";
 
 export interface DepartureOptions {

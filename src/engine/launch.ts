@@ -10,8 +10,9 @@ import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
-import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
+import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { repetitionOf, valuesAt } from "../core/values.ts";
+import { SHARED, workspaceOf } from "../core/workspace-files.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/isolation.ts";
@@ -152,14 +153,15 @@ export function workDirOf(site: LaunchSite, visit: Visit): string {
 
 /** The top of the files that a step works on. */
 function rootOf({ run, dir }: LaunchSite, visit: Visit): string {
-  if (stepOf(visit).own === true) return ownPathOf(dir, placeOf(visit));
+  const workspace = workspaceOf(visit);
+  if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
 }
 
 /** Git must not take the project above a directory of ours for that directory's own repository. */
 function gitFence({ run, dir }: LaunchSite, visit: Visit): Record<string, string> {
   const kind = run.workspace?.kind ?? "here";
-  const ours = stepOf(visit).own === true || kind === "directory" || kind === "copy";
+  const ours = workspaceOf(visit) !== SHARED || kind === "directory" || kind === "copy";
   return ours ? { GIT_CEILING_DIRECTORIES: dir.root } : {};
 }
 

@@ -1,11 +1,12 @@
-/** Where effects leave their facts and the loop picks them up. */
+/** Where executors leave their facts and the loop picks them up. */
 import type { Fact } from "../core/fact.ts";
+import type { Inlet } from "./loop.ts";
 
 /** Node's timers cannot wait longer; the loop just comes round once more. */
 const WAIT_MAX_MS = 2 ** 31 - 1;
 
-/** A queue with one reader: the loop. */
-export class Mailbox {
+/** A queue with one reader: the loop. What waits in it is bounded by what the loop has under way. */
+export class Mailbox implements Inlet {
   #facts: Fact[] = [];
   #wake: (() => void) | undefined;
   #error: Error | undefined;
@@ -16,13 +17,12 @@ export class Mailbox {
   }
 
   /** Makes the loop come round although there is no fact. */
-  nudge(): void {
+  wake(): void {
     this.#wake?.();
   }
 
-  /** Makes the loop end with this error: an effect has failed in a way that is no fact. */
-  fail(error: Error): void {
-    this.#error ??= error;
+  fail(error: unknown): void {
+    this.#error ??= error instanceof Error ? error : new Error(String(error));
     this.#wake?.();
   }
 
@@ -30,7 +30,6 @@ export class Mailbox {
     return this.#facts.length === 0;
   }
 
-  /** All facts that are there, as soon as there is one; none when the time is up. */
   async take(waitMs: number | undefined): Promise<readonly Fact[]> {
     if (this.#facts.length === 0 && this.#error === undefined) await this.#wait(waitMs);
     if (this.#error !== undefined) throw this.#error;

@@ -1,8 +1,8 @@
 /** Where things lie in `.perdure/`, and nothing else. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef, Place } from "../core/event.ts";
-import { attemptText, placeText } from "../core/place.ts";
+import type { AttemptRef } from "../core/event.ts";
+import { attemptText } from "../core/place.ts";
 
 export const STATE_DIR = ".perdure";
 
@@ -53,9 +53,9 @@ export function runDirOf(dir: StateDir, runId: string): RunDir {
   };
 }
 
-/** The directory of a step that works in one of its own. */
-export function ownPathOf(run: RunDir, place: Place): string {
-  return join(run.root, "own", placeText(place).replaceAll("/", "~"));
+/** The directory of a workspace that a step or an instance has for itself. */
+export function ownPathOf(run: RunDir, workspace: string): string {
+  return join(run.root, "own", workspace.replace(/\/$/, "").replaceAll("/", "~"));
 }
 
 /** The folder of one attempt; a nested scope becomes part of its name. */

@@ -65,12 +65,12 @@ const output = record({
   bytes: integer,
   executable: optional(boolean),
 });
-const saved = optional(
-  record({
-    commit: text,
-    skipped: optional(listOf(record({ path: text, bytes: number, why: text }))),
-  } satisfies Fields<Saved>),
-);
+const savedOnce = record({
+  commit: text,
+  skipped: optional(listOf(record({ path: text, bytes: number, why: text }))),
+  tookMs: optional(number),
+} satisfies Fields<Saved>);
+const saved = optional(savedOnce);
 const placed = record({
   kind: oneOf("here", "worktree", "directory", "copy"),
   path: text,
@@ -236,6 +236,9 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "step.based": { ...attempt, base: text, aside: optional(text) },
   "step.saved": { ...attempt, snapshot: record({ commit: text }) },
   "run.returned": { scope: text, step: text, goal: text },
+  "scope.based": { scope: text, base: text },
+  "scope.merged": { scope: text, snapshot: savedOnce, base: text },
+  "scope.conflicted": { scope: text, paths: listOf(text), message: text, base: text },
   "run.restarted": { scope: text, step: text, number: integer, keep: listOf(text) },
   "step.iterated": { ...attempt, iteration: integer },
   "step.session": { ...attempt, session: text },

@@ -150,6 +150,7 @@ function checkStep(
   const { known } = around;
   const step = list.steps[index] as StepShape;
   checkBody(list, index, report);
+  checkOwnWorkspace(shape, list, index, report);
   checkWalkWords(list, index, report);
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
@@ -166,6 +167,20 @@ function checkStep(
     texts.text(prompt, { path: pathIn(list, index, "prompt_file"), step: index });
   }
   checkInside(list, index, file, { ...around, variables });
+}
+
+/** What is done in a workspace of its own is merged by snapshots. */
+function checkOwnWorkspace(
+  { workspace }: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const off = typeof workspace === "object" && workspace.snapshots === false;
+  if (!off || list.steps[index]?.workspace !== "own") return;
+  const message = "`workspace: own` needs snapshots, and this pipeline turns them off";
+  const help = "take `snapshots: false` out of the pipeline's `workspace`";
+  report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
 }
 
 /** The list in a step, and what is said about all of it. */

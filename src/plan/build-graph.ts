@@ -175,8 +175,9 @@ function toldSettings(
 }
 
 /** `defaults` are for the steps in it; trying all of them again is for the author to ask for. */
-function compositeSettings({ retry }: Pick<PipelineStep, "retry">): Settings {
-  return { env: {}, retry: buildRetry(retry), outputs: {}, once: false };
+function compositeSettings({ retry, own }: Pick<PipelineStep, "retry" | "own">): Settings {
+  const apart = own === true ? { own } : {};
+  return { env: {}, retry: buildRetry(retry), outputs: {}, once: false, ...apart };
 }
 
 function buildRetry(retry: RetrySettings, otherwise = RETRY_DEFAULT): RetryPolicy {

@@ -29,6 +29,7 @@ export function stepShapes(place: GraphPlace, defaults: YamlDefaults): readonly 
       ...(step.when === undefined ? {} : { when: step.when }),
       ...work,
       ...(inner === undefined ? leafShape(step, defaults) : leafShape(inner, defaults)),
+      ...(step.own === undefined ? {} : { workspace: "own" as const }),
       ...links[position],
     };
   });

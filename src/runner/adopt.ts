@@ -40,9 +40,11 @@ type Stop = "gently" | "at-once";
 export function adoptProcess(dir: string, marker: string, limits: Limits): StepProcess {
   const early: Stop[] = [];
   let adopted: StepProcess | undefined;
+  let released = false;
   const ended = settle(dir, marker, limits).then((found) => {
     if ("how" in found) return found;
     adopted = found;
+    if (released) found.release();
     for (const how of early) found.stop(how);
     return found.ended;
   });
@@ -50,7 +52,11 @@ export function adoptProcess(dir: string, marker: string, limits: Limits): StepP
     if (adopted === undefined) early.push(how);
     else adopted.stop(how);
   };
-  return { ended, stop };
+  const release = (): void => {
+    released = true;
+    adopted?.release();
+  };
+  return { ended, stop, release };
 }
 
 /** What adoption would find in this folder now. Looks only: no fence, no signal. */
@@ -134,7 +140,14 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   if (cause !== undefined) supervision.resumeEnding(cause);
   // It may have ended between the first look and the watch.
   look();
-  return supervision;
+  return {
+    ended: supervision.ended,
+    stop: (how) => supervision.stop(how),
+    release: () => {
+      leave();
+      supervision.release();
+    },
+  };
 }
 
 /** D1: kills what is left, then reports. */

@@ -55,7 +55,14 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
     if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
     else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
   });
-  return supervision;
+  return {
+    ended: supervision.ended,
+    stop: (how) => supervision.stop(how),
+    release: () => {
+      supervision.release();
+      child.unref();
+    },
+  };
 }
 
 function spawnWrapper(launch: Launch): ChildProcess {
@@ -98,7 +105,7 @@ function notStarted(failure: Promise<unknown>, launch: Launch): StepProcess {
       message: `it could not start: ${explain(error, launch)}`,
     };
   });
-  return { ended, stop: () => undefined };
+  return { ended, stop: () => undefined, release: () => undefined };
 }
 
 function explain(error: unknown, { cwd, dir, stdin }: Launch): string {

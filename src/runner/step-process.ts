@@ -48,4 +48,6 @@ export interface StepProcess {
   readonly ended: Promise<ProcessEnding>;
   /** Ends it: SIGTERM to the group, SIGKILL after the grace period (or at once), then the sweep. */
   stop(how: "gently" | "at-once"): void;
+  /** Stops watching over it; it lives on, and `ended` may never resolve. */
+  release(): void;
 }

@@ -64,6 +64,11 @@ export class Supervision implements StepProcess {
     this.#end({ how: "stopped", message: "it was stopped" });
   }
 
+  release(): void {
+    this.#disarm();
+    this.#cause ??= "exited";
+  }
+
   /** The wrapper is gone, or has written its exit status: takes that, or reports the loss. */
   wrapperEnded(lossMessage: string): void {
     if (this.#cause !== undefined) return;

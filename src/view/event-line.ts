@@ -153,6 +153,12 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       const kept = event.keep.length === 0 ? "" : `, keeping ${event.keep.join(", ")}`;
       return `${RUN_GLYPH} beginning anew at ${stepPath(event)} (restart ${event.number})${kept}`;
     }
+    case "scope.merged":
+      return `${STEP_LOOKS.done.glyph} ${event.scope.slice(0, -1)} merged`;
+    case "scope.conflicted": {
+      const said = `${event.scope.slice(0, -1)} conflicts: ${messageText(event.message)}`;
+      return `${STEP_LOOKS.interrupted.glyph} ${said}`;
+    }
     case "run.completed":
       return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":

@@ -95,7 +95,7 @@ class Story {
 
   add(recorded: Recorded): void {
     const { event } = recorded;
-    if ("scope" in event) {
+    if ("scope" in event && "step" in event) {
       if (stepPath(event) === this.#path) this.#own({ ...recorded, event });
     } else if (event.type === "run.opened") this.#who = event.owner.user;
     else if (event.type === "run.rewound") this.#rewound(event);

@@ -7,7 +7,8 @@
  * Invariants:
  * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
  */
-import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
+import { MERGE_STOP } from "../core/activity.ts";
+import { BUDGET_STOP } from "../core/advance.ts";
 import type { Answer, Owner, Verdict } from "../core/event.ts";
 import { FORK_STOP } from "../core/fork.ts";
 import { attemptOf, waitsForPerson } from "../core/next-actions.ts";

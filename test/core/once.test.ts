@@ -20,7 +20,7 @@ const timedOut: Ending = { how: "timed-out", limit: "timeout", message: "too lon
 const NOTHING: Result = { outputs: {}, context: {} };
 
 function answer(play: Play, said: ProbeAnswer, more: Partial<Fact> = {}): Play {
-  const [at] = play.turn?.probes ?? [];
+  const at = play.effects("probe")[0]?.at;
   if (at === undefined) throw new Error("no probe is asked");
   return play.tell({ type: "probed", at, answer: said, ...more } as Fact);
 }
@@ -64,7 +64,8 @@ describe("a step that must not happen twice", () => {
   ] as const)("is in doubt when it was %s", (_name, ending) => {
     const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", ending);
     expect(play.types().at(-1)).toBe("step.unsettled");
-    expect(play.turn?.probes).toEqual([{ scope: "", step: "a", visit: 1, attempt: 1 }]);
+    const at = { scope: "", step: "a", visit: 1, attempt: 1 };
+    expect(play.effects("probe")).toMatchObject([{ at }]);
     expect(play.launched).toEqual(["a@1.1"]);
     const alone = new Play(planOf("a", { a: { once: true, retry: RETRY } })).open();
     expect(alone.end("a", ending).status).toBe("failed");
@@ -121,7 +122,7 @@ describe("a probe", () => {
     const play = new Play(planOf("a b", { a: PROBED }, { maxParallel: 1 })).open();
     play.tell({ type: "stop-requested", mode: "now", by: "SIGINT" }).end("a", stopped);
     expect(play.status).toBe("stopped");
-    expect(play.turn?.probes).toEqual([]);
+    expect(play.effects("probe")).toEqual([]);
     play.open();
     expect(play.launched).toEqual(["a@1.1"]);
     answer(play, "not-done");
@@ -132,7 +133,7 @@ describe("a probe", () => {
 
   it("is old news when another attempt has begun", () => {
     const play = new Play(planOf("a", { a: PROBED })).open().end("a", lost);
-    const [at] = play.turn?.probes ?? [];
+    const at = play.effects("probe")[0]?.at;
     answer(play, "not-done");
     const before = play.events.length;
     if (at !== undefined) play.tell({ type: "probed", at, answer: "done" });

@@ -1,9 +1,18 @@
 /** Plays a plan through the pure core: the test says how each attempt ends. */
+
+import type { Effect } from "../../src/core/action.ts";
+import { type Activity, newActivity } from "../../src/core/activity.ts";
 import { advance, type Turn } from "../../src/core/advance.ts";
 import { decide } from "../../src/core/decide.ts";
-import { EVENT_VERSION, type Owner, type RunEvent } from "../../src/core/event.ts";
+import { EVENT_VERSION, type Owner, type Place, type RunEvent } from "../../src/core/event.ts";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
-import type { Ending, Fact, Surroundings } from "../../src/core/fact.ts";
+import type {
+  ConversationOffer,
+  Ending,
+  Environment,
+  Fact,
+  ItemsFound,
+} from "../../src/core/fact.ts";
 import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { retriedBy } from "../../src/core/rewind.ts";
@@ -22,6 +31,15 @@ export const ok = (context: Record<string, Json> = {}): Ending => ({
 export const bad: Ending = { how: "exited", exit: 1, outputs: {}, context: {} };
 export const lost: Ending = { how: "lost", started: true, message: "gone" };
 
+/** What is found outside when the run looks for it. */
+interface Around {
+  readonly env: Environment;
+  readonly items?: (place: Place) => ItemsFound | undefined;
+  readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
+}
+
+type EffectOf<T extends Effect["type"]> = Extract<Effect, { type: T }>;
+
 export class Play {
   plan: Plan;
   /** Every plan that the run went by, by its fingerprint. */
@@ -33,8 +51,11 @@ export class Play {
   readonly launched: string[] = [];
   run: Run;
   now = 1_000;
-  around: Surroundings = { env: {}, offer: () => undefined };
+  around: Around = { env: {}, offer: () => undefined };
   turn: Turn | undefined;
+  /** What the last facts led to outside. */
+  #effects: Effect[] = [];
+  #activity: Activity = newActivity({ env: {}, keepsFiles: false });
 
   constructor(plan: Plan, input: Json = null) {
     this.plan = plan;
@@ -61,15 +82,34 @@ export class Play {
 
   tell(...facts: readonly Fact[]): this {
     let pending = facts;
+    this.#effects = [];
+    if (facts.some(({ type }) => type === "opened")) {
+      this.#activity = newActivity({ env: this.around.env, keepsFiles: false });
+    }
     do {
-      this.turn = advance(this.plan, this.run, pending, this.now, this.around);
+      this.turn = advance(this.plan, this.run, this.#activity, pending, this.now);
       this.run = this.turn.run;
       this.events.push(...this.turn.events);
       this.times.push(...this.turn.events.map(() => this.now));
-      this.launched.push(...this.turn.launches.map(attemptText));
-      pending = [];
-    } while (this.turn.more);
+      this.#effects.push(...this.turn.effects);
+      const launches = this.turn.effects.filter(({ type }) => type === "launch");
+      this.launched.push(...launches.flatMap((one) => ("at" in one ? [attemptText(one.at)] : [])));
+      pending = this.turn.effects.flatMap((one) => this.#lookUp(one));
+    } while (this.turn.more || pending.length > 0);
     return this;
+  }
+
+  /** The effects of one kind that the last facts led to. */
+  effects<T extends Effect["type"]>(type: T): readonly EffectOf<T>[] {
+    return this.#effects.filter((one): one is EffectOf<T> => one.type === type);
+  }
+
+  #lookUp(effect: Effect): readonly Fact[] {
+    if (effect.type !== "look-up") return [];
+    const { place, session } = effect;
+    const items = this.around.items?.(place);
+    const offer = this.around.offer(place, session);
+    return [{ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) }];
   }
 
   open(...wishes: readonly Fact[]): this {

@@ -43,13 +43,14 @@ function planted(
 const nothing = { differences: [], undecided: [] };
 
 describe("no decision differs", () => {
-  it("in simulated runs with crashes, losses, loops, fan-out, rewinds and budgets", () => {
+  it("in simulated runs with crashes, losses, loops, fan-out, rewinds and budgets", async () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
-      const outcome = simulate(seed);
+      const outcome = await simulate(seed);
       const { recorded } = outcome;
       const { differences, refused, undecided } = redecide(plansOf(outcome), RUN_ID, recorded);
-      // What a probe or a person said, and what a failed attempt handed on, is not in the journal.
-      const known = /a probe or a person|the attempt handed on/;
+      // What a probe or a person said, what a failed attempt handed on, and what agents were using at
+      // a moment is not in the journal.
+      const known = /a probe or a person|the attempt handed on|agents were using/;
       const needs = undecided.filter((one) => !known.test(one.needs));
       expect({ seed, differences, refused, needs }).toEqual({ seed, differences: [], needs: [] });
     }
@@ -110,7 +111,8 @@ describe("no decision differs", () => {
 
   it("where the agent does not do what it is asked for", () => {
     for (const kind of ["relay", "correct"] as const) {
-      const play = new Play(planOf("a"));
+      const work = { kind: "agent", agent: "x", prompt: "p", settings: {} } as const;
+      const play = new Play(planOf("a", { a: { work } }));
       play.around = { env: {}, offer: () => ({ found: true, fresh: "n" }) };
       play.open();
       for (let ask = 0; ask < 4; ask++) play.end("a", { how: "asked", ask: { kind, why: "no" } });
@@ -242,10 +244,10 @@ describe("a planted change is found:", () => {
     expect(first).toMatchObject({ at: "step.started b@1.1", field: "next", recorded: "start b@1" });
   });
 
-  it("in any choice of any simulated run", () => {
+  it("in any choice of any simulated run", async () => {
     const changed = new Set<string>();
     for (let seed = 1; seed <= SEEDS_CHANGED; seed++) {
-      const outcome = simulate(seed);
+      const outcome = await simulate(seed);
       const { recorded } = outcome;
       for (const [index, { event, seq }] of recorded.entries()) {
         for (const [field, value] of Object.entries(changesOf(event))) {

@@ -253,7 +253,10 @@ describe("a stop", () => {
   it("tells which processes are to be ended, and when", () => {
     const play = new Talking(planOf("a", { a: agent })).open();
     const cancels = (mode: "after-step" | "after-turn" | "now") =>
-      play.tell({ type: "stop-requested", mode, by: "me" }).turn?.cancels.map(({ when }) => when);
+      play
+        .tell({ type: "stop-requested", mode, by: "me" })
+        .effects("cancel")
+        .map(({ when }) => when);
     expect(cancels("after-step")).toEqual([]);
     expect(cancels("after-turn")).toEqual(["after-turn"]);
     expect(cancels("now")).toEqual(["now"]);
@@ -269,7 +272,7 @@ describe("a budget of time", () => {
     expect(play.turn?.wakeAt).toBe(play.now + 100);
     play.now += 100;
     play.tell();
-    expect(play.turn?.cancels).toMatchObject([{ when: "now" }]);
+    expect(play.effects("cancel")).toMatchObject([{ when: "now" }]);
     expect(play.run.state).toMatchObject({ by: "the budget: 100ms of 100ms have run" });
   });
 

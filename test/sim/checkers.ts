@@ -1,5 +1,6 @@
 /** What must hold in every simulated run, whatever happens to it. */
 import { isDeepStrictEqual } from "node:util";
+import { EVENTS_PER_TURN } from "../../src/core/advance.ts";
 import { contextOwner } from "../../src/core/context.ts";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
@@ -12,6 +13,7 @@ import type { PlanUpdate } from "../../src/core/update.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
+import type { FakeFiles } from "./fake-files.ts";
 import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
@@ -37,6 +39,7 @@ export class Checkers {
   readonly #journal: Journal;
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
+  readonly #files: FakeFiles;
   readonly #talks: TalkCheckers;
   readonly #people: PeopleCheckers;
   readonly #completed = new Set<string>();
@@ -47,7 +50,8 @@ export class Checkers {
   /** Attempts that failed although their process succeeded: no arrow could be chosen. */
   readonly #misrouted = new Set<string>();
 
-  constructor(plan: Plan, runId: string, journal: Journal, world: World) {
+  constructor(plan: Plan, runId: string, journal: Journal, world: World, files: FakeFiles) {
+    this.#files = files;
     this.#roomMax = plan.maxParallel;
     this.#runId = runId;
     this.#journal = journal;
@@ -103,10 +107,21 @@ export class Checkers {
       if (event.type !== "step.completed") continue;
       if (this.#completed.has(placeText(event))) fail(`${placeText(event)} completed twice`);
       this.#completed.add(placeText(event));
+      this.#checkSnapshot(event, run);
       this.#checkResult(event, event.context);
     }
     this.#people.afterAppend(run);
     if (run.running.size > this.#roomMax) fail("more steps run than there is room for");
+    if (recorded.length > EVENTS_PER_TURN * 2) fail(`one turn made ${recorded.length} events`);
+  }
+
+  /** What a completed step left is in its snapshot; its work apart was merged into that. */
+  #checkSnapshot(event: Extract<Recorded["event"], { type: "step.completed" }>, run: Run): void {
+    const visit = findVisit(run, event);
+    if (visit === undefined || event.snapshot === undefined || event.settledBy) return;
+    const process = this.#world.processes.get(attemptText(event));
+    const ended = process !== undefined && !process.killed;
+    if (ended) this.#files.expectSaved(event, event.snapshot.commit);
   }
 
   #noteStart(at: AttemptRef, run: Run): void {
@@ -167,6 +182,7 @@ export class Checkers {
   afterOwner(run: Run, status: string): void {
     this.#talks.afterOwner(run, status, this.#journal.load(this.#runId).events);
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
+    this.#files.expectBystanders();
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
     if (waitsForPerson(run)) return;

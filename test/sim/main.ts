@@ -15,18 +15,18 @@ const { values } = parseArgs({
 if (values.seed !== undefined) {
   const log: string[] = [];
   process.on("exit", () => values.log && console.log(log.join("\n")));
-  const outcome = simulate(Number(values.seed), undefined, log);
+  const outcome = await simulate(Number(values.seed), undefined, log);
   console.log(`seed ${values.seed}: ${outcome.status}, ${outcome.crashes} crashes`);
 } else {
-  runMany(Number(values.from), Number(values.runs));
+  await runMany(Number(values.from), Number(values.runs));
 }
 
-function runMany(from: number, runs: number): void {
+async function runMany(from: number, runs: number): Promise<void> {
   const totals = { events: 0, crashes: 0, completed: 0, failed: 0, stopped: 0 };
   const startedAt = performance.now();
   for (let seed = from; seed < from + runs; seed++) {
     try {
-      const outcome = simulate(seed);
+      const outcome = await simulate(seed);
       totals.events += outcome.events.length;
       totals.crashes += outcome.crashes;
       totals[outcome.status as "completed" | "failed" | "stopped"]++;
@@ -36,7 +36,7 @@ function runMany(from: number, runs: number): void {
         throw new Error(`decided again it differs: ${JSON.stringify(difference)}`);
       }
       // Every hundredth seed again: the same seed must give the same story.
-      if (seed % 100 === 0 && simulate(seed).log.join() !== outcome.log.join()) {
+      if (seed % 100 === 0 && (await simulate(seed)).log.join() !== outcome.log.join()) {
         throw new Error("the same seed gave another run");
       }
     } catch (error) {

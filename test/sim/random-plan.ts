@@ -11,6 +11,7 @@ import {
   type Plan,
   type Step,
   type Work,
+  type WorkspacePlan,
 } from "../../src/plan/plan.ts";
 import { canonicalJson } from "../../src/util/json.ts";
 import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
@@ -22,6 +23,24 @@ export const CHOOSES = "chooses";
 const OWN = "own";
 
 export function randomPlan(random: Random): Plan {
+  const plan = anyPlan(random);
+  // A workspace of its own needs snapshots; validation sees to that.
+  return plan.workspace?.snapshots === true ? plan : { ...plan, graph: withoutOwn(plan.graph) };
+}
+
+function withoutOwn(graph: Graph): Graph {
+  const steps = graph.steps.map((whole): Step => {
+    const { own: _own, ...step } = whole;
+    const { work } = step;
+    if ("graph" in work) return { ...step, work: { ...work, graph: withoutOwn(work.graph) } };
+    if (work.kind !== "branches") return step;
+    const branches = work.branches.map((one) => ({ ...one, graph: withoutOwn(one.graph) }));
+    return { ...step, work: { ...work, branches } };
+  });
+  return { ...graph, steps };
+}
+
+function anyPlan(random: Random): Plan {
   return withFidelity({
     format: PLAN_FORMAT,
     name: "simulated",
@@ -29,9 +48,19 @@ export function randomPlan(random: Random): Plan {
     env: {},
     agents: {},
     ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
+    ...(random.chance(0.7) ? { workspace: randomWorkspace(random) } : {}),
     ...(random.chance(0.4) ? { keys: "attractor", context: { "graph.goal": "simulated" } } : {}),
     graph: randomRoot(random),
   });
+}
+
+function randomWorkspace(random: Random): WorkspacePlan {
+  return {
+    kind: random.pick(["here", "worktree", "worktree"] as const),
+    include: [],
+    snapshots: random.chance(0.9),
+    snapshotEveryMs: random.pick([50, 200, 100_000]),
+  };
 }
 
 function randomRoot(random: Random): Graph {
@@ -191,6 +220,7 @@ function randomStep(random: Random, id: string, depth: number): Step {
     ...(random.chance(0.2) ? { allowPartial: true } : {}),
     outputs: {},
     ...randomOnce(random),
+    ...(random.chance(0.2) ? { own: true } : {}),
     ...(random.chance(0.1) ? { recover: "restart" } : {}),
     visitsMax: 4,
     ...(random.chance(0.1) ? { onFailure: "continue" } : {}),

@@ -1,29 +1,39 @@
 /**
- * One simulated run: the real core, engine and codec on a journal in memory, with crashes, failing
- * appends, late and repeated facts, stops, retries and rewinds, all drawn from one seed.
+ * One simulated run: the real core, loop, gates and codec on a journal in memory, with executors whose
+ * processes and files are simulated: crashes, failing appends, late and repeated reports, operations on
+ * files that take time, owners that were replaced and wake up, stops, retries and rewinds, all drawn
+ * from one seed.
  */
-import type { Turn } from "../../src/core/advance.ts";
+
+import type { Effect } from "../../src/core/action.ts";
 import { visitInDoubt } from "../../src/core/doubt.ts";
-import type { AttemptRef, Owner, Place, Recorded, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
-import { attemptOf, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
-import { findVisit, isInDoubt, type Run, stepOf, type Visit } from "../../src/core/run.ts";
+import {
+  attemptOf,
+  findVisit,
+  isInDoubt,
+  type Run,
+  stepOf,
+  type Visit,
+} from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { planUpdate, touchesProcess } from "../../src/core/update.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import { Gates } from "../../src/engine/gates.ts";
+import type { Executors } from "../../src/engine/executors/executor.ts";
+import { GateExecutor } from "../../src/engine/executors/gates.ts";
+import { type Inlet, Loop } from "../../src/engine/loop.ts";
 import { settle } from "../../src/engine/settle.ts";
 import { recordUpdate } from "../../src/engine/update.ts";
-import type { Journal } from "../../src/journal/journal.ts";
-import { planFingerprints } from "../../src/journal/journal.ts";
+import { type Journal, JournalError, planFingerprints } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { type Random, seededRandom } from "../../src/util/random.ts";
 import { Checkers, plansIn } from "./checkers.ts";
 import { editedPlan } from "./edited-plan.ts";
+import { FakeFiles } from "./fake-files.ts";
 import { CHOOSES, randomPlan } from "./random-plan.ts";
 import { snapshot } from "./snapshot.ts";
 import { Violation } from "./talk-checkers.ts";
@@ -47,7 +57,11 @@ export type Bug =
   | "probe-lies"
   | "doubt-forgotten"
   | "second-answer-counts"
-  | "answers-itself";
+  | "answers-itself"
+  | "merge-whole-tree"
+  | "restore-reports-early"
+  | "snapshot-reports-early"
+  | "executor-outlives-close";
 
 export interface Outcome {
   readonly seed: number;
@@ -82,7 +96,7 @@ const LEFT = "left to people";
 class Crash extends Error {}
 
 /** Runs one seed to its end; throws Violation when a checker finds something. */
-export function simulate(seed: number, bug?: Bug, log: string[] = []): Outcome {
+export function simulate(seed: number, bug?: Bug, log: string[] = []): Promise<Outcome> {
   return new Simulation(seed, bug, log).run();
 }
 
@@ -99,7 +113,14 @@ class Simulation {
   /** Facts under way; late ones reach whoever owns the run then. */
   readonly #late: Fact[] = [];
   readonly #reported = new Set<string>();
+  /** Attempts that this owner has started, or is about to. */
+  readonly #startedHere = new Set<string>();
+  readonly #files: FakeFiles;
+  /** Owners that were replaced while they slept. */
+  readonly #sleepers: Loop[] = [];
+  #bystanders = 0;
   #crashes = 0;
+  #waits = 0;
   #calm = false;
 
   constructor(seed: number, bug: Bug | undefined, log: string[]) {
@@ -110,23 +131,25 @@ class Simulation {
     this.#world = new World(seededRandom(seed ^ 0x5eed));
     this.#world.undying = bug === "undying-agents";
     this.#plan = randomPlan(this.#random);
+    this.#files = new FakeFiles(this.#world, seededRandom(seed ^ 0xf11e5));
+    this.#files.wholeMerges = bug === "merge-whole-tree";
     this.#journal = memoryJournal({
       beforeAppend: () => {
         if (this.#chance(0.03)) throw this.#crash("append fails");
       },
     });
     this.#planOf = plansIn(this.#journal);
-    this.#checkers = new Checkers(this.#plan, RUN_ID, this.#journal, this.#world);
+    this.#checkers = new Checkers(this.#plan, RUN_ID, this.#journal, this.#world, this.#files);
   }
 
-  run(): Outcome {
+  async run(): Promise<Outcome> {
     this.#create();
     let status = "";
     for (let owner = 1; owner <= OWNERS_MAX; owner++) {
       // The last owners are spared, so that every run comes to an end.
       this.#calm = owner > OWNERS_MAX / 2;
       try {
-        status = this.#own(owner);
+        status = await this.#own(owner);
         this.#note(`owner ${owner} ends: ${status}`);
         if (status === LEFT) continue;
         if (status === "completed" || !this.#random.chance(0.5) || this.#calm) break;
@@ -172,7 +195,7 @@ class Simulation {
   }
 
   /** One owner, from taking the lease to the end or a crash. */
-  #own(number: number): string {
+  async #own(number: number): Promise<string> {
     const owner: Owner = { pid: number, started: "0", boot: "b", host: "h", user: "u" };
     const acquired = this.#journal.acquire(RUN_ID, owner, () => false);
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
@@ -182,47 +205,44 @@ class Simulation {
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
     const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
     const events = forgets ? loaded.events.slice(0, -1) : loaded.events.map(this.#remembered);
-    const engine: Engine = new Engine({
-      journal: this.#journal,
-      runId: RUN_ID,
-      plan,
+    const gates = this.#gates(() => loop.run);
+    const clock = { now: () => this.#world.clock };
+    const inlet = this.#inlet(() => loop, gates);
+    const loop: Loop = new Loop({
+      ...{ journal: this.#journal, runId: RUN_ID, plan, owner, clock, env: {}, inlet },
       run: replay(this.#planOf, RUN_ID, events),
-      owner,
       epoch: acquired.epoch,
-      clock: { now: () => this.#world.clock },
+      keepsFiles: plan.workspace?.snapshots === true,
+      executors: this.#executors(() => loop, gates),
       ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
-      around: {
-        env: {},
-        offer: (place, session) => this.#offer(engine.run, place, session),
-        items: () => this.#items(),
+      watch: (recorded, run) => {
+        for (const { event } of recorded) {
+          if (event.type === "step.started") this.#startedHere.add(attemptText(event));
+        }
+        this.#checkers.afterAppend(recorded, run);
       },
-      watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
+      stay: () => !this.#chance(0.5),
     });
     this.#reported.clear();
-    this.#people(engine.run);
-    const gates = this.#gates(engine);
-    let turn = this.#open(engine);
-    gates.look();
-    for (let count = 0; count < TURNS_MAX; count++) {
-      this.#perform(turn);
-      if (this.#chance(0.02)) throw this.#crash("after effects");
-      const { status } = engine.run.state;
-      if (status !== "running" && status !== "stopping") {
-        this.#checkers.afterOwner(engine.run, status);
-        return status;
+    this.#startedHere.clear();
+    this.#people(loop.run);
+    try {
+      const { status } = await loop.drive(this.#requests(loop.run));
+      const left = status === "running" ? LEFT : status;
+      this.#checkers.afterOwner(loop.run, left);
+      return left;
+    } catch (error) {
+      if (error instanceof Refusal) {
+        this.#note(`refused: ${error.message}`);
+        throw this.#crash("a refusal ends this owner");
       }
-      for (const at of turn.expired) gates.expire(at);
-      if (!turn.more && this.#isLeft(engine.run, gates)) {
-        this.#checkers.afterOwner(engine.run, LEFT);
-        return LEFT;
-      }
-      const facts = turn.more ? [] : this.#facts(engine, turn, gates);
-      for (const fact of facts) this.#note(factText(fact));
-      turn = engine.turn(facts);
-      engine.show();
-      if (this.#chance(0.04)) throw this.#crash("after append, before effects");
+      if (error instanceof Crash && this.#random.chance(0.2)) this.#sleepers.push(loop);
+      throw error;
+    } finally {
+      this.#files.crash(loop.run);
+      // What executors had still to say is said to nobody; processes are found by the next owner.
+      this.#late.splice(0, Number.POSITIVE_INFINITY, ...this.#late.filter(isAboutProcess));
     }
-    throw new Violation("the run does not come to an end");
   }
 
   /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
@@ -267,8 +287,7 @@ class Simulation {
   };
 
   /** What a step that talks to an agent can have of its conversations. */
-  #offer(run: Run, place: Place, session: string | undefined): ConversationOffer | undefined {
-    const visit = findVisit(run, place);
+  #offer(visit: Visit | undefined, session: string | undefined): ConversationOffer | undefined {
     const work = visit && stepOf(visit).work;
     if (work?.kind !== "agent") return undefined;
     const found = session !== undefined && this.#world.finds(session);
@@ -276,38 +295,84 @@ class Simulation {
     return work.agent === CHOOSES ? { fresh: this.#world.newSession(), found } : { found };
   }
 
-  /** Opens, sometimes with a person's wish; whatever the journal calls running is looked at. */
-  #open(engine: Engine): Turn {
-    const found = [...engine.run.running].map(attemptOf);
-    const wishes: Fact[] = [];
+  /** What a person wants of the run beside going on. */
+  #requests(run: Run): readonly Fact[] {
+    const found = [...run.running].map(attemptOf);
+    const requests: Fact[] = [];
     const { steps } = this.#plan.graph;
-    if (found.length === 0 && engine.run.seq > 3 && this.#chance(0.15)) {
+    if (found.length === 0 && run.seq > 3 && this.#chance(0.15)) {
       const type = this.#random.chance(0.5) ? "retry-requested" : "rewind-requested";
-      wishes.push({ type, step: this.#random.pick(steps).id });
+      requests.push({ type, step: this.#random.pick(steps).id });
     }
-    if (this.#chance(0.1)) wishes.push({ type: "funds-added", added: { turns: 2 } });
-    if (found.length === 0 && this.#chance(0.05)) {
-      wishes.push({ type: "restore-requested", commit: "c0ffee", of: "s0@1.1" });
+    if (this.#chance(0.1)) requests.push({ type: "funds-added", added: { turns: 2 } });
+    const kept = this.#plan.workspace?.snapshots === true;
+    if (found.length === 0 && kept && this.#chance(0.05)) {
+      const commit = this.#files.anyCommit();
+      requests.push({ type: "restore-requested", commit, of: "s0@1.1" });
     }
-    const living = this.#bug === "adopt-alive-as-lost" ? found : [];
-    let turn: Turn;
-    try {
-      turn = engine.open(wishes);
-      engine.show();
-      for (const at of found) this.#adopt(at);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      this.#note(`refused: ${error.message}`);
-      throw this.#crash("a refusal ends this owner");
+    if (this.#bug === "adopt-alive-as-lost") {
+      for (const at of found) {
+        const ending = { how: "lost", started: true, message: "planted" } as const;
+        this.#late.push({ type: "attempt-ended", at, ending });
+      }
     }
-    for (const at of living) {
-      this.#late.push({
-        type: "attempt-ended",
-        at,
-        ending: { how: "lost", started: true, message: "planted" },
-      });
-    }
-    return turn;
+    return requests;
+  }
+
+  /** Executors whose processes, files and probes are those of the simulated world. */
+  #executors(loop: () => Loop, gates: GateExecutor): Executors {
+    const run = (): Run => loop().run;
+    let closed = false;
+    const close = async (): Promise<void> => {
+      closed = true;
+    };
+    const early = this.#bug === "restore-reports-early" ? "restore" : "snapshot";
+    return {
+      gates,
+      probes: { begin: ({ at }) => this.#probe(at), close },
+      processes: {
+        begin: (effect) => {
+          if (closed) throw new Violation("an executor was used after it was closed");
+          if (effect.type === "look-up") return this.#lookUp(effect, run());
+          // The checkers see what is durable before the process begins.
+          loop().show();
+          if (this.#chance(0.02)) throw this.#crash("between two spawns");
+          this.#spawn(effect.at, run());
+          if (this.#bug === "spawn-twice") this.#spawn(effect.at, run());
+          if (this.#bug !== "spawn-before-append" || !this.#random.chance(0.05)) return;
+          this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, run());
+        },
+        adopt: (at) => this.#adopt(at),
+        stop: (at, when) => this.#cancel(at, when),
+        close,
+      },
+      files: {
+        begin: (effect, outlet) => {
+          this.#note(`begin ${JSON.stringify(effect)}`);
+          this.#files.begin(effect);
+          if (this.#bug?.endsWith("reports-early") !== true || effect.type !== early) return;
+          // Planted: the report comes before the work is done.
+          if (effect.type === "restore") {
+            const { at, workspace } = effect;
+            outlet.post({ type: "files-ready", at, workspace, how: "restored" });
+          } else if (effect.type === "snapshot") {
+            const snapshot = { commit: this.#files.anyCommit() };
+            const { workspace, serves } = effect;
+            outlet.post({ type: "snapshotted", workspace, serves, snapshot, changed: true });
+          }
+        },
+        close: async () => {
+          if (this.#bug === "executor-outlives-close") this.#spawn(NOBODY, run());
+        },
+      },
+    };
+  }
+
+  #lookUp(effect: Extract<Effect, { type: "look-up" }>, run: Run): void {
+    const { place, session, what } = effect;
+    const items = what === "items" ? this.#items() : undefined;
+    const offer = this.#offer(findVisit(run, place), session);
+    this.#late.push({ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) });
   }
 
   /** What an earlier owner had started is told, unless nothing is left of it. */
@@ -317,29 +382,17 @@ class Simulation {
     this.#late.push({ type: "adopted", at, found: ending === undefined ? "alive" : "ended" });
   }
 
-  #perform(turn: Turn): void {
-    if (turn.restore !== undefined) this.#late.push({ type: "restored", commit: turn.restore });
-    for (const at of turn.launches) {
-      if (this.#chance(0.02)) throw this.#crash("between two spawns");
-      this.#spawn(at, turn.run);
-      if (this.#bug === "spawn-twice") this.#spawn(at, turn.run);
-    }
-    if (this.#bug === "spawn-before-append" && this.#random.chance(0.05)) {
-      this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, turn.run);
-    }
-    for (const at of turn.probes) this.#probe(at);
-    for (const { at, when } of turn.cancels) {
-      const process = this.#world.processes.get(attemptText(at));
-      // What is no agent has no turns: it is left to its end.
-      if (process === undefined || (when === "after-turn" && process.session === undefined))
-        continue;
-      this.#stop(process);
-    }
+  /** Only agents have turns; other steps run to completion. */
+  #cancel(at: AttemptRef, when: "now" | "after-turn"): void {
+    const process = this.#world.processes.get(attemptText(at));
+    if (process === undefined || (when === "after-turn" && process.session === undefined)) return;
+    this.#stop(process);
   }
 
   #spawn(at: AttemptRef, run: Run): void {
     const conversation = findVisit(run, at)?.talk?.conversation;
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
+    if (this.#plan.workspace?.snapshots === true) this.#files.enter(at, run);
     this.#world.spawn(at, conversation);
     this.#checkers.afterSpawn(at);
   }
@@ -382,38 +435,77 @@ class Simulation {
     const { spent } = process.ending;
     const ending = { how: "stopped", message: "stopped" } as const;
     const paid = spent === undefined ? ending : { ...ending, spent };
-    this.#late.push({ type: "attempt-ended", at: process.at, ending: paid });
+    this.#late.push({ type: "process-ended", at: process.at, ending: paid });
+  }
+
+  /** Where the loop gets its facts, and time passes. */
+  #inlet(loop: () => Loop, gates: GateExecutor): Inlet {
+    const late = this.#late;
+    const inlet: Inlet = {
+      get isEmpty() {
+        return late.length === 0;
+      },
+      post: (fact) => this.#late.push(this.#answered(fact)),
+      fail: (error) => {
+        throw error;
+      },
+      take: async (waitMs) => {
+        if (this.#chance(0.03)) throw this.#crash("between two turns");
+        this.#wakeSleeper();
+        const facts = this.#facts(loop().run, gates, inlet, waitMs);
+        for (const fact of facts) this.#note(factText(fact));
+        return facts;
+      },
+    };
+    return inlet;
+  }
+
+  /** An owner that was replaced while it slept may not write a word. */
+  #wakeSleeper(): void {
+    const sleeper = this.#sleepers.pop();
+    if (sleeper === undefined) return;
+    this.#note("a replaced owner wakes up");
+    try {
+      const { events } = sleeper.turn([{ type: "stop-requested", mode: "now", by: "sleeper" }]);
+      if (events.length > 0) throw new Violation("an owner that was replaced wrote events");
+    } catch (error) {
+      if (error instanceof JournalError || error instanceof Crash) return;
+      // A turn that failed before makes its loop useless, which is as good.
+      if (error instanceof Error && error.name === "AssertionError") return;
+      throw error;
+    }
   }
 
   /** What the outside says next: something under way, an ended process, a wish, or time passing. */
-  #facts(engine: Engine, turn: Turn, gates: Gates): readonly Fact[] {
+  #facts(run: Run, gates: GateExecutor, inlet: Inlet, waitMs: number | undefined): readonly Fact[] {
     const facts: Fact[] = [];
-    if (this.#random.chance(0.2)) this.#people(engine.run);
-    if (this.#random.chance(0.5)) gates.look();
+    if (this.#random.chance(0.2)) this.#people(run);
+    if (this.#random.chance(0.5)) gates.look(inlet);
+    if (this.#random.chance(0.1)) this.#files.bystander(`bystander-${++this.#bystanders}`);
     if (this.#chance(0.01)) {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
       facts.push({ type: "stop-requested", mode, by: "simulator" });
     }
     if (this.#chance(0.02)) for (const process of this.#world.alive()) this.#world.kill(process);
-    this.#collect(engine);
+    this.#collect(run);
+    this.#late.push(...this.#files.ended(run));
     while (this.#late.length > 0 && (facts.length === 0 || this.#random.chance(0.5))) {
       const fact = this.#late.splice(this.#random.below(this.#late.length), 1)[0];
       if (fact === undefined) break;
       facts.push(fact);
       // Facts may come twice, and long after they were true.
       if (this.#random.chance(0.05)) facts.push(fact);
-      if (this.#random.chance(0.03)) this.#late.push(fact);
+      if (this.#random.chance(0.03) && isAboutProcess(fact)) this.#late.push(fact);
     }
-    if (facts.length === 0) this.#passTime(turn, engine.run);
+    if (facts.length === 0) this.#passTime(waitMs, run);
     return facts;
   }
 
   /** The real way from an answer to a fact, on the journal in memory. */
-  #gates(engine: Engine): Gates {
-    return new Gates({
+  #gates(run: () => Run): GateExecutor {
+    return new GateExecutor({
       journal: this.#journal,
-      run: () => engine.run,
-      post: (fact) => this.#late.push(this.#answered(fact)),
+      run,
       redact: (text) => text,
       now: () => this.#world.clock,
       by: "o@h",
@@ -445,30 +537,36 @@ class Simulation {
     this.#note(`${choice} is ${first ? "the answer" : "too late"} to ${attempt}`);
   }
 
-  /** True when an owner may go because only people can move the run; the last ones stay. */
-  #isLeft(run: Run, gates: Gates): boolean {
-    if (!waitsForPerson(run)) return false;
-    gates.look();
-    return this.#late.length === 0 && this.#chance(0.5);
-  }
-
-  /** Looks at every attempt that the run calls running, as the real hands do. */
-  #collect(engine: Engine): void {
-    for (const visit of engine.run.running) {
+  /** Looks at every attempt that the run calls running, as the real executor does. */
+  #collect(run: Run): void {
+    for (const visit of run.running) {
       const at = attemptOf(visit);
-      const session = this.#world.processes.get(attemptText(at))?.session;
+      const process = this.#world.processes.get(attemptText(at));
+      const session = process?.session;
       if (session !== undefined && visit.talk?.session !== session && this.#random.chance(0.5)) {
         this.#late.push({ type: "session-known", at, session });
       }
+      if (process?.ending.spent !== undefined && this.#random.chance(0.1)) {
+        this.#late.push({ type: "spending", at, spent: process.ending.spent });
+      }
       const ending = this.#world.evidence(at);
       if (ending === undefined || this.#reported.has(attemptText(at))) continue;
+      // What has no process yet has not been started, and is not looked for.
+      if (process === undefined && this.#startedHere.has(attemptText(at))) continue;
       this.#reported.add(attemptText(at));
-      const planted = this.#planted(ending);
-      this.#late.push({ type: "attempt-ended", at, ending: planted });
+      this.#leave(at, ending);
+      this.#late.push({ type: "process-ended", at, ending: this.#planted(ending) });
     }
   }
 
-  #planted(ending: Extract<Fact, { type: "attempt-ended" }>["ending"]): typeof ending {
+  #leave(at: AttemptRef, ending: { readonly how: string }): void {
+    const kept = this.#plan.workspace?.snapshots === true;
+    if (kept && ending.how === "exited" && this.#world.processes.has(attemptText(at))) {
+      this.#files.leave(at);
+    }
+  }
+
+  #planted(ending: Extract<Fact, { type: "process-ended" }>["ending"]): typeof ending {
     if (this.#bug === "doubt-forgotten" && ending.how === "lost")
       return { ...ending, started: false };
     if (ending.how !== "exited" || ending.exit !== 0) return ending;
@@ -478,16 +576,24 @@ class Simulation {
     return ending;
   }
 
-  #passTime(turn: Turn, run: Run): void {
-    const wakeAt = turn.wakeAt === undefined ? undefined : turn.wakeAt - this.#world.skew;
-    const times = [wakeAt, this.#world.nextEnd()].filter((time) => time !== undefined);
-    if (times.length === 0 && run.asked.size > 0) {
+  #passTime(waitMs: number | undefined, run: Run): void {
+    const others = [this.#world.nextEnd(), this.#files.nextEnd()];
+    const due = others.filter((time) => time !== undefined);
+    // A run that asks looks for answers now and then, whatever else it waits for.
+    const asks = run.asked.size > 0;
+    const times = waitMs === undefined ? due : [...due, this.#world.now + Math.max(0, waitMs)];
+    if (asks && (due.length === 0 || this.#random.chance(0.2))) {
       // Sooner or later somebody does.
       for (const visit of run.asked) this.#answer(visit);
-      return;
+      if (times.length === 0) return;
     }
     if (times.length === 0) throw new Violation("the run is stuck: nothing will ever happen");
+    this.#turnsLeft();
     this.#world.now = Math.max(this.#world.now, Math.min(...times));
+  }
+
+  #turnsLeft(): void {
+    if (++this.#waits > TURNS_MAX) throw new Violation("the run does not come to an end");
   }
 
   /** A crash of the machine takes processes along; one of the runner alone does not. */
@@ -512,6 +618,14 @@ class Simulation {
   #note(line: string): void {
     this.#log.push(`${this.#world.now} ${line}`);
   }
+}
+
+/** Whom an executor that outlives its loop would start. */
+const NOBODY: AttemptRef = { scope: "", step: "s0", visit: 1, attempt: 98 };
+
+/** True for what is true of a process, whoever owns the run when it is told. */
+function isAboutProcess({ type }: Fact): boolean {
+  return ["process-ended", "adopted", "session-known", "answered", "probed"].includes(type);
 }
 
 function pathOf(visit: Visit): string {

@@ -24,6 +24,13 @@ export function snapshot(run: Run) {
     sleeping: names(run.sleeping),
     composites: names(run.composites),
     closing: names(run.closing),
+    merging: [...run.merging].map(({ id }) => id),
+    unmade: [...run.unmade].map(({ id }) => id),
+    files: [...run.files].map(([key, { latest, ...known }]) => ({
+      key,
+      ...known,
+      latest: latest && placeText(placeOf(latest)),
+    })),
     failed: names(run.failed),
     gone: [...run.gone].map(([id, record]) => [id, record.visits.length]),
     funds: run.funds,

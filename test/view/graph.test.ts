@@ -328,9 +328,9 @@ describe("the layout", () => {
     }
   });
 
-  test("of simulated runs is well-formed in every format", () => {
+  test("of simulated runs is well-formed in every format", async () => {
     for (let seed = 1; seed <= 100; seed++) {
-      const { plan } = simulate(seed);
+      const { plan } = await simulate(seed);
       const svg = svgText(planDrawing(plan));
       expect(isWellFormed(svg)).toBe(true);
       expect(svg).not.toContain("NaN");

@@ -350,9 +350,9 @@ test("docs/REPORT.md names every field of the JSON", () => {
 });
 
 describe("whatever a run went through", () => {
-  test("its report can be written, and its times add up (T1)", () => {
+  test("its report can be written, and its times add up (T1)", async () => {
     for (let seed = 1; seed <= 150; seed++) {
-      const outcome = simulate(seed);
+      const outcome = await simulate(seed);
       const { plan, recorded } = outcome;
       const run = replay(plansOf(outcome), SIM_ID, recorded);
       const input = { runId: SIM_ID, shortId: "0000", pipeline: plan.name, plan, run };

@@ -8,23 +8,19 @@
  * - E6 An answer becomes a fact only after it was recorded as the first: what a runner that died in
  *   between had claimed is found by the next.
  */
-import type { Answer, AttemptRef } from "../core/event.ts";
-import type { Fact } from "../core/fact.ts";
-import { approvingChoice } from "../core/gate.ts";
-import { attemptOf } from "../core/next-actions.ts";
-import { attemptText } from "../core/place.ts";
-import { findVisit, type Run } from "../core/run.ts";
-import type { Answered, Journal } from "../journal/journal.ts";
-import { failpoint } from "../util/failpoint.ts";
-import { type Redact, redactJson } from "../util/redact.ts";
-
-/** How often an owner looks for answers that nobody told it of. */
-export const ANSWER_LOOK_MS = 2_000;
+import type { Effect } from "../../core/action.ts";
+import type { Answer, AttemptRef } from "../../core/event.ts";
+import { approvingChoice } from "../../core/gate.ts";
+import { attemptText } from "../../core/place.ts";
+import { attemptOf, findVisit, type Run } from "../../core/run.ts";
+import type { Answered, Journal } from "../../journal/journal.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { type Redact, redactJson } from "../../util/redact.ts";
+import type { GatesExecutor, Outlet } from "./executor.ts";
 
 export interface GatesOptions {
   readonly journal: Journal;
   readonly run: () => Run;
-  readonly post: (fact: Fact) => void;
   readonly redact: Redact;
   readonly now: () => number;
   /** Who answers here: `user@host`. */
@@ -33,8 +29,10 @@ export interface GatesOptions {
   readonly autoApprove: boolean;
 }
 
+type Reply = Pick<Answer, "choice" | "text">;
+
 /** The questions of one run, for one owner. */
-export class Gates {
+export class GateExecutor implements GatesExecutor {
   readonly #options: GatesOptions;
   /** Attempts whose answer is on its way into the run. */
   readonly #taken = new Set<string>();
@@ -44,52 +42,56 @@ export class Gates {
   }
 
   /** Takes up what was answered, and approves what is asked where that was wanted. */
-  look(): void {
+  look(outlet: Outlet): void {
     const { journal, run, autoApprove } = this.#options;
     for (const visit of run().asked) {
       const at = attemptOf(visit);
       if (this.#taken.has(attemptText(at))) continue;
       const answer = journal.answerTo(run().id, attemptText(at));
-      if (answer !== undefined) this.#take(at, answer);
-      else if (autoApprove) this.#approve(at);
+      if (answer !== undefined) this.#take(outlet, at, answer);
+      else if (autoApprove) this.#approve(outlet, at);
     }
   }
 
-  /** Its time is over: the default counts, unless somebody was faster. */
-  expire(at: AttemptRef): void {
+  /** The time of a question is over: its default counts, unless somebody was faster. */
+  begin({ at }: Extract<Effect, { type: "expire" }>, outlet: Outlet): void {
     const { run } = this.#options;
     const visit = findVisit(run(), at);
     if (visit?.state.status !== "asked" || this.#taken.has(attemptText(at))) return;
     const { default: otherwise } = visit.state;
-    this.#claim(at, "timeout", otherwise === undefined ? {} : { choice: otherwise });
+    this.#claim(outlet, at, "timeout", otherwise === undefined ? {} : { choice: otherwise });
   }
 
   /** Gives an answer from this process; says whether it was the first. */
-  give(at: AttemptRef, reply: Pick<Answer, "choice" | "text">): Answered {
-    return this.#claim(at, "terminal", reply);
+  give(outlet: Outlet, at: AttemptRef, reply: Reply): Answered {
+    return this.#claim(outlet, at, "terminal", reply);
   }
 
-  #approve(at: AttemptRef): void {
+  async close(): Promise<void> {
+    // It holds nothing: answers stay in the journal.
+  }
+
+  #approve(outlet: Outlet, at: AttemptRef): void {
     const visit = findVisit(this.#options.run(), at);
     const choices = visit?.state.status === "asked" ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;
-    if (choice !== undefined) this.#claim(at, "auto-approve", { choice });
+    if (choice !== undefined) this.#claim(outlet, at, "auto-approve", { choice });
   }
 
-  #claim(at: AttemptRef, from: Answer["from"], reply: Pick<Answer, "choice" | "text">): Answered {
+  #claim(outlet: Outlet, at: AttemptRef, from: Answer["from"], reply: Reply): Answered {
     const { journal, run, by, now, redact } = this.#options;
     const given: Answer = { ...redactJson(redact, reply), by, from, given: now() };
     failpoint("gate.claim");
     const answered = journal.answer(run().id, attemptText(at), given);
     failpoint("gate.claimed");
-    this.#take(at, answered.answer);
+    this.#take(outlet, at, answered.answer);
     return answered;
   }
 
-  #take(at: AttemptRef, answer: Answer): void {
+  #take(outlet: Outlet, at: AttemptRef, answer: Answer): void {
     const key = attemptText(at);
     if (this.#taken.has(key)) return;
     this.#taken.add(key);
-    this.#options.post({ type: "answered", at, answer: redactJson(this.#options.redact, answer) });
+    outlet.post({ type: "answered", at, answer: redactJson(this.#options.redact, answer) });
   }
 }

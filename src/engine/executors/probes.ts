@@ -11,20 +11,21 @@
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef } from "../core/event.ts";
-import type { Fact, Result } from "../core/fact.ts";
-import { stepOf, type Visit } from "../core/run.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import { lastLine } from "../runner/output.ts";
-import { startProcess } from "../runner/start.ts";
-import type { Launch, Limits, ProcessEnding } from "../runner/step-process.ts";
-import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../runner/sweep.ts";
-import { ExpressionError } from "../util/expression.ts";
-import { failpoint } from "../util/failpoint.ts";
-import type { Redact } from "../util/redact.ts";
-import { renderShell } from "../util/shell.ts";
-import { TemplateError } from "../util/template.ts";
-import { collectEvidence } from "./evidence.ts";
+import type { Effect } from "../../core/action.ts";
+import type { AttemptRef } from "../../core/event.ts";
+import type { Fact, Result } from "../../core/fact.ts";
+import { findVisit, stepOf, type Visit } from "../../core/run.ts";
+import { ATTEMPT_FILE } from "../../runner/attempt-folder.ts";
+import { lastLine } from "../../runner/output.ts";
+import { startProcess } from "../../runner/start.ts";
+import type { Launch, Limits, ProcessEnding, StepProcess } from "../../runner/step-process.ts";
+import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../../runner/sweep.ts";
+import { ExpressionError } from "../../util/expression.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import type { Redact } from "../../util/redact.ts";
+import { renderShell } from "../../util/shell.ts";
+import { TemplateError } from "../../util/template.ts";
+import { collectEvidence } from "../evidence.ts";
 import {
   attemptIdOf,
   CONTEXT_FILE,
@@ -37,9 +38,10 @@ import {
   prepareFolder,
   withoutAgentEnv,
   workDirOf,
-} from "./launch.ts";
-import { attemptDirOf } from "./state-dir.ts";
-import { STATUS_FILE } from "./status-file.ts";
+} from "../launch.ts";
+import { attemptDirOf } from "../state-dir.ts";
+import { STATUS_FILE } from "../status-file.ts";
+import type { Executor, Outlet } from "./executor.ts";
 
 /** How long a probe may take when its step has no timeout. */
 const PROBE_TIMEOUT_MS = 5 * 60_000;
@@ -55,15 +57,60 @@ const PROBE_DIR = "probe";
 const DONE_EXIT = 0;
 const NOT_DONE_EXIT = 1;
 
-export type Probed = Extract<Fact, { type: "probed" }>;
+type Probed = Extract<Fact, { type: "probed" }>;
+
+export interface ProbeOptions {
+  readonly site: () => LaunchSite;
+  readonly redact: Redact;
+}
+
+/** The probes of one run, for one owner. */
+export class ProbeExecutor implements Executor<"probe"> {
+  readonly #options: ProbeOptions;
+  readonly #probes = new Map<StepProcess, Promise<void>>();
+  #closed = false;
+
+  constructor(options: ProbeOptions) {
+    this.#options = options;
+  }
+
+  begin({ at }: Extract<Effect, { type: "probe" }>, outlet: Outlet): void {
+    const { site, redact } = this.#options;
+    const visit = findVisit(site().run, at);
+    if (visit === undefined) return;
+    const start = async (launch: Launch): Promise<ProcessEnding> => {
+      const process = startProcess(launch, limitsOfProbe(visit));
+      this.#probes.set(
+        process,
+        process.ended.then(() => undefined),
+      );
+      if (this.#closed) process.stop("at-once");
+      return process.ended.finally(() => this.#probes.delete(process));
+    };
+    askProbe({ site: site(), visit, at, redact, start }).then(
+      (fact) => outlet.post(fact),
+      (error: unknown) => outlet.fail(error),
+    );
+  }
+
+  /** Ends what is being asked: the next owner asks again. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const process of this.#probes.keys()) process.stop("at-once");
+    await Promise.all(this.#probes.values());
+  }
+}
+
+interface Asked {
+  readonly site: LaunchSite;
+  readonly visit: Visit;
+  readonly at: AttemptRef;
+  readonly redact: Redact;
+  readonly start: (launch: Launch) => Promise<ProcessEnding>;
+}
 
 /** Runs the probe of an attempt to its end. */
-export async function askProbe(
-  site: LaunchSite,
-  visit: Visit,
-  at: AttemptRef,
-  redact: Redact,
-): Promise<Probed> {
+async function askProbe({ site, visit, at, redact, start }: Asked): Promise<Probed> {
   const id = `${attemptIdOf(site.run.id, at)}/${PROBE_DIR}`;
   const folder = join(attemptDirOf(site.dir, at), PROBE_DIR);
   if (existsSync(folder)) await sweep(attemptMarker(id));
@@ -74,7 +121,7 @@ export async function askProbe(
   const launch = probeLaunch(site, visit, at, { folder, id });
   if ("problem" in launch) return unknown(launch.problem);
   failpoint("probe.before");
-  const ending = await startProcess(launch, limitsOfProbe(visit)).ended;
+  const ending = await start(launch);
   failpoint("probe.after");
   if (ending.how !== "exited") return unknown(`its probe did not end: ${ending.message}`);
   if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };

@@ -1,0 +1,305 @@
+/**
+ * What the owner of a run has under way: attempts by how far they have come, operations on files, and
+ * what was looked up for a start. It is not recorded: it ends with its owner, and the next one learns
+ * the same from the evidence on the disk.
+ *
+ * Owns: this state, and what the reports of the executors mean for it.
+ * Does not: decide anything about the run (decide.ts), or offer effects (effects.ts).
+ * Invariants:
+ * - activity/Y1 A report about something that is not under way changes nothing: it may be late or
+ *   come twice.
+ * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
+ *   ending waits here until its files are saved or merged.
+ */
+import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
+import type {
+  ConversationOffer,
+  Ending,
+  Environment,
+  Fact,
+  ItemsFound,
+  MergeReport,
+} from "./fact.ts";
+import { placeText } from "./place.ts";
+import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
+import { SHARED, worksApart } from "./workspace-files.ts";
+
+/** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */
+export interface Activity {
+  /** The owner's environment, which conditions may ask for. */
+  readonly env: Environment;
+  /** Whether this owner keeps the files of the run: takes snapshots, restores and merges. */
+  readonly keepsFiles: boolean;
+  /** Running attempts with a process, or on the way to one. */
+  readonly attempts: Map<Visit, AttemptActivity>;
+  /** The operation under way in each workspace; there is one at a time. */
+  readonly files: Map<string, FilesOperation>;
+  /** Workspaces of instances that this owner has seen to be there. */
+  readonly made: Set<string>;
+  /** What was looked up for the next attempt of a visit, by its place. */
+  readonly lookups: Map<string, Lookup>;
+  /** Attempts whose probe was asked, and questions whose time is over. */
+  readonly asked: Set<string>;
+}
+
+/** Snapshots run beside steps; restores and merges keep others from starting. */
+export type FilesOperation = "snapshot" | "restore" | "merge";
+
+/** Answers that a start needs; `pending` until they are there. */
+export interface Lookup {
+  readonly pending: boolean;
+  readonly items?: ItemsFound;
+  readonly offer?: ConversationOffer;
+}
+
+export interface AttemptActivity {
+  readonly at: AttemptRef;
+  phase: "preparing" | "working" | "ended";
+  /** An earlier owner had started it. */
+  readonly adopted: boolean;
+  /** An operation for this attempt is under way. */
+  busy: boolean;
+  /** The workspace that it has for itself is as it is to begin with. */
+  made: boolean;
+  /** Its files are put back. */
+  restored: boolean;
+  /** What was there before its files are put back: kept under this snapshot. */
+  aside?: string;
+  /** When its files were last saved. */
+  savedAt: number;
+  /** How its process was last asked to end. */
+  cancelled?: "now" | "after-turn";
+  /** How and when its process ended; waits for its files. */
+  ending?: Ending;
+  endedAt?: number;
+  /** What its agent has used so far. */
+  spent?: Spent;
+}
+
+/** Nothing is under way yet. */
+export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activity {
+  return {
+    ...owner,
+    attempts: new Map(),
+    files: new Map(),
+    made: new Set(),
+    lookups: new Map(),
+    asked: new Set(),
+  };
+}
+
+/** What an event means for what is under way. */
+export function observe(activity: Activity, run: Run, event: RunEvent, now: number): void {
+  if (event.type !== "step.started") return;
+  const visit = findVisit(run, event);
+  if (visit === undefined) return;
+  activity.lookups.delete(placeText(event));
+  if (!hasProcess(stepOf(visit))) return;
+  const { scope, step, visit: number, attempt } = event;
+  track(activity, visit, { scope, step, visit: number, attempt }, "preparing", now);
+}
+
+/** Takes an attempt in: one that was started just now, or one that an earlier owner had started. */
+export function track(
+  activity: Activity,
+  visit: Visit,
+  at: AttemptRef,
+  phase: "preparing" | "working",
+  now: number,
+): AttemptActivity {
+  const adopted = phase === "working";
+  const fresh = { busy: false, made: false, restored: false, savedAt: now };
+  const entry = { at, phase, adopted, ...fresh };
+  activity.attempts.set(visit, entry);
+  return entry;
+}
+
+/** Drops attempts that are not running any more. */
+export function forgetEnded(activity: Activity, run: Run): void {
+  for (const [visit, { at }] of activity.attempts) {
+    if (!run.running.has(visit) || visit.attempts !== at.attempt) activity.attempts.delete(visit);
+  }
+}
+
+/** What a report of an executor means: facts for `decide`, now or when the files are saved (Y2). */
+export function settle(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
+  switch (fact.type) {
+    case "looked-up":
+      takeLookup(activity, fact);
+      return [];
+    case "process-ended":
+      return processEnded(run, activity, fact, now);
+    case "files-ready": {
+      const entry = entryAt(run, activity, fact.at);
+      activity.files.delete(fact.workspace);
+      if (entry === undefined || !entry.busy) return [];
+      entry.busy = false;
+      if (fact.how === "restored") entry.restored = true;
+      else if (fact.workspace === placeText(fact.at)) entry.made = true;
+      else activity.made.add(fact.workspace);
+      return [];
+    }
+    case "snapshotted":
+      activity.files.delete(fact.workspace);
+      return snapshotted(run, activity, fact, now);
+    case "merged": {
+      activity.files.delete(fact.workspace);
+      activity.files.delete(placeText(fact.at));
+      const entry = entryAt(run, activity, fact.at);
+      if (entry === undefined || !entry.busy) return [];
+      return mergedEnd(entry, findVisit(run, fact.at)?.held, fact.result);
+    }
+    case "scope-merged": {
+      activity.files.delete(fact.workspace);
+      activity.files.delete(fact.scope);
+      const scope = run.scopes.get(fact.scope);
+      if (scope === undefined || fact.result.ok || !run.merging.has(scope)) return [fact];
+      return [fact, mergeStop(fact.result.paths)];
+    }
+    case "restored":
+      activity.files.delete(SHARED);
+      return [fact];
+    case "spending": {
+      const entry = entryAt(run, activity, fact.at);
+      if (entry !== undefined) entry.spent = fact.spent;
+      return [];
+    }
+    default:
+      return [fact];
+  }
+}
+
+/** How a stop for work that does not fit begins to be told. */
+export const MERGE_STOP = "a merge conflict";
+
+function mergeStop(paths: readonly string[]): Fact {
+  const by = `${MERGE_STOP}: ${conflictText(paths)}`;
+  return { type: "stop-requested", mode: "after-step", by };
+}
+
+const PATHS_SHOWN_MAX = 5;
+
+/** What does not fit, in words. */
+export function conflictText(paths: readonly string[]): string {
+  const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
+  const more = paths.length > PATHS_SHOWN_MAX ? ` and ${paths.length - PATHS_SHOWN_MAX} more` : "";
+  return `its work does not fit what other steps did in ${shown}${more}`;
+}
+
+/** How an attempt ends whose work was merged, now or after an earlier conflict. */
+function mergedEnd(
+  { at, ending }: AttemptActivity,
+  heldBefore: Held | undefined,
+  result: MergeReport,
+): readonly Fact[] {
+  const held = heldBefore ?? heldBy(ending);
+  if (held === undefined) return [];
+  if (result.ok) {
+    const good = ending?.how === "exited" ? ending : ({ how: "exited", ...held } as const);
+    return [{ type: "attempt-ended", at, ending: { ...good, snapshot: result.snapshot } }];
+  }
+  const { paths, base, theirs: snapshot } = result;
+  const message = conflictText(paths);
+  const spent = ending?.spent === undefined ? {} : { spent: ending.spent };
+  const conflicted = { how: "conflicted", paths, message, base, held, snapshot, ...spent } as const;
+  return [{ type: "attempt-ended", at, ending: conflicted }, mergeStop(paths)];
+}
+
+/** What an attempt has to show while its work is not merged yet. */
+function heldBy(ending: Ending | undefined): Held | undefined {
+  if (ending?.how !== "exited") return undefined;
+  const { exit, outputs, context, answer, check, told } = ending;
+  return {
+    exit,
+    outputs,
+    context,
+    ...(answer === undefined ? {} : { answer }),
+    ...(check === undefined ? {} : { check }),
+    ...(told === undefined ? {} : { told }),
+  };
+}
+
+/** The attempt that a report is about, if it is under way (Y1). */
+function entryAt(run: Run, activity: Activity, at: AttemptRef): AttemptActivity | undefined {
+  const visit = findVisit(run, at);
+  const entry = visit === undefined ? undefined : activity.attempts.get(visit);
+  return entry?.at.attempt === at.attempt ? entry : undefined;
+}
+
+function takeLookup(activity: Activity, fact: Extract<Fact, { type: "looked-up" }>): void {
+  const key = placeText(fact.place);
+  if (activity.lookups.get(key)?.pending !== true) return;
+  const { items, offer } = fact;
+  activity.lookups.set(key, { pending: false, ...(items && { items }), ...(offer && { offer }) });
+}
+
+function processEnded(
+  run: Run,
+  activity: Activity,
+  { at, ending }: Extract<Fact, { type: "process-ended" }>,
+  now: number,
+): readonly Fact[] {
+  const entry = entryAt(run, activity, at);
+  if (entry === undefined || entry.phase === "ended") return [];
+  const nothingRan = ending.how === "not-started" || (ending.how === "lost" && !ending.started);
+  if (!activity.keepsFiles || nothingRan) return [{ type: "attempt-ended", at, ending }];
+  Object.assign(entry, { phase: "ended", busy: false, ending, endedAt: now });
+  return [];
+}
+
+/** A snapshot may serve many: those that ended, those that begin, and those in the middle. */
+function snapshotted(
+  run: Run,
+  activity: Activity,
+  fact: Extract<Fact, { type: "snapshotted" }>,
+  now: number,
+): readonly Fact[] {
+  const { snapshot, changed } = fact;
+  const { after = [], before = [], during = [], scopes = [], aside } = fact.serves;
+  const entries = (refs: readonly AttemptRef[]): readonly AttemptActivity[] =>
+    refs.flatMap((at) => entryAt(run, activity, at) ?? []);
+  const facts: Fact[] = [];
+  for (const entry of entries(after)) {
+    const { at, ending, endedAt = now } = entry;
+    if (ending === undefined || !entry.busy) continue;
+    const tookMs = Math.max(0, now - endedAt);
+    const saved = tookMs === 0 ? snapshot : { ...snapshot, tookMs };
+    facts.push({ type: "attempt-ended", at, ending: { ...ending, snapshot: saved } });
+  }
+  for (const entry of entries(before)) {
+    if (!entry.busy) continue;
+    entry.busy = false;
+    facts.push({ type: "based", at: entry.at, base: snapshot.commit });
+  }
+  for (const scope of scopes) facts.push({ type: "scope-based", scope, base: snapshot.commit });
+  for (const entry of entries(during)) {
+    entry.savedAt = now;
+    if (changed && entry.phase === "working") facts.push({ type: "saved", at: entry.at, snapshot });
+  }
+  if (aside !== undefined) facts.push(...setAside(run, activity, aside, fact));
+  return facts;
+}
+
+/** What a restore will replace is kept; where that is nothing, there is nothing to put back. */
+function setAside(
+  run: Run,
+  activity: Activity,
+  at: AttemptRef,
+  { snapshot, changed }: Extract<Fact, { type: "snapshotted" }>,
+): readonly Fact[] {
+  const entry = entryAt(run, activity, at);
+  const base = findVisit(run, at)?.base;
+  if (entry === undefined || base === undefined || !entry.busy) return [];
+  Object.assign(entry, { busy: false, restored: !changed, aside: snapshot.commit });
+  return changed ? [{ type: "based", at, base, aside: snapshot.commit }] : [];
+}
+
+/** True when an attempt ended well, as far as its process and its files say. */
+export function endedWell(ending: Ending | undefined): boolean {
+  return ending?.how === "exited" && ending.exit === 0 && ending.problem === undefined;
+}
+
+/** The work of an attempt that ended well in a workspace of its own is to be merged. */
+export function isToMerge(visit: Visit, { ending }: AttemptActivity): boolean {
+  return worksApart(visit) && endedWell(ending);
+}

@@ -1,0 +1,373 @@
+/**
+ * What is to be done to the world now: processes, files, probes. Each effect names the resource that
+ * it needs, and is offered only while that resource is free; so whatever is concurrent is decided
+ * here, and never by the order in which promises resolve.
+ *
+ * Owns: the order of the operations on files, and who waits for whom.
+ * Does not: carry anything out (room `engine`), or make events (decide.ts).
+ * Invariants:
+ * - effects/R1 While a workspace is restored or merged into, no process is started in it; and it is
+ *   restored only while no process works in it.
+ * - effects/R2 There is one operation on a workspace at a time. A snapshot serves all that wait for one
+ *   when it begins.
+ * - effects/R3 Work done apart is merged in the order of the steps in the plan, not of their ends: of
+ *   two that run at the same time, the later one waits for the earlier.
+ */
+import type { Plan } from "../plan/plan.ts";
+import type { Effect, LookupKind } from "./action.ts";
+import { type Activity, type AttemptActivity, forgetEnded, isToMerge, track } from "./activity.ts";
+import type { AttemptRef, Place } from "./event.ts";
+import { childScopes } from "./flow.ts";
+import { attemptText, placeText } from "./place.ts";
+import { attemptOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import {
+  filesIn,
+  isUnmade,
+  othersIn,
+  SHARED,
+  worksApart,
+  workspaceAround,
+  workspaceOf,
+  workspaceOfScope,
+} from "./workspace-files.ts";
+
+/** The lookup that a visit needs before each of its attempts. */
+export function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
+  const { work } = stepOf(visit);
+  if (work.kind === "each") {
+    const inRun = typeof work.items === "string" || "list" in work.items;
+    return inRun ? undefined : "items";
+  }
+  if (work.kind !== "agent") return undefined;
+  return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
+}
+
+/** All effects that can begin now; each is under way from here on. */
+export function takeEffects(
+  plan: Plan,
+  run: Run,
+  activity: Activity,
+  now: number,
+): readonly Effect[] {
+  forgetEnded(activity, run);
+  const { status } = run.state;
+  if (status !== "running" && status !== "stopping") return [];
+  const effects: Effect[] = [];
+  for (const visit of run.running) {
+    if (activity.attempts.has(visit)) continue;
+    const { at } = track(activity, visit, attemptOf(visit), "working", now);
+    effects.push({ type: "adopt", at, needs: "slot" });
+  }
+  if (run.restoring !== undefined) return [...effects, ...rewindFiles(run, activity)];
+  if (activity.keepsFiles) {
+    effects.push(...mergeEffects(run, activity), ...snapshotEffects(plan, run, activity, now));
+  }
+  for (const [visit, entry] of activity.attempts) {
+    if (entry.phase === "working") effects.push(...cancelOf(run, entry));
+    if (entry.phase === "preparing" && !entry.busy && status === "running") {
+      effects.push(...preparation(run, activity, visit, entry));
+    }
+  }
+  return effects;
+}
+
+/** When the files of a working attempt are to be saved next. */
+export function nextSave(plan: Plan, run: Run, activity: Activity): number | undefined {
+  const everyMs = plan.workspace?.snapshotEveryMs;
+  if (everyMs === undefined || !activity.keepsFiles) return undefined;
+  let next: number | undefined;
+  for (const [visit, { phase, savedAt }] of activity.attempts) {
+    if (phase !== "working" || activity.files.has(workspaceOf(visit))) continue;
+    if (run.running.has(visit))
+      next = Math.min(next ?? Number.POSITIVE_INFINITY, savedAt + everyMs);
+  }
+  return next;
+}
+
+/** True for an attempt that has no process yet and is to get none, because the run stops. */
+export function isToWithdraw(visit: Visit, { phase, busy, at }: AttemptActivity): boolean {
+  return phase === "preparing" && !busy && visit.attempts === at.attempt;
+}
+
+/** The files of the whole run go back for a person: nothing else may be under way. */
+function rewindFiles(run: Run, activity: Activity): readonly Effect[] {
+  const { restoring } = run;
+  if (restoring === undefined || activity.files.size > 0 || run.running.size > 0) return [];
+  const { mode } = run.state.status === "stopping" ? run.state : { mode: "after-step" };
+  if (mode !== "after-step") return [];
+  activity.files.set(SHARED, "restore");
+  return [{ type: "rewind-files", ...restoring, needs: "workspace-alone" }];
+}
+
+function cancelOf(run: Run, entry: AttemptActivity): readonly Effect[] {
+  if (run.state.status !== "stopping" || run.state.mode === "after-step") return [];
+  const when = run.state.mode;
+  if (entry.cancelled === when || entry.cancelled === "now") return [];
+  entry.cancelled = when;
+  return [{ type: "cancel", at: entry.at, when, needs: "nothing" }];
+}
+
+/** The next thing that an attempt needs before its process can start, or the start itself. */
+function preparation(
+  run: Run,
+  activity: Activity,
+  visit: Visit,
+  entry: AttemptActivity,
+): readonly Effect[] {
+  const workspace = workspaceOf(visit);
+  if (visit.held !== undefined) return [];
+  if (activity.keepsFiles) {
+    const unmade = workspaceToMake(run, activity, visit, entry);
+    if (unmade !== undefined) return makeWorkspace(activity, entry, unmade);
+    // A snapshot is on its way (snapshotEffects).
+    if (visit.base === undefined) return [];
+    if (isToRestore(visit, entry)) return restore(activity, visit, entry);
+  }
+  const operation = activity.files.get(workspace);
+  if (operation === "restore" || operation === "merge") return [];
+  // R1: who starts now would lose what it writes to the restore.
+  if (othersRestore(activity, visit, workspace)) return [];
+  entry.phase = "working";
+  return [{ type: "launch", at: entry.at, needs: "slot" }];
+}
+
+interface UnmadeWorkspace {
+  readonly workspace: string;
+  readonly base: string;
+  readonly afresh: boolean;
+}
+
+/** The workspace that is to be made next for an attempt: its instance's, then its own. */
+function workspaceToMake(
+  run: Run,
+  activity: Activity,
+  visit: Visit,
+  entry: AttemptActivity,
+): UnmadeWorkspace | undefined {
+  const around = workspaceOfScope(visit.record.scope);
+  if (around !== SHARED && !activity.made.has(around)) {
+    const { snapshot: base = "" } = filesIn(run, around);
+    return { workspace: around, base, afresh: false };
+  }
+  if (!worksApart(visit) || entry.made || visit.base === undefined) return undefined;
+  return { workspace: workspaceOf(visit), base: visit.base, afresh: visit.restore === true };
+}
+
+function makeWorkspace(
+  activity: Activity,
+  entry: AttemptActivity,
+  unmade: UnmadeWorkspace,
+): readonly Effect[] {
+  const { workspace, afresh } = unmade;
+  if (activity.files.has(workspace) || (afresh && isWorkedIn(activity, workspace))) return [];
+  entry.busy = true;
+  activity.files.set(workspace, "restore");
+  // One that is there already is left as it is, whoever works in it.
+  const needs = afresh ? "workspace-alone" : "workspace";
+  return [{ type: "make-workspace", at: entry.at, ...unmade, needs }];
+}
+
+function isWorkedIn(activity: Activity, workspace: string): boolean {
+  return [...activity.attempts].some(
+    ([visit, { phase }]) => phase !== "preparing" && workspaceOf(visit) === workspace,
+  );
+}
+
+/** What is there is kept first (`snapshotEffects`); then the files are put back. */
+function restore(activity: Activity, visit: Visit, entry: AttemptActivity): readonly Effect[] {
+  const workspace = workspaceOf(visit);
+  const { aside, at } = entry;
+  if (aside === undefined || activity.files.has(workspace)) return [];
+  if (isWorkedIn(activity, workspace)) return [];
+  activity.files.set(workspace, "restore");
+  entry.busy = true;
+  const to = visit.base ?? aside;
+  return [{ type: "restore", at, workspace, from: aside, to, needs: "workspace-alone" }];
+}
+
+/** True when the files in a workspace are to be put back for another attempt that has not begun. */
+function othersRestore(activity: Activity, visit: Visit, workspace: string): boolean {
+  return [...activity.attempts].some(
+    ([other, entry]) =>
+      other !== visit && isToRestore(other, entry) && workspaceOf(other) === workspace,
+  );
+}
+
+/** A workspace of its own is made afresh instead. */
+function isToRestore(visit: Visit, entry: AttemptActivity): boolean {
+  if (visit.restore !== true || worksApart(visit)) return false;
+  return entry.phase === "preparing" && !entry.restored;
+}
+
+/** One snapshot in each workspace for all that wait for one (R2). */
+function snapshotEffects(plan: Plan, run: Run, activity: Activity, now: number): readonly Effect[] {
+  const wanted = new Map<string, SnapshotWanted>();
+  const adopted: [string, AttemptActivity][] = [];
+  const into = (workspace: string): SnapshotWanted => {
+    const known = wanted.get(workspace) ?? { entries: [], during: [], before: [], after: [] };
+    wanted.set(workspace, known);
+    return known;
+  };
+  for (const [visit, entry] of activity.attempts) {
+    if (entry.busy) continue;
+    if (entry.phase === "ended" && !isToMerge(visit, entry)) {
+      if (entry.adopted) adopted.push([workspaceOf(visit), entry]);
+      else note(into(workspaceOf(visit)), "after", entry);
+    } else if (entry.phase === "preparing" && run.state.status === "running") {
+      const around = workspaceOfScope(visit.record.scope);
+      if (visit.held !== undefined || (around !== SHARED && !activity.made.has(around))) continue;
+      if (visit.base === undefined) {
+        note(into(around), "before", entry);
+      } else if (isToSetAside(activity, visit, entry)) {
+        into(workspaceOf(visit)).aside = entry;
+      }
+    } else if (entry.phase === "working" && isSaveDue(plan, entry, now)) {
+      note(into(workspaceOf(visit)), "during", entry);
+    }
+  }
+  for (const scope of scopesToMake(run)) {
+    const around = into(workspaceAround(scope));
+    around.scopes = [...(around.scopes ?? []), scope.id];
+  }
+  return [
+    ...adopted.flatMap(([workspace, entry]) => adoptedSnapshot(activity, workspace, entry)),
+    ...[...wanted].flatMap(([workspace, one]) => snapshotFor(activity, workspace, one)),
+  ];
+}
+
+/** Each adopted attempt by itself: its own files may be saved under its name. */
+function adoptedSnapshot(
+  activity: Activity,
+  workspace: string,
+  entry: AttemptActivity,
+): readonly Effect[] {
+  if (activity.files.has(workspace)) return [];
+  activity.files.set(workspace, "snapshot");
+  entry.busy = true;
+  const serves = { after: [entry.at] };
+  return [{ type: "snapshot", workspace, serves, adopted: true, needs: "workspace" }];
+}
+
+interface SnapshotWanted {
+  readonly entries: AttemptActivity[];
+  readonly after: AttemptRef[];
+  readonly before: AttemptRef[];
+  readonly during: AttemptRef[];
+  aside?: AttemptActivity;
+  scopes?: readonly string[];
+}
+
+function note(
+  wanted: SnapshotWanted,
+  when: "after" | "before" | "during",
+  entry: AttemptActivity,
+): void {
+  wanted[when].push(entry.at);
+  if (when !== "during") wanted.entries.push(entry);
+}
+
+function snapshotFor(
+  activity: Activity,
+  workspace: string,
+  { entries, aside, scopes = [], ...refs }: SnapshotWanted,
+): readonly Effect[] {
+  if (activity.files.has(workspace)) return [];
+  activity.files.set(workspace, "snapshot");
+  for (const entry of entries) entry.busy = true;
+  if (aside !== undefined) aside.busy = true;
+  const serves = { ...refs, scopes, ...(aside === undefined ? {} : { aside: aside.at }) };
+  return [{ type: "snapshot", workspace, serves, needs: "workspace" }];
+}
+
+/** What an attempt finds is kept before its files are put back, while nobody works there. */
+function isToSetAside(activity: Activity, visit: Visit, entry: AttemptActivity): boolean {
+  if (!isToRestore(visit, entry) || entry.aside !== undefined) return false;
+  return !isWorkedIn(activity, workspaceOf(visit));
+}
+
+function isSaveDue(plan: Plan, { savedAt }: AttemptActivity, now: number): boolean {
+  const everyMs = plan.workspace?.snapshotEveryMs;
+  return everyMs !== undefined && savedAt + everyMs <= now;
+}
+
+/** Instances whose own workspace can be made now: the one around it is there. */
+function scopesToMake(run: Run): readonly Scope[] {
+  if (run.state.status !== "running") return [];
+  return [...run.unmade].filter(({ parent }) => parent !== undefined && !isUnmade(run, parent));
+}
+
+/** Work done apart that may be merged now, in the order of the plan (R3). */
+function mergeEffects(run: Run, activity: Activity): readonly Effect[] {
+  const effects: Effect[] = [];
+  for (const [visit, entry] of activity.attempts) {
+    const again = visit.held !== undefined && entry.phase === "preparing";
+    if (entry.busy || !(again || (entry.phase === "ended" && isToMerge(visit, entry)))) continue;
+    if (again && run.state.status !== "running") continue;
+    const workspace = workspaceOfScope(visit.record.scope);
+    if (!isTurnOf(run, visit) || !takeBoth(activity, workspace, workspaceOf(visit))) continue;
+    entry.busy = true;
+    const { base = "", conflicts = [] } = visit;
+    const { at } = entry;
+    effects.push({ type: "merge", at, workspace, base, conflicts, needs: "workspace" });
+  }
+  if (run.state.status !== "running") return effects;
+  for (const scope of run.merging) {
+    const workspace = workspaceAround(scope);
+    if (!isTurnOfScope(run, scope) || !takeBoth(activity, workspace, scope.id)) continue;
+    const { base = "", conflicts = [] } = filesIn(run, scope.id);
+    const { id } = scope;
+    effects.push({
+      type: "merge-scope",
+      scope: id,
+      workspace,
+      base,
+      conflicts,
+      needs: "workspace",
+    });
+  }
+  return effects;
+}
+
+/** A merge needs the workspace that it merges and the one that it merges into; both or none. */
+function takeBoth(activity: Activity, into: string, from: string): boolean {
+  if (activity.files.has(into) || activity.files.has(from)) return false;
+  activity.files.set(into, "merge");
+  activity.files.set(from, "merge");
+  return true;
+}
+
+/** R3, among the visits of one scope. A process that waits has a slot, so it waits for no composite. */
+function isTurnOf(run: Run, { record }: Visit, others: Iterable<Visit> = run.running): boolean {
+  return ![...others].some(
+    (other) =>
+      stepOf(other).own === true &&
+      other.record.scope === record.scope &&
+      other.record.position < record.position,
+  );
+}
+
+/** R3, among the instances of one visit, and then among the visits around it. */
+function isTurnOfScope(run: Run, scope: Scope): boolean {
+  const { parent, index } = scope;
+  if (parent === undefined) return true;
+  for (const other of childScopes(run, parent)) {
+    if (other.index >= index) break;
+    if (other.active > 0 || run.merging.has(other)) return false;
+  }
+  return isTurnOf(run, parent, [...run.running, ...run.composites]);
+}
+
+/** A name for what is asked once by an owner. */
+export function askedKey(what: "probe" | "expire", at: AttemptRef): string {
+  return `${what} ${attemptText(at)}`;
+}
+
+/** The key of what was looked up for a visit. */
+export function lookupKey(place: Place): string {
+  return placeText(place);
+}
+
+/** True when somebody works in the workspace that a visit would start in. */
+export function startsBesideOthers(run: Run, visit: Visit): boolean {
+  return !worksApart(visit) && othersIn(run, workspaceOf(visit), visit).length > 0;
+}

@@ -1,0 +1,152 @@
+/**
+ * The workspaces of a run, and what is known of the files in each. Steps share the run's workspace
+ * unless they, or a composite step around them, have `workspace: own`.
+ *
+ * Owns: which workspace a visit works in, and what the events say about the files there.
+ * Does not: touch a file (room `workspace`), or decide when something is done to one (effects.ts).
+ * Invariants:
+ * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process has
+ *   been started in it since, and its owner is the one that saw it.
+ */
+
+import { draft } from "./draft.ts";
+import type { Saved } from "./event.ts";
+import { placeText } from "./place.ts";
+import {
+  hasProcess,
+  isComposite,
+  placeOf,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+  type WorkspaceFiles,
+} from "./run.ts";
+
+/** The run's own workspace, which steps share. */
+export const SHARED = "";
+
+const UNKNOWN: WorkspaceFiles = { clean: false };
+
+/** The workspace in which a visit works. */
+export function workspaceOf(visit: Visit): string {
+  return worksApart(visit) ? placeText(placeOf(visit)) : workspaceOfScope(visit.record.scope);
+}
+
+/** The workspace that the steps of a scope share. */
+export function workspaceOfScope(scope: Scope): string {
+  for (let at = scope; at.parent !== undefined; at = at.parent.record.scope) {
+    if (ownsWorkspace(at)) return at.id;
+  }
+  return SHARED;
+}
+
+/** The workspace into which the work of an instance is merged. */
+export function workspaceAround(scope: Scope): string {
+  return scope.parent === undefined ? SHARED : workspaceOfScope(scope.parent.record.scope);
+}
+
+/** True when a visit has a workspace for itself, from which its work is merged when it ends well. */
+export function worksApart(visit: Visit): boolean {
+  return stepOf(visit).own === true && hasProcess(stepOf(visit));
+}
+
+/** True when the steps of an instance work in a workspace of the instance's own. */
+export function ownsWorkspace({ parent }: Scope): boolean {
+  return parent !== undefined && stepOf(parent).own === true && isComposite(stepOf(parent));
+}
+
+/** True when the workspace of an instance was made, so that there may be work in it to merge. */
+export function hasOwnFiles(run: Run, scope: Scope): boolean {
+  return ownsWorkspace(scope) && filesIn(run, scope.id).base !== undefined;
+}
+
+/** True when the workspace of an instance around a visit is still to be made. */
+export function isUnmade(run: Run, visit: Visit): boolean {
+  if (run.unmade.size === 0) return false;
+  for (let at = visit.record.scope; at.parent !== undefined; at = at.parent.record.scope) {
+    if (run.unmade.has(at)) return true;
+  }
+  return false;
+}
+
+/** What is known of the files in a workspace. */
+export function filesIn(run: Run, workspace: string): WorkspaceFiles {
+  return run.files.get(workspace) ?? UNKNOWN;
+}
+
+/** The snapshot that a workspace equals now; undefined when something may have changed it. */
+export function knownBase(run: Run, workspace: string): string | undefined {
+  const { clean, snapshot } = filesIn(run, workspace);
+  return clean ? snapshot : undefined;
+}
+
+/** True when nobody else has worked in its workspace since a visit began. */
+export function workedAlone(run: Run, visit: Visit): boolean {
+  if (worksApart(visit)) return true;
+  return filesIn(run, workspaceOf(visit)).latest === visit && visit.crowded !== true;
+}
+
+/** The running visits, other than this one, that work in a workspace. */
+export function othersIn(run: Run, workspace: string, but?: Visit): readonly Visit[] {
+  return [...run.running].filter((visit) => visit !== but && workspaceOf(visit) === workspace);
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+/** Takes a change of what is known into the run. */
+export function noteFiles(run: Run, workspace: string, change: Partial<WorkspaceFiles>): void {
+  const files = { ...filesIn(run, workspace), ...change };
+  draft(run).files.set(workspace, files);
+  if (workspace === SHARED && files.snapshot !== undefined) draft(run).snapshot = files.snapshot;
+}
+
+/** A new owner has not seen what became of the files in the meantime. */
+export function doubtFiles(run: Run): void {
+  for (const workspace of run.files.keys()) noteFiles(run, workspace, { clean: false });
+}
+
+/** A process is started: from now on the files in its workspace may change. */
+export function noteStart(run: Run, visit: Visit): void {
+  const workspace = workspaceOf(visit);
+  if (worksApart(visit)) return;
+  for (const other of othersIn(run, workspace, visit)) {
+    draft(other).crowded = true;
+    draft(visit).crowded = true;
+  }
+  noteFiles(run, workspace, { clean: false, latest: visit });
+}
+
+/** An attempt, whose visit is still running, has a snapshot of its workspace. */
+export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void {
+  const { snapshot, type } = event;
+  if (snapshot === undefined) return;
+  if (worksApart(visit)) {
+    // Work done apart is in the files around it only when it is merged.
+    if (type !== "step.completed") return;
+    const around = workspaceOfScope(visit.record.scope);
+    return noteMerge(run, around, snapshot);
+  }
+  const workspace = workspaceOf(visit);
+  const ended = type !== "step.saved";
+  const clean = ended && othersIn(run, workspace, visit).length === 0;
+  noteFiles(run, workspace, { snapshot: snapshot.commit, clean });
+}
+
+/** Work was merged into a workspace. */
+export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
+  const clean = othersIn(run, workspace).length === 0;
+  noteFiles(run, workspace, { snapshot: commit, clean });
+}
+
+interface SnapshotEvent {
+  readonly type: string;
+  readonly snapshot?: Saved;
+}
+
+/** The snapshot that an attempt works on was taken right before it. */
+export function noteBase(run: Run, visit: Visit, base: string): void {
+  const workspace = workspaceOfScope(visit.record.scope);
+  const clean = worksApart(visit) && othersIn(run, workspace).length === 0;
+  noteFiles(run, workspace, { snapshot: base, clean });
+}

@@ -1,0 +1,301 @@
+/**
+ * The files of a run: saves its workspaces, puts files back, makes workspaces of their own for steps
+ * and instances, and merges what was done there.
+ *
+ * Owns: the names of snapshots, and the directories of workspaces.
+ * Does not: decide when anything of it is done (core/effects.ts), or know git (room `workspace`).
+ * Invariants:
+ * - files/F1 What is reported is on the disk: an event never names a snapshot that a power cut could
+ *   take.
+ * - files/F2 Before files are put back, what is there is kept aside, and the journal knows where.
+ * - files/F4 Merging twice is merging once: what is there already is the same on both sides. So a kill
+ *   in the middle of a merge needs no record.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, rename } from "node:fs/promises";
+import { join } from "node:path";
+import type { Effect } from "../../core/action.ts";
+import type { AttemptRef, Placed, Saved } from "../../core/event.ts";
+import type { Fact, MergeReport, Served } from "../../core/fact.ts";
+import { attemptText, placeText } from "../../core/place.ts";
+import { findVisit, type Run } from "../../core/run.ts";
+import { SHARED } from "../../core/workspace-files.ts";
+import type { WorkspacePlan } from "../../plan/plan.ts";
+import { unreachable } from "../../util/assert.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { sha256 } from "../../util/hash.ts";
+import { NO_DETAILS, readSnapshot } from "../../workspace/details.ts";
+import { mergeSnapshots } from "../../workspace/merge.ts";
+import { restoreSnapshot } from "../../workspace/restore.ts";
+import { commitTree, type Snapshot, takeSnapshot } from "../../workspace/snapshot.ts";
+import { listRefs, openStore, REFS, type SnapshotStore, writeRefs } from "../../workspace/store.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { moveHead } from "../../workspace/worktree-head.ts";
+import { ownPathOf, type RunDir } from "../state-dir.ts";
+import {
+  type ForeignFiles,
+  findPlace,
+  makePlace,
+  type PlaceOptions,
+  workspaceAt,
+} from "../workspace-place.ts";
+import type { Executor, FilesEffect, Outlet } from "./executor.ts";
+
+/** How many files that are not in a snapshot an event names. */
+const SKIPPED_MAX = 20;
+const HASH_LENGTH = 8;
+/** How many paths in conflict an event names. */
+const PATHS_MAX = 100;
+const MARKER = /^(<{7}|>{7}) /m;
+
+export interface FilesOptions {
+  readonly plan: WorkspacePlan;
+  /** The run as it was when its owner took it. */
+  readonly run: Run;
+  readonly dir: RunDir;
+  /** The project's state directory. */
+  readonly stateDir: string;
+  readonly foreign?: ForeignFiles;
+}
+
+/** The files of one run, for one owner. */
+export class FilesExecutor implements Executor<FilesEffect> {
+  readonly placed: Placed;
+  readonly #options: FilesOptions;
+  readonly #store: SnapshotStore;
+  readonly #shared: Workspace;
+  /** The last snapshot of each workspace. */
+  readonly #last = new Map<string, Snapshot>();
+  readonly #underWay = new Set<Promise<void>>();
+  #closed = false;
+
+  private constructor(
+    options: FilesOptions,
+    store: SnapshotStore,
+    placed: Placed,
+    shared: Workspace,
+  ) {
+    this.#options = options;
+    this.#store = store;
+    this.placed = placed;
+    this.#shared = shared;
+  }
+
+  /** Makes or finds the workspace of a run. */
+  static async open(options: FilesOptions): Promise<FilesExecutor> {
+    const { run, dir, plan, stateDir } = options;
+    const project = run.created?.cwd ?? ".";
+    const store = await openStore({ project, stateDir });
+    const place: PlaceOptions = { ...options, store };
+    const placed = run.workspace ?? (await makePlace(place));
+    if (run.workspace !== undefined) await findPlace(place, placed);
+    const shared = await workspaceAt(store, placed.path, dir, plan);
+    return new FilesExecutor(options, store, placed, shared);
+  }
+
+  begin(effect: Extract<Effect, { type: FilesEffect }>, outlet: Outlet): void {
+    const work = this.#carryOut(effect).then(
+      (fact) => {
+        this.#underWay.delete(work);
+        if (!this.#closed) outlet.post(fact);
+      },
+      (error: unknown) => {
+        this.#underWay.delete(work);
+        if (!this.#closed) outlet.fail(error);
+      },
+    );
+    this.#underWay.add(work);
+  }
+
+  /** An operation that has begun comes to its end; nobody is told of it any more. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#underWay);
+  }
+
+  async #carryOut(effect: Extract<Effect, { type: FilesEffect }>): Promise<Fact> {
+    switch (effect.type) {
+      case "snapshot":
+        return this.#snapshot(effect);
+      case "make-workspace":
+        await this.#makeWorkspace(effect);
+        return { type: "files-ready", at: effect.at, workspace: effect.workspace, how: "made" };
+      case "restore":
+        await this.#putBack(effect.workspace, effect.to);
+        failpoint("workspace.restored");
+        return { type: "files-ready", at: effect.at, workspace: effect.workspace, how: "restored" };
+      case "rewind-files":
+        return this.#rewind(effect);
+      case "merge": {
+        const { at, workspace } = effect;
+        const name = refWord(attemptText(at));
+        const result = await this.#merge({ ...effect, own: placeText(at), name });
+        return { type: "merged", at, workspace, result };
+      }
+      case "merge-scope": {
+        const { scope, workspace } = effect;
+        const result = await this.#merge({ ...effect, own: scope, name: refWord(scope) });
+        return { type: "scope-merged", scope, workspace, result };
+      }
+      default:
+        return unreachable(effect);
+    }
+  }
+
+  async #snapshot(effect: Extract<Effect, { type: "snapshot" }>): Promise<Fact> {
+    const { workspace, serves } = effect;
+    const kept = effect.adopted === true ? await this.#keptBefore(serves) : undefined;
+    if (kept !== undefined) {
+      return { type: "snapshotted", workspace, serves, snapshot: { commit: kept }, changed: true };
+    }
+    const before = this.#last.get(workspace);
+    const taken = await this.#take(workspace, nameOf(serves));
+    failpoint("workspace.after");
+    const wanted = await this.#treeWantedBy(serves.aside);
+    const changed = taken.tree !== (wanted ?? before?.tree);
+    return { type: "snapshotted", workspace, serves, snapshot: savedOf(taken), changed };
+  }
+
+  /** What an earlier owner had saved, before it could record that, is as it was then. */
+  async #keptBefore(serves: Served): Promise<string | undefined> {
+    const [kept] = await listRefs(this.#store, this.#ref(nameOf(serves)));
+    return kept?.commit;
+  }
+
+  /** The files that an attempt is to begin with, when what is there is kept aside for it. */
+  async #treeWantedBy(at: AttemptRef | undefined): Promise<string | undefined> {
+    const base = at && findVisit(this.#options.run, at)?.base;
+    return base === undefined ? undefined : (await readSnapshot(this.#store, base)).tree;
+  }
+
+  async #makeWorkspace(effect: Extract<Effect, { type: "make-workspace" }>): Promise<void> {
+    const { workspace, base, afresh } = effect;
+    const path = ownPathOf(this.#options.dir, workspace);
+    const there = existsSync(path);
+    if (there && !afresh) return;
+    const target = there ? path : `${path}.partial`;
+    await mkdir(target, { recursive: true, mode: 0o700 });
+    await restoreSnapshot(await this.#own(workspace, target), base);
+    failpoint("workspace.own-filled");
+    if (!there) await rename(target, path);
+    failpoint("workspace.own-made");
+  }
+
+  /** Merges a workspace of its own into another; a conflict goes back into it, with markers. */
+  async #merge(merge: {
+    readonly own: string;
+    readonly name: string;
+    readonly workspace: string;
+    readonly base: string;
+    readonly conflicts: readonly string[];
+  }): Promise<MergeReport> {
+    const { name, base, workspace } = merge;
+    const marked = merge.conflicts.filter((path) => this.#hasMarkers(merge.own, path));
+    const theirs = savedOf(await this.#take(merge.own, `${name}/after`));
+    if (marked.length > 0) return { ok: false, paths: marked, base, theirs };
+    const { commit: ours } = await this.#take(workspace, `${name}/ours`);
+    failpoint("workspace.merging");
+    const merged = { ref: this.#ref(`${name}/merged`), message: `${name}, merged`, at: 0 };
+    const sides = { base, ours, theirs: theirs.commit };
+    const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
+    if (result.status === "conflicts") {
+      const marks = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
+      await writeRefs(this.#store, [{ ref: this.#ref(`${name}/conflict`), commit: marks }]);
+      await restoreSnapshot(await this.#workspace(merge.own), marks);
+      const paths = result.conflicts.map(({ path }) => path).slice(0, PATHS_MAX);
+      return { ok: false, paths, base: ours, theirs };
+    }
+    await restoreSnapshot(await this.#workspace(workspace), result.commit);
+    failpoint("workspace.merged");
+    this.#last.delete(workspace);
+    return { ok: true, snapshot: { ...theirs, commit: result.commit }, theirs: theirs.commit };
+  }
+
+  /** Puts the files back for a person; what they were is kept (F2). */
+  async #rewind(effect: Extract<Effect, { type: "rewind-files" }>): Promise<Fact> {
+    const { commit, since } = effect;
+    const ref = this.#ref(`aside/${since}`);
+    const [kept] = await listRefs(this.#store, ref);
+    const aside =
+      kept?.commit ?? (await takeSnapshot(this.#shared, { ref, message: "set aside" })).commit;
+    failpoint("workspace.aside");
+    await this.#putBack(SHARED, commit);
+    failpoint("workspace.rewound");
+    return { type: "restored", commit, aside };
+  }
+
+  /** The files, and in a worktree of the run's own its branch as well. */
+  async #putBack(workspace: string, commit: string): Promise<void> {
+    const { kind, path, branch } = this.placed;
+    await restoreSnapshot(await this.#workspace(workspace), commit);
+    if (workspace === SHARED && kind === "worktree" && branch !== undefined) {
+      await moveHead(this.#store, { path, branch }, commit);
+    }
+    this.#last.delete(workspace);
+  }
+
+  async #take(workspace: string, name: string): Promise<Snapshot> {
+    const last = this.#last.get(workspace);
+    const taken = await takeSnapshot(await this.#workspace(workspace), {
+      ref: this.#ref(name),
+      message: name,
+      parents: last === undefined ? [] : [last.commit],
+    });
+    this.#last.set(workspace, taken);
+    return taken;
+  }
+
+  #workspace(workspace: string): Promise<Workspace> {
+    if (workspace === SHARED) return Promise.resolve(this.#shared);
+    return this.#own(workspace, ownPathOf(this.#options.dir, workspace));
+  }
+
+  #own(workspace: string, path: string): Promise<Workspace> {
+    const { dir, plan } = this.#options;
+    return workspaceAt(this.#store, path, dir, plan, `own-${refWord(workspace)}`);
+  }
+
+  #hasMarkers(workspace: string, path: string): boolean {
+    try {
+      const file = join(ownPathOf(this.#options.dir, workspace), path);
+      return MARKER.test(readFileSync(file, "utf8"));
+    } catch (error) {
+      // Who removed the file has resolved it.
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+      throw error;
+    }
+  }
+
+  #ref(name: string): string {
+    return `${REFS}${this.#options.run.id}/${name}`;
+  }
+}
+
+/** The name of a snapshot, after the first of those whom it serves. */
+function nameOf({ after = [], before = [], during = [], scopes = [], aside }: Served): string {
+  const served: readonly (readonly [string | undefined, string])[] = [
+    [after[0] && attemptText(after[0]), "after"],
+    [aside && attemptText(aside), "aside"],
+    [before[0] && attemptText(before[0]), "before"],
+    [during[0] && attemptText(during[0]), "during"],
+    [scopes[0], "base"],
+  ];
+  const [name, when] = served.find(([one]) => one !== undefined) ?? ["nobody", "taken"];
+  return `${refWord(name ?? "nobody")}/${when}`;
+}
+
+/** The name of an attempt's snapshot. */
+export function snapshotRef(runId: string, at: AttemptRef, when: string): string {
+  return `${REFS}${runId}/${refWord(attemptText(at))}/${when}`;
+}
+
+/** A name as a part of a ref; what git does not allow becomes a hash. */
+function refWord(text: string): string {
+  const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
+  return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;
+}
+
+function savedOf({ commit, skipped }: Snapshot): Saved {
+  if (skipped.length === 0) return { commit };
+  return { commit, skipped: skipped.slice(0, SKIPPED_MAX) };
+}

@@ -1,0 +1,214 @@
+/**
+ * The processes of a run: starts them, finds those again that an earlier owner had started, ends them,
+ * and reports how they ended with the evidence that they left.
+ *
+ * Owns: the processes of running attempts, and the streams of their agents.
+ * Does not: know when an attempt may start or what its files are (core/effects.ts, files.ts).
+ */
+import type { Effect } from "../../core/action.ts";
+import type { AttemptRef } from "../../core/event.ts";
+import type { Ending, Environment } from "../../core/fact.ts";
+import { attemptText } from "../../core/place.ts";
+import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../core/run.ts";
+import type { Plan } from "../../plan/plan.ts";
+import { adoptProcess, lookAt } from "../../runner/adopt.ts";
+import { startProcess } from "../../runner/start.ts";
+import type { Launch, ProcessEnding, StepProcess } from "../../runner/step-process.ts";
+import { attemptMarker, runMarker, sweep } from "../../runner/sweep.ts";
+import { assert } from "../../util/assert.ts";
+import { ExpressionError } from "../../util/expression.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { type Redact, redactJson } from "../../util/redact.ts";
+import { TemplateError } from "../../util/template.ts";
+import type { AgentSteps, FollowedAgent } from "../agent-steps.ts";
+import { collectEvidence } from "../evidence.ts";
+import { findItems } from "../item-source.ts";
+import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "../launch.ts";
+import { attemptDirOf, type RunDir } from "../state-dir.ts";
+import type { Executor, Outlet } from "./executor.ts";
+
+export interface ProcessOptions {
+  readonly plan: Plan;
+  readonly run: () => Run;
+  readonly dir: RunDir;
+  readonly env: Environment;
+  readonly redact: Redact;
+  /** For plans with steps that talk to agents. */
+  readonly agents: AgentSteps | undefined;
+}
+
+interface Held {
+  readonly process: StepProcess;
+  readonly agent: FollowedAgent | undefined;
+}
+
+/** The processes of one run, for one owner. */
+export class ProcessExecutor implements Executor<"launch" | "look-up"> {
+  readonly #options: ProcessOptions;
+  readonly #processes = new Map<string, Held>();
+  /** How attempts are to end whose process is still being prepared. */
+  readonly #early = new Map<string, "now" | "after-turn">();
+  #closed = false;
+
+  constructor(options: ProcessOptions) {
+    this.#options = options;
+  }
+
+  begin(effect: Extract<Effect, { type: "launch" | "look-up" }>, outlet: Outlet): void {
+    if (effect.type === "look-up") return this.#lookUp(effect, outlet);
+    const { at } = effect;
+    const visit = this.#visit(at);
+    const { agents } = this.#options;
+    if (agents?.serves(visit) !== true) {
+      this.#start(at, outlet, () => prepareLaunch(this.#site(), visit, at));
+      return;
+    }
+    agents
+      .prepare(visit, at)
+      .then((prepare) => {
+        if (!this.#closed) this.#start(at, outlet, prepare);
+      })
+      .catch((error: unknown) => outlet.fail(error));
+  }
+
+  adopt(at: AttemptRef, outlet: Outlet): void {
+    const dir = attemptDirOf(this.#options.dir, at);
+    const found = lookAt(dir);
+    if (found !== "dead") {
+      outlet.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
+    }
+    const limits = limitsOf(stepOf(this.#visit(at)));
+    this.#hold(at, dir, outlet, adoptProcess(dir, this.#marker(at), limits));
+  }
+
+  /** Only agents have turns; other steps run to completion. */
+  stop(at: AttemptRef, when: "now" | "after-turn"): void {
+    const held = this.#processes.get(attemptText(at));
+    if (held === undefined) this.#early.set(attemptText(at), when);
+    else if (when === "now") held.process.stop("gently");
+    else held.agent?.stopAfterTurn();
+  }
+
+  /** Ends every process now, without its grace period. */
+  killNow(): void {
+    for (const { process } of this.#processes.values()) process.stop("at-once");
+  }
+
+  async close(status: RunState["status"]): Promise<void> {
+    this.#closed = true;
+    for (const { process, agent } of this.#processes.values()) {
+      process.release();
+      await agent?.close();
+    }
+    this.#processes.clear();
+    // What left its step's group, on purpose or by accident, does not outlive a stopped run.
+    if (status === "stopped") await sweep(runMarker(this.#options.run().id));
+  }
+
+  /** Looks up what the start of a visit needs. */
+  #lookUp(effect: Extract<Effect, { type: "look-up" }>, outlet: Outlet): void {
+    const { place, what, session } = effect;
+    if (what === "items") {
+      const items = findItems(this.#site(), place);
+      outlet.post({ type: "looked-up", place, ...(items && { items }) });
+      return;
+    }
+    const offer = this.#options.agents?.offer(place, session);
+    outlet.post({ type: "looked-up", place, ...(offer && { offer }) });
+  }
+
+  #start(at: AttemptRef, outlet: Outlet, prepare: () => Launch): void {
+    try {
+      const launch = prepare();
+      failpoint("engine.launch");
+      const limits = limitsOf(stepOf(this.#visit(at)));
+      this.#hold(at, launch.dir, outlet, startProcess(launch, limits));
+    } catch (error) {
+      const ending = notStarted(error);
+      // What is not about this step (a full disk) is no fact: the run stops loudly.
+      if (ending === undefined) throw error;
+      const message = this.#options.redact(ending.message);
+      outlet.post({ type: "process-ended", at, ending: { ...ending, message } });
+    }
+  }
+
+  #hold(at: AttemptRef, dir: string, outlet: Outlet, process: StepProcess): void {
+    const key = attemptText(at);
+    const { agents, run } = this.#options;
+    const visit = this.#visit(at);
+    const agent =
+      agents?.serves(visit) === true
+        ? agents.follow(visit, at, {
+            onSession: (session) => outlet.post({ type: "session-known", at, session }),
+            onUse: () => {
+              // Only a budget asks what agents are using now.
+              if (Object.keys(run().funds).length === 0) return;
+              const spent = this.#processes.get(key)?.agent?.spent();
+              if (spent !== undefined) outlet.post({ type: "spending", at, spent });
+            },
+            onLimit: () => process.stop("gently"),
+          })
+        : undefined;
+    this.#processes.set(key, { process, agent });
+    const early = this.#early.get(key);
+    this.#early.delete(key);
+    if (early !== undefined) this.stop(at, early);
+    const report = async (ended: ProcessEnding): Promise<void> => {
+      const ending = await this.#evidence(at, dir, ended, agent);
+      // What an agent left behind would work beside the next process of its conversation.
+      const continues = ["lost", "paused", "asked"].includes(ending.how);
+      if (continues && ended.how === "exited") await sweep(this.#marker(at));
+      if (this.#closed) return;
+      this.#processes.delete(key);
+      failpoint("engine.ended");
+      outlet.post({ type: "process-ended", at, ending });
+    };
+    process.ended.then(report).catch((error: unknown) => {
+      if (!this.#closed) outlet.fail(error);
+    });
+  }
+
+  async #evidence(
+    at: AttemptRef,
+    dir: string,
+    ending: ProcessEnding,
+    agent: FollowedAgent | undefined,
+  ): Promise<Ending> {
+    const { redact } = this.#options;
+    const visit = this.#visit(at);
+    if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending, redact);
+    const said = redactJson(redact, await agent.end(ending));
+    if (said.how !== "exited" || said.problem !== undefined) return said;
+    const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
+    const good = { how: "exited", exit: 0, ...check } as const;
+    // What the agent itself said stays beside what its files and its check say.
+    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good, redact)) };
+  }
+
+  /** What all processes of an attempt carry. */
+  #marker(at: AttemptRef): string {
+    return attemptMarker(attemptIdOf(this.#options.run().id, at));
+  }
+
+  #visit(at: AttemptRef): Visit {
+    const visit = findVisit(this.#options.run(), at);
+    assert(visit !== undefined, `no visit ${attemptText(at)}`);
+    return visit;
+  }
+
+  #site(): LaunchSite {
+    const { plan, run, dir, env } = this.#options;
+    return { plan, run: run(), dir, env };
+  }
+}
+
+/** The ending of a step that could not be started for reasons of its own. */
+function notStarted(error: unknown): Extract<Ending, { how: "not-started" }> | undefined {
+  if (error instanceof ExpressionError || error instanceof TemplateError) {
+    return { how: "not-started", reason: "expression", message: error.message };
+  }
+  if (error instanceof LaunchError) {
+    return { how: "not-started", reason: "spawn", message: error.message };
+  }
+  return undefined;
+}

@@ -1,0 +1,273 @@
+/**
+ * The simulated disk: workspaces as maps of files, and snapshots of them. Operations take time, and a
+ * crash leaves them half done. What must never happen to files is checked here, where it would.
+ */
+import type { Effect } from "../../src/core/action.ts";
+import type { AttemptRef } from "../../src/core/event.ts";
+import type { Fact, MergeReport } from "../../src/core/fact.ts";
+import { attemptText, placeText } from "../../src/core/place.ts";
+import { findVisit, type Run } from "../../src/core/run.ts";
+import { SHARED, workspaceOf } from "../../src/core/workspace-files.ts";
+import type { FilesEffect } from "../../src/engine/executors/executor.ts";
+import type { Random } from "../../src/util/random.ts";
+import { Violation } from "./talk-checkers.ts";
+import type { World } from "./world.ts";
+
+export type FilesAction = Extract<Effect, { type: FilesEffect }>;
+type Tree = ReadonlyMap<string, string>;
+
+interface Operation {
+  readonly effect: FilesAction;
+  readonly endsAt: number;
+}
+
+export class FakeFiles {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #workspaces = new Map<string, Map<string, string>>();
+  readonly #commits = new Map<string, Tree>();
+  /** Snapshots by what is in them; a file's content is its name. */
+  readonly #idOf = new Map<string, string>();
+  readonly #operations: Operation[] = [];
+  readonly #workspaceOf = new Map<string, string>();
+  /** Files that somebody else wrote into the shared workspace. */
+  readonly #bystanders = new Map<string, string>();
+  /** Planted: a merge makes the whole workspace what it computed, whatever was written since. */
+  wholeMerges = false;
+
+  constructor(world: World, random: Random) {
+    this.#world = world;
+    this.#random = random;
+  }
+
+  /** A process begins to work: it must find a workspace in which nothing else is done. */
+  enter(at: AttemptRef, run: Run): void {
+    const visit = findVisit(run, at);
+    if (visit === undefined) return;
+    const workspace = workspaceOf(visit);
+    this.#workspaceOf.set(attemptText(at), workspace);
+    const operation = this.#operationIn(workspace);
+    if (operation !== undefined && operation.effect.type !== "snapshot") {
+      fail(`${attemptText(at)} starts in "${workspace}" during ${operation.effect.type}`);
+    }
+    if (run.files.size > 0 && workspace !== SHARED && !this.#workspaces.has(workspace)) {
+      fail(`${attemptText(at)} starts in "${workspace}", which was not made`);
+    }
+    if (visit.restore === true) this.#expectRestored(at, workspace);
+    this.#write(workspace, `${attemptText(at)}.begin`);
+  }
+
+  /** A process has ended: what it wrote is still there. */
+  leave(at: AttemptRef): void {
+    const workspace = this.#workspaceOf.get(attemptText(at)) ?? SHARED;
+    const files = this.#in(workspace);
+    if (!files.has(`${attemptText(at)}.begin`)) {
+      fail(`a file of ${attemptText(at)} was lost while it worked`);
+    }
+    this.#write(workspace, `${attemptText(at)}.end`);
+  }
+
+  /** Somebody who is no part of the run writes a file. */
+  bystander(name: string): void {
+    this.#bystanders.set(name, name);
+    this.#write(SHARED, name);
+  }
+
+  begin(effect: FilesAction): void {
+    for (const workspace of workspacesOf(effect)) {
+      const other = this.#operationIn(workspace);
+      if (other !== undefined) fail(`${effect.type} begins during ${other.effect.type}`);
+      if (effect.needs !== "workspace-alone") continue;
+      const worker = this.#world.alive().find(({ at }) => this.#worksIn(at) === workspace);
+      if (worker) fail(`${effect.type} begins while ${attemptText(worker.at)} works there`);
+    }
+    this.#operations.push({ effect, endsAt: this.#world.now + this.#random.below(60) });
+  }
+
+  /** When the next operation will have ended. */
+  nextEnd(): number | undefined {
+    const times = this.#operations.map(({ endsAt }) => endsAt);
+    return times.length === 0 ? undefined : Math.min(...times);
+  }
+
+  /** The reports of operations that have ended by now. */
+  ended(run: Run): readonly Fact[] {
+    const over = this.#operations.filter(({ endsAt }) => endsAt <= this.#world.now);
+    for (const one of over) this.#operations.splice(this.#operations.indexOf(one), 1);
+    return over.map(({ effect }) => this.#finish(effect, run));
+  }
+
+  /** The owner died: each operation has done some of its work, or none. */
+  crash(run: Run): void {
+    for (const { effect } of this.#operations.splice(0)) {
+      if (effect.type === "restore") this.#apply(effect.workspace, effect.from, effect.to, 0.5);
+      else if (this.#random.chance(0.3)) this.#finish(effect, run);
+    }
+  }
+
+  /** What a completed attempt left is in the snapshot that its event names. */
+  expectSaved(at: AttemptRef, commit: string): void {
+    const tree = this.#tree(commit);
+    if (this.#worksIn(at) === undefined) return;
+    if (!tree.has(`${attemptText(at)}.end`)) {
+      fail(`the snapshot of ${attemptText(at)} was taken before it had ended`);
+    }
+  }
+
+  /** No file of a bystander is gone: it is there, or kept aside. */
+  expectBystanders(): void {
+    const shared = this.#in(SHARED);
+    for (const [name, content] of this.#bystanders) {
+      if (shared.get(name) === content) continue;
+      const kept = [...this.#commits.values()].some((tree) => tree.get(name) === content);
+      if (!kept) fail(`the file ${name} of a bystander is lost`);
+    }
+  }
+
+  #finish(effect: FilesAction, run: Run): Fact {
+    switch (effect.type) {
+      case "snapshot": {
+        const { workspace, serves } = effect;
+        const commit = this.#commit(this.#in(workspace));
+        const base = serves.aside && findVisit(run, serves.aside)?.base;
+        const changed = base === undefined || !sameTree(this.#tree(base), this.#tree(commit));
+        return { type: "snapshotted", workspace, serves, snapshot: { commit }, changed };
+      }
+      case "make-workspace": {
+        const { at, workspace, base, afresh } = effect;
+        if (afresh || !this.#workspaces.has(workspace)) {
+          this.#workspaces.set(workspace, new Map(this.#tree(base)));
+        }
+        return { type: "files-ready", at, workspace, how: "made" };
+      }
+      case "restore": {
+        const { at, workspace, from, to } = effect;
+        this.#apply(workspace, from, to, 1);
+        return { type: "files-ready", at, workspace, how: "restored" };
+      }
+      case "rewind-files": {
+        const aside = this.#commit(this.#in(SHARED));
+        this.#apply(SHARED, aside, effect.commit, 1);
+        return { type: "restored", commit: effect.commit, aside };
+      }
+      case "merge": {
+        const { at, workspace } = effect;
+        return { type: "merged", at, workspace, result: this.#merge(placeText(at), effect) };
+      }
+      case "merge-scope": {
+        const { scope, workspace } = effect;
+        return { type: "scope-merged", scope, workspace, result: this.#merge(scope, effect) };
+      }
+    }
+  }
+
+  /** Adds what was done apart; sometimes it does not fit, until somebody has seen to it. */
+  #merge(
+    own: string,
+    effect: Extract<FilesAction, { type: "merge" | "merge-scope" }>,
+  ): MergeReport {
+    const { workspace, base, conflicts } = effect;
+    const theirs = this.#in(own);
+    const ours = this.#commit(this.#in(workspace));
+    const saved = { commit: this.#commit(theirs) };
+    if (conflicts.length === 0 && this.#random.chance(0.15)) {
+      return { ok: false, paths: ["fought-over"], base: ours, theirs: saved };
+    }
+    // While the merge was computed, others went on writing.
+    if (workspace === SHARED) this.bystander(`meanwhile-${this.#commits.size}`);
+    const merged = new Map(this.#tree(ours));
+    const before = this.#tree(base);
+    for (const [path, content] of theirs) if (!before.has(path)) merged.set(path, content);
+    if (this.wholeMerges) this.#workspaces.set(workspace, merged);
+    else this.#apply(workspace, ours, this.#commit(merged), 1);
+    for (const path of theirs.keys()) {
+      if (!before.has(path) && !this.#in(workspace).has(path)) fail(`${path} was not merged`);
+    }
+    const snapshot = { commit: this.#commit(this.#in(workspace)) };
+    return { ok: true, snapshot, theirs: saved.commit };
+  }
+
+  /** Applies a difference path by path; a path that is not as expected is left alone. */
+  #apply(workspace: string, from: string, to: string, share: number): void {
+    const files = this.#in(workspace);
+    const [before, after] = [this.#tree(from), this.#tree(to)];
+    for (const path of new Set([...before.keys(), ...after.keys()])) {
+      if (before.get(path) === after.get(path) || files.get(path) !== before.get(path)) continue;
+      if (share < 1 && !this.#random.chance(share)) continue;
+      const content = after.get(path);
+      if (content === undefined) files.delete(path);
+      else files.set(path, content);
+    }
+  }
+
+  /** What earlier attempts of the visit had written is not there. */
+  #expectRestored(at: AttemptRef, workspace: string): void {
+    for (let attempt = 1; attempt < at.attempt; attempt++) {
+      const path = `${attemptText({ ...at, attempt })}.begin`;
+      if (this.#in(workspace).has(path)) fail(`${attemptText(at)} finds ${path} after a restore`);
+    }
+  }
+
+  #worksIn(at: AttemptRef): string | undefined {
+    return this.#workspaceOf.get(attemptText(at));
+  }
+
+  #operationIn(workspace: string): Operation | undefined {
+    return this.#operations.find(({ effect }) => workspacesOf(effect).includes(workspace));
+  }
+
+  #write(workspace: string, path: string): void {
+    this.#in(workspace).set(path, path);
+  }
+
+  #in(workspace: string): Map<string, string> {
+    const files = this.#workspaces.get(workspace) ?? new Map<string, string>();
+    this.#workspaces.set(workspace, files);
+    return files;
+  }
+
+  #tree(commit: string): Tree {
+    const tree = this.#commits.get(commit);
+    if (tree === undefined) fail(`there is no snapshot ${commit}`);
+    return tree;
+  }
+
+  #commit(files: Tree): string {
+    const content = [...files.keys()].sort().join();
+    const known = this.#idOf.get(content);
+    if (known !== undefined) return known;
+    const id = `c${this.#commits.size + 1}`;
+    this.#commits.set(id, new Map(files));
+    this.#idOf.set(content, id);
+    return id;
+  }
+
+  /** A snapshot that a person may ask for. */
+  anyCommit(): string {
+    return this.#commits.size === 0
+      ? this.#commit(this.#in(SHARED))
+      : this.#random.pick([...this.#commits.keys()]);
+  }
+}
+
+/** The workspaces that an operation must have for itself among operations. */
+function workspacesOf(effect: FilesAction): readonly string[] {
+  switch (effect.type) {
+    case "rewind-files":
+      return [SHARED];
+    case "merge":
+      return [effect.workspace, placeText(effect.at)];
+    case "merge-scope":
+      return [effect.workspace, effect.scope];
+    default:
+      return [effect.workspace];
+  }
+}
+
+function sameTree(one: Tree, other: Tree): boolean {
+  return one.size === other.size && [...one].every(([path, text]) => other.get(path) === text);
+}
+
+function fail(message: string): never {
+  throw new Violation(message);
+}
