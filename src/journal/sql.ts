@@ -100,6 +100,9 @@ export const REQUEST = {
 export const ANSWER = {
   insert: "INSERT INTO answers (run, attempt, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
   get: "SELECT attempt, data FROM answers WHERE run = ? AND attempt = ?",
+  ofRun: `
+    SELECT answers.attempt, answers.data FROM runs
+    LEFT JOIN answers ON answers.run = runs.run WHERE runs.run_id = ?`,
 } as const;
 
 /** The documented tables. */
