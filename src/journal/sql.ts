@@ -68,6 +68,8 @@ export const RUN = {
 export const EVENT = {
   insert:
     "INSERT INTO events (run, seq, type, version, time, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  /** The number of the newest event of all runs: events are never deleted, so it only grows. */
+  newest: "SELECT ifnull(max(rowid), 0) FROM events",
   /** The hashes of what completed steps handed on, of runs whose files were not removed. */
   outputs: `
     SELECT DISTINCT json_extract(output.value, '$.sha256') AS sha256

@@ -6,7 +6,7 @@
  * Invariants: J1, J2, J4, J5 and J7 of journal.ts, and
  * - J8 The run keeps the number and the checksum of its last event. When a part of the file is
  *   damaged, a lost tail is noticed by it. (When the end of the -wal is lost, SQLite goes back to
- *   the last whole transaction, head included: only the second copy knows better.)
+ *   the last whole transaction, head included: newest-event.ts and the second copy know better.)
  */
 import type { Answer, Owner, Recorded } from "../core/event.ts";
 import type { SummaryChange } from "../core/summary.ts";
