@@ -250,6 +250,8 @@ function createDatabase(file: string): void {
     forgetNewest(file);
     publish(building, file);
     syncFile(dirname(file));
+    // The directory may be new as well; a parent that cannot be read cannot be synced.
+    if (isReadable(dirname(dirname(file)))) syncFile(dirname(dirname(file)));
   } finally {
     fs.rmSync(building, { force: true });
   }
@@ -280,6 +282,16 @@ export function syncFile(path: string): void {
     fs.fsyncSync(descriptor);
   } finally {
     fs.closeSync(descriptor);
+  }
+}
+
+function isReadable(path: string): boolean {
+  try {
+    fs.accessSync(path, fs.constants.R_OK);
+    return true;
+  } catch (error) {
+    if (fileCodeOf(error) === "EACCES") return false;
+    throw error;
   }
 }
 
