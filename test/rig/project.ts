@@ -120,7 +120,7 @@ export class Hold {
         // There is always an open end: without one the step would read the end of the file.
         if (this.#held === undefined) this.#held = opened;
         else fs.closeSync(opened);
-        written ||= this.#write();
+        if (!written) written = this.#write();
         return false;
       });
     } finally {
