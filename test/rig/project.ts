@@ -14,7 +14,7 @@ import { replayJournals } from "./replayed.ts";
 /** The program under test. */
 export const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
 /** How long a test waits for something that must happen. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 60_000;
 const LOOK_MS = 5;
 
 export interface Result {
