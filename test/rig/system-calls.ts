@@ -91,9 +91,9 @@ function installStrace(): void {
   if (works()) return;
   const asRoot = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
   for (const installer of INSTALLERS) {
-    const [command = "", ...words] = [...asRoot, "sh", "-c", installer];
-    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-    if (spawnSync(command, words, { env }).status === 0 && works()) return;
+    const words = [...asRoot, "sh", "-c", installer];
+    const quiet = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+    if (spawnSync("env", words, { env: quiet }).status === 0 && works()) return;
   }
   throw new Error("the recording of system calls needs strace, and it could not be installed");
 }
