@@ -13,6 +13,8 @@ export interface Line {
   /** What is held against the limit, if there is one. */
   readonly ratio: number;
   readonly limit?: number;
+  /** The ratio of revision fa2da00, before snapshots were made cheap. */
+  readonly before?: number;
 }
 
 /** The program as a user starts it; it runs what was built last. */

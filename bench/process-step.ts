@@ -36,7 +36,7 @@ export async function bench(): Promise<readonly Line[]> {
       subject: async () => (await runBlock(join(directory, String(count++)))) / BLOCK,
     });
     return [
-      timeLine("a step that is a process (`true`)", "`spawn` in the same process", path, LIMIT),
+      timeLine("a step `true`, no snapshots", "`spawn` in the same process", path, LIMIT),
       timeLine("the same, in the program", "`spawn` in a small process", program),
     ];
   });

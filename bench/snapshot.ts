@@ -3,7 +3,6 @@
  * has changed and one of ten changed files, against `git status` on the same tree by turns with them;
  * and the disk that 100 snapshots of ten changed files each take, against what was changed.
  */
-import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -11,18 +10,17 @@ import { takeSnapshot } from "../src/workspace/snapshot.ts";
 import { openStore, packStore } from "../src/workspace/store.ts";
 import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
 import { inDirectory, type Line, median, timed } from "./measure.ts";
+import { git, makeRepository, textOf } from "./repository.ts";
 
 const SNAPSHOTS_PER_PACK = 50;
 const FILES = 20_000;
-const FOLDERS = 200;
 const CHANGED = 10;
 const ROUNDS = 9;
 const CHECKPOINTS = 100;
-const FILE_BYTES = 3_000;
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
-    makeTree(directory);
+    makeRepository(directory, FILES);
     const stateDir = join(directory, ".perdure");
     mkdirSync(stateDir);
     writeFileSync(join(stateDir, ".gitignore"), "*\n");
@@ -74,28 +72,6 @@ export async function bench(): Promise<readonly Line[]> {
   });
 }
 
-function makeTree(directory: string): void {
-  for (let index = 0; index < FILES; index++) {
-    const folder = join(directory, `d${index % FOLDERS}`);
-    if (index < FOLDERS) mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, `f${index}`), textOf(`file ${index}`));
-  }
-  git(directory, "init", "-q");
-  git(directory, "add", ".");
-  git(directory, "-c", "user.name=b", "-c", "user.email=b@example.org", "commit", "-qm", "bench");
-}
-
-/** Texts that do not shrink to nothing: what is changed is measured in bytes. */
-function textOf(seed: string): string {
-  let state = [...seed].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) >>> 0, 7);
-  const words: string[] = [];
-  for (let length = 0; length < FILE_BYTES; length += 9) {
-    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
-    words.push(state.toString(16).padStart(8, "0"));
-  }
-  return `${words.join("\n")}\n`;
-}
-
 function change(directory: string, what: string): number {
   let bytes = 0;
   for (let index = 0; index < CHANGED; index++) {
@@ -108,10 +84,6 @@ function change(directory: string, what: string): number {
 
 function snapshot(workspace: Workspace, name: string): Promise<unknown> {
   return takeSnapshot(workspace, { ref: `refs/perdure/bench/${name}`, message: name });
-}
-
-function git(directory: string, ...args: readonly string[]): void {
-  execFileSync("git", args, { cwd: directory, stdio: ["ignore", "ignore", "inherit"] });
 }
 
 function bytesIn(directory: string): number {

@@ -1,10 +1,11 @@
 /**
  * Kills real runs at random moments and counts broken promises:
  *
- *   npm run soak -- --kills 500 [--seed N] [--minutes M]
+ *   npm run soak -- --kills 500 [--seed N] [--minutes M] [--only RUN]
  *
  * Exit status 1 when a promise was broken; the project of such a run is kept and named. The seed
- * chooses pipelines and kills; the moments are the machine's, so a seed does not repeat a race.
+ * chooses pipelines and kills; `--only` repeats one run of it. The moments are the machine's, so a
+ * race may need several repetitions to come back.
  */
 import { parseArgs } from "node:util";
 import { seededRandom, seedOf } from "../src/util/random.ts";
@@ -17,12 +18,15 @@ const MINUTES_DEFAULT = 60;
 const LANES = 2;
 const KILLS_PER_RUN_MAX = 14;
 const NEWS_EVERY = 100;
+/** Of one run. */
+const SHOWN_MAX = 5;
 
 const KINDS: Readonly<Record<ViolationKind, string>> = {
   repeated: "steps repeated",
   lost: "results lost",
   stuck: "runs stuck",
   damaged: "journals damaged",
+  changed: "files of a bystander changed",
   "left-over": "processes left over",
 };
 
@@ -31,6 +35,7 @@ const { values } = parseArgs({
     kills: { type: "string", default: String(KILLS_DEFAULT) },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     minutes: { type: "string", default: String(MINUTES_DEFAULT) },
+    only: { type: "string" },
   },
 });
 const { seed } = values;
@@ -41,23 +46,31 @@ const results: SoakResult[] = [];
 let started = 0;
 let news = NEWS_EVERY;
 
-await Promise.all(Array.from({ length: LANES }, lane));
+if (values.only === undefined) await Promise.all(Array.from({ length: LANES }, lane));
+else await soak(Number(values.only));
 process.exitCode = summarise();
 
 async function lane(): Promise<void> {
   while (killsDone() < killsWanted && performance.now() < deadline) {
-    const name = `${seed}/${started++}`;
-    const random = seededRandom(seedOf(name));
-    const result = await soakRun(random, 1 + random.below(KILLS_PER_RUN_MAX));
-    results.push(result);
-    for (const { kind, message } of result.violations) {
-      console.log(`✗ seed ${seed}, run ${name}: ${KINDS[kind]}: ${message} (see ${result.kept})`);
-    }
+    await soak(started++);
     if (killsDone() >= news) {
       console.log(`${killsDone()} kills, ${results.length} runs, ${elapsedSeconds()} s`);
       news += NEWS_EVERY;
     }
   }
+}
+
+async function soak(run: number): Promise<void> {
+  const random = seededRandom(seedOf(`${seed}/${run}`));
+  const result = await soakRun(random, 1 + random.below(KILLS_PER_RUN_MAX));
+  results.push(result);
+  const { violations, kept } = result;
+  for (const { kind, message } of violations.slice(0, SHOWN_MAX)) {
+    console.log(`✗ ${KINDS[kind]}: ${message}`);
+  }
+  if (violations.length === 0) return;
+  if (violations.length > SHOWN_MAX) console.log(`  and ${violations.length - SHOWN_MAX} more`);
+  console.log(`  in ${kept}; once more: npm run soak -- --seed ${seed} --only ${run}`);
 }
 
 function killsDone(): number {

@@ -37,7 +37,7 @@ import { type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
-import { type Project, shortIdOf } from "./project.ts";
+import { type Project, removedState, shortIdOf } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import type { Screen, ScreenKind } from "./screen.ts";
@@ -139,7 +139,9 @@ export async function driveOwned(
   options: ExecuteOptions,
 ): Promise<Run> {
   return driveAll(project, owned, wishes, options).catch((error: unknown) => {
-    throw new RunError(shortIdOf(project.journal, owned.known.id), error);
+    const { known } = owned;
+    const cause = removedState(project.dir, known.shortId, known.run.created?.file) ?? error;
+    throw new RunError(known.shortId, cause);
   });
 }
 

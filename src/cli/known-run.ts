@@ -79,13 +79,9 @@ export function reloadRun(project: Project, known: KnownRun): KnownRun {
 
 /** What was answered to the questions of a run and is not in it yet. */
 function answersTo(journal: Journal, run: Run): ReadonlyMap<string, Answer> {
-  const found = new Map<string, Answer>();
-  for (const visit of run.asked) {
-    const attempt = attemptText(attemptOf(visit));
-    const answer = journal.answerTo(run.id, attempt);
-    if (answer !== undefined) found.set(attempt, answer);
-  }
-  return found;
+  const asked = new Set([...run.asked].map((visit) => attemptText(attemptOf(visit))));
+  if (asked.size === 0) return new Map();
+  return new Map([...journal.answersOf(run.id)].filter(([attempt]) => asked.has(attempt)));
 }
 
 /** Reads the plans of a run when they are asked for, each once. */

@@ -6,7 +6,7 @@
  *   without what knows how a run goes on.
  */
 import { existsSync, readdirSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import type { Journal, Lease } from "../journal/journal.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
@@ -67,6 +67,19 @@ function refuseMissingJournal(dir: StateDir): void {
   if (existsSync(dir.database) || isUnused(dir)) return;
   const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
   throw new CliError(EXIT.error, message, "perdure doctor --repair");
+}
+
+/** What a run met whose state was removed while it ran, whatever failed first because of it. */
+export function removedState(dir: StateDir, shortId: string, file = "FILE"): CliError | undefined {
+  if (existsSync(dir.database)) return undefined;
+  if (!isUnused(dir)) {
+    const message = `${dir.database} was removed while run ${shortId} was using it`;
+    return new CliError(EXIT.error, message, "perdure doctor --repair");
+  }
+  const message =
+    `${dir.root} was removed while run ${shortId} was using it: ` +
+    "everything that was recorded of the runs in it is lost";
+  return new CliError(EXIT.error, message, `start again with: perdure run ${relative("", file)}`);
 }
 
 function repositoryRoot(from: string): string | undefined {

@@ -6,7 +6,9 @@
  * Invariants:
  * - J1 A write has reached the disk when `write` returns.
  * - B1 A journal appears under its name complete or not at all; an empty file is a damaged one.
- * - B2 A file that was removed or replaced behind our back is a loud stop at the next write.
+ * - B2 A file that was removed, replaced, truncated or overwritten behind our back is a loud stop at
+ *   the next write, which at the latest is the one that gives the lease back.
+ * - B3 A database that lost the newest events that it held is a damaged one (newest-event.ts).
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -20,9 +22,10 @@ import { pathToFileURL } from "node:url";
 import { failpoint } from "../util/failpoint.ts";
 import { JournalError } from "./journal.ts";
 import { APPLICATION_ID, MIGRATIONS, migrate, versionOf } from "./migrations.ts";
+import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
 import type { Row } from "./row.ts";
-import { BUSY_TIMEOUT_MS, PRAGMAS, RUN, TRANSACTION } from "./sql.ts";
-import { fileCodeOf, guarded, isDeniedWriting, storageError } from "./storage-error.ts";
+import { BUSY_TIMEOUT_MS, EVENT, PRAGMAS, RUN, TRANSACTION } from "./sql.ts";
+import { fileCodeOf, guarded, isDeniedWriting } from "./storage-error.ts";
 
 /** Up to this size a database is checked as a whole when it is opened for writing. */
 const INTEGRITY_CHECK_BYTES_MAX = 4 * 1024 * 1024;
@@ -44,9 +47,12 @@ export function openDatabase(file: string, mode: OpenMode): Database {
     }
     if (mode === "create" && !fs.existsSync(file)) createDatabase(file);
     checkExists(file);
+    const newest = readNewest(file);
     const database = connect(file, mode);
     try {
-      return checked(database, mode);
+      checkOpened(database, mode);
+      checkNewest(database, newest);
+      return database;
     } catch (error) {
       database.close();
       throw error;
@@ -64,12 +70,16 @@ export class Database {
   readonly file: string;
   readonly #connection: DatabaseSync;
   readonly #statements = new Map<string, Prepared>();
-  readonly #inode: number;
+  /** Absent where no event is recorded: while a file is built, read or salvaged. */
+  readonly #newest: NewestEvent | undefined;
+  #files: FilesSeen;
 
-  constructor(file: string, connection: DatabaseSync) {
+  constructor(file: string, connection: DatabaseSync, newest?: NewestEvent) {
     this.file = file;
     this.#connection = connection;
-    this.#inode = inodeOf(file);
+    this.#newest = newest;
+    // Until this connection has begun to read, another process may still remove the -wal.
+    this.#files = { ...filesOf(file), walInode: 0 };
   }
 
   /** All rows of a query. */
@@ -126,12 +136,14 @@ export class Database {
   /** Changes rows all together or not at all; `name` names the failpoints. */
   write<T>(name: string, body: () => T): T {
     failpoint(`journal.${name}.before`);
-    this.#checkUnmoved();
+    this.#checkUntouched();
     const result = this.#transact(TRANSACTION.write, () => {
       const value = body();
       failpoint(`journal.${name}.inside`);
       return value;
     });
+    this.#files = filesOf(this.file);
+    this.#newest?.record(this.integer(EVENT.newest));
     failpoint(`journal.${name}.after`);
     return result;
   }
@@ -140,6 +152,7 @@ export class Database {
     if (!this.#connection.isOpen) return;
     this.#statements.clear();
     guarded(this.file, () => this.#connection.close());
+    this.#newest?.close();
   }
 
   #prepared(sql: string): Prepared {
@@ -175,13 +188,56 @@ export class Database {
     }
   }
 
-  #checkUnmoved(): void {
-    if (inodeOf(this.file) === this.#inode) return;
-    throw new JournalError(
-      "io",
-      `${this.file} was removed or replaced while this process was using it.`,
-    );
+  /** B2 */
+  #checkUntouched(): void {
+    const seen = this.#files;
+    const now = filesOf(this.file);
+    const replaced =
+      now.inode !== seen.inode || (seen.walInode > 0 && now.walInode !== seen.walInode);
+    if (replaced || now.size < seen.size) {
+      const what = replaced ? "removed or replaced" : "truncated";
+      throw new JournalError("broken", `${this.file} was ${what} while this process was using it.`);
+    }
+    if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return;
+    // Another process may have moved its own commits from the -wal into the file.
+    if (now.size <= INTEGRITY_CHECK_BYTES_MAX) checkPages(this.file);
+    this.#files = now;
   }
+}
+
+/** What the file system says of a database and of its -wal; 0 for what is not there. */
+interface FilesSeen {
+  readonly inode: number;
+  readonly size: number;
+  readonly mtimeMs: number;
+  readonly walInode: number;
+}
+
+function filesOf(file: string): FilesSeen {
+  return guarded(file, () => {
+    const stat = fs.statSync(file, { throwIfNoEntry: false });
+    const wal = fs.statSync(`${file}-wal`, { throwIfNoEntry: false });
+    const { ino = 0, size = 0, mtimeMs = 0 } = stat ?? {};
+    return { inode: ino, size, mtimeMs, walInode: wal?.ino ?? 0 };
+  });
+}
+
+/** Lets SQLite read every page from the file, which a connection with its own cache does not. */
+function checkPages(file: string): void {
+  const connection = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  const database = new Database(file, connection);
+  try {
+    checkQuickly(database);
+  } finally {
+    database.close();
+  }
+}
+
+function checkQuickly(database: Database): void {
+  const [verdict] = Object.values(database.get(PRAGMAS.quickCheck) ?? {});
+  if (verdict === "ok") return;
+  const message = `${database.file}: the file is damaged (${String(verdict)}).`;
+  throw new JournalError("broken", message);
 }
 
 /** Builds a complete database under another name first, so that no half of one is ever seen. */
@@ -191,8 +247,11 @@ function createDatabase(file: string): void {
   try {
     buildDatabase(building, () => undefined);
     failpoint("journal.open.built");
+    forgetNewest(file);
     publish(building, file);
     syncFile(dirname(file));
+    // The directory may be new as well; a parent that cannot be read cannot be synced.
+    if (isReadable(dirname(dirname(file)))) syncFile(dirname(dirname(file)));
   } finally {
     fs.rmSync(building, { force: true });
   }
@@ -226,6 +285,16 @@ export function syncFile(path: string): void {
   }
 }
 
+function isReadable(path: string): boolean {
+  try {
+    fs.accessSync(path, fs.constants.R_OK);
+    return true;
+  } catch (error) {
+    if (fileCodeOf(error) === "EACCES") return false;
+    throw error;
+  }
+}
+
 /** Gives a complete file its name, unless another process was first. */
 function publish(building: string, file: string): void {
   try {
@@ -250,7 +319,8 @@ function connect(file: string, mode: OpenMode): Database {
   const readOnly = mode === "read-only";
   fs.accessSync(file, readOnly ? fs.constants.R_OK : fs.constants.R_OK | fs.constants.W_OK);
   const options = { readOnly, timeout: BUSY_TIMEOUT_MS };
-  const database = new Database(file, new DatabaseSync(file, options));
+  const newest = readOnly ? undefined : new NewestEvent(file);
+  const database = new Database(file, new DatabaseSync(file, options), newest);
   try {
     database.integer(PRAGMAS.applicationId);
     return database;
@@ -269,7 +339,7 @@ function connect(file: string, mode: OpenMode): Database {
   }
 }
 
-function checked(database: Database, mode: OpenMode): Database {
+function checkOpened(database: Database, mode: OpenMode): void {
   const { file } = database;
   for (const pragma of PRAGMAS.always) database.exec(pragma);
   if (database.integer(PRAGMAS.applicationId) !== APPLICATION_ID) {
@@ -283,7 +353,17 @@ function checked(database: Database, mode: OpenMode): Database {
     prepareForWriting(database);
   }
   database.get(RUN.probe);
-  return database;
+}
+
+/** B3 */
+function checkNewest(database: Database, newest: number): void {
+  const last = database.integer(EVENT.newest);
+  if (last >= newest) return;
+  throw new JournalError(
+    "broken",
+    `${database.file} has lost its newest events: ${newest - last} of ${newest} are missing ` +
+      "(was its -wal file removed, or the file put back from a copy without one?).",
+  );
 }
 
 function prepareForWriting(database: Database): void {
@@ -293,12 +373,7 @@ function prepareForWriting(database: Database): void {
     fs.chmodSync(file, FILE_MODE);
   }
   for (const pragma of PRAGMAS.writing) database.exec(pragma);
-  if (stat.size <= INTEGRITY_CHECK_BYTES_MAX) {
-    const [verdict] = Object.values(database.get(PRAGMAS.quickCheck) ?? {});
-    if (verdict !== "ok") {
-      throw new JournalError("broken", `${file}: the file is damaged (${String(verdict)}).`);
-    }
-  }
+  if (stat.size <= INTEGRITY_CHECK_BYTES_MAX) checkQuickly(database);
   migrate(database, MIGRATIONS);
 }
 
@@ -312,12 +387,4 @@ function named(columns: readonly string[], values: readonly SQLOutputValue[]): R
 
 function hasBytes(file: string): boolean {
   return (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0;
-}
-
-function inodeOf(file: string): number {
-  try {
-    return fs.statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
-  } catch (error) {
-    throw storageError(error, file);
-  }
 }

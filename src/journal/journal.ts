@@ -44,6 +44,8 @@ export interface Journal {
   answer(runId: string, attempt: string, answer: Answer): Answered;
   /** The answer to an attempt of a gate that counts, if there is one. */
   answerTo(runId: string, attempt: string): Answer | undefined;
+  /** All answers of a run that count, by the attempt that they answer, in one query. */
+  answersOf(runId: string): ReadonlyMap<string, Answer>;
   /** Replaces the summary rows of a run by what its events say. */
   rebuildSummary(runId: string, summary: SummaryChange, time: number): void;
   /** Runs, newest first. */

@@ -103,6 +103,7 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
         .map((request) => decodeRequest(request.id, request.type, request.data)),
     answer: (runId, attempt, answer) => addAnswer(find(runId), attempt, answer),
     answerTo: (runId, attempt) => answerTo(find(runId), attempt),
+    answersOf: (runId) => answersOf(find(runId)),
     rebuildSummary: (runId, summary, time) => {
       const run = find(runId);
       run.steps.clear();
@@ -134,6 +135,10 @@ function addAnswer(run: StoredRun, attempt: string, answer: Answer): Answered {
 function answerTo({ answers }: StoredRun, attempt: string): Answer | undefined {
   const data = answers.get(attempt);
   return data === undefined ? undefined : decodeAnswer(attempt, data);
+}
+
+function answersOf({ answers }: StoredRun): ReadonlyMap<string, Answer> {
+  return new Map([...answers].map(([attempt, data]) => [attempt, decodeAnswer(attempt, data)]));
 }
 
 function loaded({ runId, planText, events, summary }: StoredRun): LoadedRun {

@@ -23,6 +23,7 @@ import { buildDatabase, type Database, REPAIRED_SUFFIX, syncFile } from "./datab
 import { encodeAnswer, encodeRecorded } from "./event-codec.ts";
 import { readEventsFile } from "./events-file.ts";
 import { JournalError, type Lease, planFingerprints } from "./journal.ts";
+import { forgetNewest } from "./newest-event.ts";
 import { createdIn, insertRun, isoTime } from "./run-rows.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
 import { ANSWER, LEASE, RUN, SUMMARY, TRANSACTION } from "./sql.ts";
@@ -114,9 +115,7 @@ export function repair(stateDir: string, options: RepairOptions): RepairReport {
 function repairLocked(file: string, runsDir: string, options: RepairOptions): RepairReport {
   const finished = exchange(file);
   const copies = secondCopies(runsDir);
-  const problems = fs.existsSync(file) ? checkJournal(file) : missing(file, copies);
-  const behind = problems.length === 0 ? runsBehind(file, copies) : [];
-  const found = [...problems, ...behind];
+  const found = problemsIn(file, copies);
   if (found.length === 0) {
     // An interrupted repair that is finished now said nothing yet but where the old files are.
     const outcome = finished === undefined ? "healthy" : "repaired";
@@ -129,6 +128,18 @@ function repairLocked(file: string, runsDir: string, options: RepairOptions): Re
   build(file, restorable);
   failpoint("repair.build.after");
   return { outcome: "repaired", problems: found, setAside: exchange(file) ?? [], runs };
+}
+
+/** Everything that is wrong with the journal of a state directory, held against its second copies. */
+export function checkState(stateDir: string): readonly Problem[] {
+  // In this order: an owner that is at work writes the second copy last.
+  const copies = secondCopies(join(stateDir, "runs"));
+  return problemsIn(join(stateDir, DATABASE_FILE), copies);
+}
+
+function problemsIn(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
+  const problems = fs.existsSync(file) ? checkJournal(file) : missing(file, copies);
+  return problems.length === 0 ? runsBehind(file, copies) : problems;
 }
 
 /** One repair at a time; the lock ends with the process. */
@@ -372,6 +383,8 @@ function exchange(file: string): readonly string[] | undefined {
   // The time of the new file, so that a repeated exchange uses the same names.
   const stamp = stat.mtime.toISOString().replaceAll(/[-:]/g, "");
   const moved: string[] = [];
+  // It is about the broken file, and the new one may have fewer events.
+  forgetNewest(file);
   for (const suffix of [...SIDE_FILES, ""]) {
     if (!fs.existsSync(file + suffix)) continue;
     const target = `${file}.broken-${stamp}${suffix}`;

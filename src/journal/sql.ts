@@ -68,6 +68,8 @@ export const RUN = {
 export const EVENT = {
   insert:
     "INSERT INTO events (run, seq, type, version, time, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  /** The number of the newest event of all runs: events are never deleted, so it only grows. */
+  newest: "SELECT ifnull(max(rowid), 0) FROM events",
   /** The hashes of what completed steps handed on, of runs whose files were not removed. */
   outputs: `
     SELECT DISTINCT json_extract(output.value, '$.sha256') AS sha256
@@ -100,6 +102,9 @@ export const REQUEST = {
 export const ANSWER = {
   insert: "INSERT INTO answers (run, attempt, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
   get: "SELECT attempt, data FROM answers WHERE run = ? AND attempt = ?",
+  ofRun: `
+    SELECT answers.attempt, answers.data FROM runs
+    LEFT JOIN answers ON answers.run = runs.run WHERE runs.run_id = ?`,
 } as const;
 
 /** The documented tables. */

@@ -6,7 +6,7 @@
  * Invariants: J1, J2, J4, J5 and J7 of journal.ts, and
  * - J8 The run keeps the number and the checksum of its last event. When a part of the file is
  *   damaged, a lost tail is noticed by it. (When the end of the -wal is lost, SQLite goes back to
- *   the last whole transaction, head included: only the second copy knows better.)
+ *   the last whole transaction, head included: newest-event.ts and the second copy know better.)
  */
 import type { Answer, Owner, Recorded } from "../core/event.ts";
 import type { SummaryChange } from "../core/summary.ts";
@@ -72,6 +72,7 @@ export function openSqliteJournal(file: string, options: { readonly mode: OpenMo
     requestsAfter: (runId, id) => requestsAfter(database, runId, id),
     answer: (runId, attempt, answer) => addAnswer(database, runId, attempt, answer),
     answerTo: (runId, attempt) => answerTo(database, runId, attempt),
+    answersOf: (runId) => answersOf(database, runId),
     rebuildSummary: (runId, summary, time) => rebuildSummary(database, runId, summary, time),
     list: (filter) => list(database, filter),
     stepsOf: (runId) => {
@@ -254,6 +255,20 @@ function addAnswer(database: Database, runId: string, attempt: string, answer: A
 function answerTo(database: Database, runId: string, attempt: string): Answer | undefined {
   const row = database.get(ANSWER.get, keyOf(database, runId), attempt);
   return row && decodeAnswer(`The answer to ${attempt} of run ${runId}`, textIn(row, "data"));
+}
+
+function answersOf(database: Database, runId: string): ReadonlyMap<string, Answer> {
+  const rows = database.all(ANSWER.ofRun, runId);
+  if (rows.length === 0) unknownRun(runId);
+  // A run without answers is one row without an attempt.
+  const answered = rows.filter(({ attempt }) => attempt !== null);
+  return new Map(
+    answered.map((row) => {
+      const attempt = textIn(row, "attempt");
+      const what = `The answer to ${attempt} of run ${runId}`;
+      return [attempt, decodeAnswer(what, textIn(row, "data"))];
+    }),
+  );
 }
 
 function rebuildSummary(

@@ -36,7 +36,8 @@ export function artifactPath(store: string, sha256: string): string {
 export async function keepArtifact(store: string, path: string): Promise<KeptFile | undefined> {
   const facts = await fs.stat(path).catch(absent);
   if (facts === undefined || !facts.isFile()) return undefined;
-  await fs.mkdir(store, { recursive: true, mode: 0o700 });
+  const made = await fs.mkdir(store, { recursive: true, mode: 0o700 });
+  if (made !== undefined) await flush(dirname(made));
   const draft = join(store, `${DRAFT}${process.pid}-${drafts++}`);
   try {
     await fs.copyFile(path, draft, constants.COPYFILE_FICLONE);

@@ -200,3 +200,137 @@ it("does not repair a journal away from under a living run", async () => {
   expect(result.stderr).toContain(`Process ${running.pid} is working on run ${runId}`);
   expect(result.stderr).toContain(`next: kill ${running.pid}, then: perdure doctor --repair`);
 });
+
+describe("a journal that lost its newest events", () => {
+  /** A run that was killed in its second step, with its commits still in the -wal. */
+  async function killedRun(): Promise<string> {
+    const hold = project.hold("two");
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: one
+    run: ${project.effect("one")}
+  - id: two
+    run: |
+      ${hold.command}
+      ${project.effect("two")}
+`,
+    );
+    const running = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await running.printed("▶ two started");
+    const [runId = ""] = await project.runIds();
+    const copy = project.path(".perdure", "runs", runId, "events.jsonl");
+    await eventually("the second copy has the start of two", () =>
+      fs.readFileSync(copy, "utf8").includes('"step":"two"'),
+    );
+    await running.kill("SIGKILL");
+    await hold.release();
+    return runId;
+  }
+
+  async function refusedEverywhere(runId: string): Promise<void> {
+    for (const args of [["list"], ["why"], ["why", runId], ["resume"], ["run", "p.yaml"]]) {
+      const { stderr } = await refused(args);
+      expect(stderr, args.join(" ")).toContain("has lost its newest events");
+    }
+    await refused(["doctor"]);
+    const repaired = await project.run(["doctor", "--repair"]);
+    expect(repaired.stdout, repaired.stderr).toContain(`✓ run ${runId} restored: events 1 to `);
+    expect(await project.must(["doctor"])).toContain("✓ the journal is whole");
+    const resumed = await project.run(["resume"]);
+    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+  }
+
+  it("because its -wal was removed is refused by every command until it is repaired", async () => {
+    const runId = await killedRun();
+    expect(fs.statSync(`${database()}-wal`).size).toBeGreaterThan(0);
+    for (const suffix of ["-wal", "-shm"]) fs.rmSync(database() + suffix);
+    await refusedEverywhere(runId);
+  });
+
+  it("because an older copy was put back is refused as well", async () => {
+    project.write("first.yaml", `steps:\n  - id: a\n    run: ${project.effect("one")}\n`);
+    await project.must(["run", "first.yaml"]);
+    fs.copyFileSync(database(), project.path("backup"));
+    fs.rmSync(project.path("effects"));
+    const runId = await killedRun();
+    for (const suffix of ["-wal", "-shm"]) fs.rmSync(database() + suffix);
+    fs.copyFileSync(project.path("backup"), database());
+    await refusedEverywhere(runId);
+  });
+
+  it("is found by doctor from the second copies alone", async () => {
+    await killedRun();
+    for (const suffix of ["-wal", "-shm", "-newest"]) fs.rmSync(database() + suffix);
+    const { stdout } = await refused(["doctor"]);
+    expect(stdout).toMatch(/✗ run \S+: Run \S+ has 0 events, and its second copy \d+\./);
+  });
+});
+
+describe("while the run lives", () => {
+  const ways: Record<string, { damage: () => void; says: string }> = {
+    "the journal is overwritten": {
+      damage: () => fs.writeFileSync(database(), Buffer.alloc(fs.statSync(database()).size, 0x21)),
+      says: "state.db: the file is damaged",
+    },
+    "the journal is truncated": {
+      damage: () => fs.truncateSync(database(), 512),
+      says: "state.db was truncated while this process was using it",
+    },
+    "its -wal is removed": {
+      damage: () => fs.rmSync(`${database()}-wal`),
+      says: "state.db was removed or replaced while this process was using it",
+    },
+    "the journal is removed": {
+      damage: () => fs.rmSync(database()),
+      says: "state.db was removed while run ",
+    },
+  };
+
+  it.each(Object.entries(ways))("%s: the owner stops loudly", async (_name, { damage, says }) => {
+    const hold = project.hold("one");
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: one
+    run: |
+      ${hold.command}
+      ${project.effect("one")}
+  - id: two
+    run: ${project.effect("two")}
+`,
+    );
+    const running = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await running.printed("▶ one started");
+    damage();
+    await hold.release();
+    const stopped = await running.ended;
+    expect(stopped.exit, stopped.stdout).toBe(1);
+    expect(stopped.stderr).toContain(says);
+    expect(stopped.stderr).toContain(REPAIR);
+    expect(stopped.stdout).not.toContain("completed");
+    const repaired = await project.run(["doctor", "--repair"]);
+    expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
+    const resumed = await project.run(["resume"]);
+    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+  });
+
+  it("a step removes .perdure: the message says that all is lost, and how to start again", async () => {
+    // Without its wrapper: that one would wait for a folder to record the exit status in.
+    project.write(
+      "p.yaml",
+      `steps:\n  - id: one\n    run: |\n      rm -rf .perdure\n      kill -KILL $PPID $$\n`,
+    );
+    const { exit, stderr } = await project.run(["run", "p.yaml"]);
+    expect(exit).toBe(1);
+    expect(stderr).toContain(`${project.path(".perdure")} was removed while run `);
+    expect(stderr).toContain("everything that was recorded of the runs in it is lost");
+    expect(stderr).toContain("next: start again with: perdure run p.yaml");
+    expect(stderr).not.toContain("nothing recorded is lost");
+    expect(stderr).not.toContain("perdure resume");
+  });
+});

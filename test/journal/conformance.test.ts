@@ -224,6 +224,16 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(journal.answer(runIdOf(0), "ask@1.2", other)).toEqual({ first: true, answer: other });
     expect(journal.answer(runIdOf(1), "ask@1.1", other)).toEqual({ first: true, answer: other });
     expect(codeOf(() => journal.answer(runIdOf(7), "ask@1.1", answer))).toBe("unknown-run");
+    expect(journal.answersOf(runIdOf(0))).toEqual(
+      new Map<string, unknown>([
+        ["ask@1.1", answer],
+        ["ask@1.2", other],
+      ]),
+    );
+    expect(journal.answersOf(runIdOf(1))).toEqual(new Map([["ask@1.1", other]]));
+    journal.create(newRun(2));
+    expect(journal.answersOf(runIdOf(2))).toEqual(new Map());
+    expect(codeOf(() => journal.answersOf(runIdOf(7)))).toBe("unknown-run");
   });
 
   test("the list is newest first, with its filters", () => {

@@ -39,9 +39,9 @@ describe("the file", () => {
     fill(journal, 0, 1);
     const modeOf = (path: string) => (fs.statSync(path).mode & 0o777).toString(8);
     expect(modeOf(join(directory, ".perdure"))).toBe("700");
-    for (const suffix of ["", "-wal", "-shm"]) expect(modeOf(file + suffix)).toBe("600");
+    for (const suffix of ["", "-wal", "-shm", "-newest"]) expect(modeOf(file + suffix)).toBe("600");
     journal.close();
-    expect(fs.readdirSync(join(directory, ".perdure"))).toEqual(["state.db"]);
+    expect(fs.readdirSync(join(directory, ".perdure"))).toEqual(["state.db", "state.db-newest"]);
     fs.chmodSync(file, 0o644);
     open("read-write");
     expect(modeOf(file)).toBe("600");

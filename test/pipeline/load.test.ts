@@ -286,9 +286,11 @@ steps:
     expect(envNamesOf(plan)).toEqual(["CI", "MODEL", "USER"]);
   });
 
-  it("stays linear for 100,000 steps", () => {
+  // bench/planning.ts holds what a step of 100,000 takes against one of 1,000.
+  it("reads thousands of steps that name each other", () => {
+    const count = STEPS_MAX / 10;
     const steps = Array.from(
-      { length: STEPS_MAX - 1 },
+      { length: count - 1 },
       (_, n) => `- {id: s${n}, run: "echo \${{ results.s${n >> 1}.exit }}"}`,
     );
     const big = `steps:\n- {id: root, run: ls}\n${steps.join("\n")}`;
@@ -297,7 +299,7 @@ steps:
     expect(diagnostics.map(({ rule, line }) => [rule, line])).toEqual([["not-before", 3]]);
     expect(pipeline).toBeUndefined();
     const fixed = load(big.replace("results.s0.exit", "results.root.exit"));
-    expect(buildPlan(fixed).graph.arrows.length).toBe(STEPS_MAX - 1);
+    expect(buildPlan(fixed).graph.arrows.length).toBe(count - 1);
   });
 });
 

@@ -14,7 +14,7 @@ import { replayJournals } from "./replayed.ts";
 /** The program under test. */
 export const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
 /** How long a test waits for something that must happen. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 60_000;
 const LOOK_MS = 5;
 
 export interface Result {
@@ -74,17 +74,24 @@ export class Program {
   }
 }
 
-/** A step that waits until the test lets it go. */
+/**
+ * A step that waits until the test lets it go. The step acknowledges that it goes on: a step that was
+ * killed keeps its end of the FIFO open until the system has taken it apart, and what is written
+ * meanwhile reaches nobody.
+ */
 export class Hold {
   readonly path: string;
   /** Shell text for the step. */
   readonly command: string;
+  readonly #acknowledgement: string;
   #held: number | undefined;
 
   constructor(path: string) {
     this.path = path;
-    execFileSync("mkfifo", [path]);
-    this.command = `read _ < '${path}'`;
+    this.#acknowledgement = `${path}.gone`;
+    // Whoever runs the step, and whoever owns the files.
+    execFileSync("mkfifo", ["-m", "666", path, this.#acknowledgement]);
+    this.command = `read _ < '${path}' && echo > '${this.#acknowledgement}'`;
   }
 
   /** Resolves when a step waits here. The open end is kept: closing it would let the step go. */
@@ -95,10 +102,34 @@ export class Hold {
     });
   }
 
-  /** Lets the step that waits go on. A step that waited here before may be dead by now. */
+  /** Lets the step that waits continue. A step that waited here before may be dead by now. */
   async release(): Promise<void> {
-    await this.arrived();
-    await eventually(`a living step waits at ${this.path}`, () => this.#write());
+    const { O_RDONLY, O_NONBLOCK } = fs.constants;
+    const acknowledged = fs.openSync(this.#acknowledgement, O_RDONLY | O_NONBLOCK);
+    let written = false;
+    try {
+      await eventually(`a living step waits at ${this.path}`, () => {
+        if (hasByte(acknowledged)) return true;
+        const opened = this.#open();
+        if (opened === undefined) {
+          // Whoever waited is dead, or is about to acknowledge.
+          this.#close();
+          written = false;
+          return false;
+        }
+        // There is always an open end: without one the step would read the end of the file.
+        if (this.#held === undefined) this.#held = opened;
+        else fs.closeSync(opened);
+        if (!written) written = this.#write();
+        return false;
+      });
+    } finally {
+      fs.closeSync(acknowledged);
+      this.#close();
+    }
+  }
+
+  #close(): void {
     if (this.#held !== undefined) fs.closeSync(this.#held);
     this.#held = undefined;
   }
@@ -122,6 +153,16 @@ export class Hold {
       if ((error as NodeJS.ErrnoException).code === "ENXIO") return undefined;
       throw error;
     }
+  }
+}
+
+/** Takes a byte from a FIFO if there is one. */
+function hasByte(descriptor: number): boolean {
+  try {
+    return fs.readSync(descriptor, Buffer.alloc(1)) > 0;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EAGAIN") return false;
+    throw error;
   }
 }
 

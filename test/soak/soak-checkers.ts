@@ -10,12 +10,16 @@
  *   says so itself. (That only the runner was killed is no reason to do work again.) The exception:
  *   it was running when the run was asked to stop, and the runner was killed while it ended it.
  * - K5 nothing is interrupted unless somebody asked the run to stop.
+ * - K6 the effect of a `once` step happened exactly once.
+ * - K7 what the attempt that completed left in its workspace is in the run's workspace.
  */
 import type { Recorded, RunEvent } from "../../src/core/event.ts";
-import type { LogLine } from "./soak-pipeline.ts";
+import { fileOf, type LogLine, type SoakStep } from "./soak-pipeline.ts";
 
 export interface Evidence {
-  readonly steps: readonly string[];
+  readonly steps: readonly SoakStep[];
+  /** The content of a file in the run's workspace at the end. */
+  readonly fileIn: (name: string) => string | undefined;
   readonly log: readonly LogLine[];
   readonly events: readonly Recorded[];
   /** "step.attempt" of each attempt whose own processes we signalled. */
@@ -25,7 +29,7 @@ export interface Evidence {
 }
 
 /** What kind of promise was broken. */
-export type ViolationKind = "repeated" | "lost" | "stuck" | "damaged" | "left-over";
+export type ViolationKind = "repeated" | "lost" | "stuck" | "damaged" | "changed" | "left-over";
 
 export interface Violation {
   readonly kind: ViolationKind;
@@ -37,16 +41,36 @@ export function violationsOf(evidence: Evidence): readonly Violation[] {
   return [...evidence.steps.flatMap((step) => ofStep(evidence, step)), ...ofStops(evidence)];
 }
 
-function ofStep(evidence: Evidence, step: string): readonly Violation[] {
-  const lines = evidence.log.filter((line) => line.step === step);
+function ofStep(evidence: Evidence, { id, kind }: SoakStep): readonly Violation[] {
+  const lines = evidence.log.filter((line) => line.step === id);
   const events = evidence.events
     .map(({ event }) => event)
-    .filter((event) => "step" in event && event.step === step);
+    .filter((event) => "step" in event && event.step === id);
+  const found = [...overlaps(id, lines), ...afterCompletion(id, lines, events)];
+  if (kind === "gate") return found;
+  if (kind === "once") return [...found, ...onceOnly(id, lines)];
   return [
-    ...overlaps(step, lines),
-    ...afterCompletion(step, lines, events),
+    ...found,
     ...events.flatMap((event) => ofEnd(evidence, event, lines)),
+    ...events.flatMap((event) => leftFile(evidence, event)),
   ];
+}
+
+/** K6 */
+function onceOnly(step: string, lines: readonly LogLine[]): readonly Violation[] {
+  const count = lines.filter(({ what }) => what === "ONCE").length;
+  if (count === 1) return [];
+  return [{ kind: count === 0 ? "lost" : "repeated", message: `${step} happened ${count} times` }];
+}
+
+/** K7 */
+function leftFile({ fileIn }: Evidence, event: RunEvent): readonly Violation[] {
+  if (event.type !== "step.completed") return [];
+  const { step, attempt } = event;
+  const content = fileIn(fileOf(step));
+  if (content === `${step} ${attempt}\n`) return [];
+  const now = content === undefined ? "gone" : JSON.stringify(content);
+  return [{ kind: "lost", message: `what ${step}.${attempt} left is ${now}` }];
 }
 
 /** K1 */
@@ -91,6 +115,10 @@ function afterCompletion(
   ];
 }
 
+const ENDS: readonly RunEvent["type"][] = [
+  ...(["step.completed", "step.failed", "step.lost", "step.interrupted"] as const),
+];
+
 /** "step.attempt" of each attempt that was running when the run was asked to stop. */
 function askedToStop(events: readonly Recorded[]): ReadonlySet<string> {
   const running = new Set<string>();
@@ -100,7 +128,7 @@ function askedToStop(events: readonly Recorded[]): ReadonlySet<string> {
     if (!("attempt" in event)) continue;
     const key = `${event.step}.${event.attempt}`;
     if (event.type === "step.started") running.add(key);
-    else running.delete(key);
+    else if (ENDS.includes(event.type)) running.delete(key);
   }
   return asked;
 }

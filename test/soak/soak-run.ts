@@ -1,26 +1,41 @@
 /**
- * One run that is killed at random moments until it has had enough, and then resumed to its end.
+ * One run that is killed at random moments until it has had enough, and then resumed to its end,
+ * while a bystander works in the same directories and somebody answers its gates.
  *
  * Owns: the moments and the kinds of kills, and the list of what was done to the run.
- * Does not: judge the run (soak-checkers.ts).
+ * Does not: judge the run (soak-checkers.ts, bystander.ts).
  */
+import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import type { Random } from "../../src/util/random.ts";
 import { eventually, type Program, Project, type Result } from "../rig/project.ts";
-import { type Violation, violationsOf } from "./soak-checkers.ts";
-import { LOG_FILE, parseLog, randomPipeline, type SoakPipeline } from "./soak-pipeline.ts";
-import { type Blow, strike, victimsIn } from "./victim.ts";
+import { Bystander } from "./bystander.ts";
+import { type Violation, type ViolationKind, violationsOf } from "./soak-checkers.ts";
+import { parseLog, randomPipeline, type SoakPipeline } from "./soak-pipeline.ts";
+import {
+  type Blow,
+  descendantsOf,
+  gitBelow,
+  kill,
+  strike,
+  victimsIn,
+  workingIn,
+} from "./victim.ts";
 
-/** A program that takes longer than this is stuck: the steps of a run take two seconds at most. */
-const STUCK_MS = 60_000;
-/** When nobody kills any more, a run needs one resume, or one more after a failure. */
+/** A program that takes longer than this is stuck: the steps of a run take three seconds at most. */
+const STUCK_MS = 120_000;
+/** When nobody kills any more, a run needs one resume, one more after a failure and one per gate. */
 const QUIET_RESUMES_MAX = 3;
 const LOOK_MS = 2;
+/** How long a blow waits for a git process that it can hit. */
+const GIT_WAIT_MS = 400;
 const FAILPOINT_MAX = 60;
+const TRACKED_FILES = 20;
 
 const KILLS = [
   "runner",
@@ -29,6 +44,9 @@ const KILLS = [
   "group",
   "child",
   "runner and group",
+  "git",
+  "whole tree",
+  "pause",
   "SIGINT",
   "SIGTERM",
 ] as const;
@@ -49,42 +67,51 @@ export interface SoakResult {
 
 /** Runs one random pipeline, with about so many kills. */
 export async function soakRun(random: Random, killsWanted: number): Promise<SoakResult> {
-  const soak = new SoakRun(random, killsWanted);
+  const root = fs.mkdtempSync(join(tmpdir(), "perdure-soak-"));
+  const soak = new SoakRun(root, random, killsWanted);
   const result = await soak.toItsEnd();
-  if (result.violations.length > 0) return { ...result, kept: soak.project.dir };
-  await soak.project.remove();
+  if (result.violations.length > 0) return { ...result, kept: root };
+  await soak.project.discard();
+  fs.rmSync(root, { recursive: true });
   return result;
 }
 
 class SoakRun {
-  readonly project = new Project();
+  readonly project: Project;
+  readonly #log: string;
   readonly #random: Random;
   readonly #pipeline: SoakPipeline;
-  readonly #kills = Object.fromEntries(KILLS.map((kill) => [kill, 0])) as Record<Kill, number>;
+  readonly #bystander: Bystander;
+  readonly #kills = Object.fromEntries(KILLS.map((one) => [one, 0])) as Record<Kill, number>;
   readonly #touched = new Set<string>();
   readonly #violations: Violation[] = [];
   #killsLeft: number;
   #resumes = 0;
   #stops = 0;
+  #gitKilled = false;
 
-  constructor(random: Random, killsWanted: number) {
+  constructor(root: string, random: Random, killsWanted: number) {
+    this.#log = join(root, "log");
     this.#random = random;
     this.#killsLeft = killsWanted;
-    this.#pipeline = randomPipeline(random);
-    this.project.write("p.yaml", this.#pipeline.text);
-    this.project.write(LOG_FILE, "");
+    this.#pipeline = randomPipeline(random, this.#log);
+    this.project = repositoryIn(join(root, "project"), this.#pipeline.text);
+    fs.writeFileSync(this.#log, "");
+    this.#bystander = new Bystander(this.project.dir, () => this.#workspaceInUse());
   }
 
   async toItsEnd(): Promise<SoakResult> {
+    const gates = this.#pipeline.steps.filter(({ kind }) => kind === "gate").length;
     let quiet = 0;
     for (;;) {
       if (this.#killsLeft <= 0) quiet++;
       const result = await this.#once();
       if (result === "stuck" || result.exit === 0) break;
       this.#checkExit(result);
-      if (quiet > QUIET_RESUMES_MAX) {
+      if (result.exit === 6) await this.#answerAll();
+      if (quiet > QUIET_RESUMES_MAX + gates) {
         const message = `${quiet} resumes in peace, and still exit ${result.exit}`;
-        this.#violations.push({ kind: "stuck", message: `${message}\n${result.stderr}` });
+        this.#violate("stuck", `${message}\n${result.stdout}${result.stderr}`);
         break;
       }
     }
@@ -101,28 +128,29 @@ class SoakRun {
   async #once(): Promise<Result | "stuck"> {
     const { runId } = this.#stored();
     if (runId !== undefined) this.#resumes++;
-    const args = runId === undefined ? ["run", "p.yaml"] : ["resume", runId];
+    const args = runId === undefined ? ["run", "p.yaml"] : this.#resumeArgs(runId);
     const random = this.#random;
-    const atFailpoint = this.#killsLeft > 0 && random.chance(0.2);
+    const atFailpoint = this.#killsLeft > 0 && random.chance(0.15);
     const env = atFailpoint ? { PERDURE_FAILPOINT: String(1 + random.below(FAILPOINT_MAX)) } : {};
+    this.#gitKilled = false;
     const program = this.project.start(args, { env });
-    const patience = new AbortController();
-    const stuck = sleep(STUCK_MS, "stuck" as const, { signal: patience.signal }).catch(
-      () => "stuck" as const,
-    );
     const lived = this.#strikeWhileItLives(program, atFailpoint);
-    const result = await Promise.race([program.ended, stuck]);
+    const result = await withPatience(program);
     if (result === "stuck") {
-      const message = `perdure ${args.join(" ")} does not end:\n${program.stdout}`;
-      this.#violations.push({ kind: "stuck", message });
+      this.#violate("stuck", `perdure ${args.join(" ")} does not end:\n${program.stdout}`);
       await program.kill();
     }
-    patience.abort();
     await lived;
     if (atFailpoint && result !== "stuck" && result.signal === "SIGKILL") {
       this.#count("runner at a failpoint");
     }
     return result;
+  }
+
+  /** What the bystander left in a workspace of the run's own stays there. */
+  #resumeArgs(runId: string): readonly string[] {
+    const keep = this.#pipeline.workspace === "worktree" ? ["--files", "keep"] : [];
+    return ["resume", runId, ...keep];
   }
 
   async #strikeWhileItLives(program: Program, atFailpoint: boolean): Promise<void> {
@@ -131,12 +159,12 @@ class SoakRun {
       over = true;
     });
     while (!over && !atFailpoint && this.#killsLeft > 0) {
-      const kill = this.#random.pick(KILLS);
+      const blow = this.#random.pick(KILLS);
       // A step can only be hit while it runs.
-      const steps = kill === "wrapper" || kill === "group" || kill === "child";
+      const steps = blow === "wrapper" || blow === "group" || blow === "child";
       const moment = this.#random.pick(steps ? (["START", "START", "any"] as const) : MOMENTS);
       await this.#waitFor(moment, () => over);
-      if (!over) this.#strike(program, kill);
+      if (!over) await this.#strike(program, blow);
     }
   }
 
@@ -152,39 +180,43 @@ class SoakRun {
 
   #linesOf(moment: Moment): number {
     if (moment === "any") return 0;
-    return this.#log().filter(({ what }) => what === moment).length;
+    return this.#lines().filter(({ what }) => what === moment).length;
   }
 
-  #strike(program: Program, kill: Kill): void {
-    switch (kill) {
+  async #strike(program: Program, blow: Kill): Promise<void> {
+    switch (blow) {
       case "runner at a failpoint":
         return;
       case "runner":
-        if (program.child.kill("SIGKILL")) this.#count(kill);
+        if (program.child.kill("SIGKILL")) this.#count(blow);
         return;
       case "SIGINT":
       case "SIGTERM":
         this.#stops++;
-        if (program.child.kill(kill)) this.#count(kill);
+        if (program.child.kill(blow)) this.#count(blow);
         // Now and then the runner does not even get to its end in order.
         if (this.#random.chance(0.3) && program.child.kill("SIGKILL")) this.#count("runner");
         return;
       case "runner and group": {
         const first = this.#random.chance(0.5);
         const hit = first && this.#strikeStep("group");
-        if (program.child.kill("SIGKILL")) this.#count(kill);
+        if (program.child.kill("SIGKILL")) this.#count(blow);
         if (!hit) this.#strikeStep("group");
         return;
       }
+      case "git":
+        return this.#strikeGit(program);
+      case "whole tree":
+        return this.#strikeTree(program);
+      case "pause":
+        return this.#pause(program);
       default:
-        if (this.#strikeStep(kill)) this.#count(kill);
+        if (this.#strikeStep(blow)) this.#count(blow);
     }
   }
 
   #strikeStep(blow: Blow): boolean {
-    const root = this.project.path(".perdure", "runs");
-    const [runId] = fs.existsSync(root) ? fs.readdirSync(root) : [];
-    const victims = runId === undefined ? [] : victimsIn(`${root}/${runId}`);
+    const victims = this.#victims();
     if (victims.length === 0) return false;
     const victim = this.#random.pick(victims);
     const hit = strike(victim, blow, this.#random);
@@ -192,22 +224,112 @@ class SoakRun {
     return hit;
   }
 
-  #count(kill: Kill): void {
-    this.#kills[kill]++;
+  #victims(): ReturnType<typeof victimsIn> {
+    const root = this.project.path(".perdure", "runs");
+    const [runId] = fs.existsSync(root) ? fs.readdirSync(root) : [];
+    return runId === undefined ? [] : victimsIn(join(root, runId));
+  }
+
+  /** Kills the next git process that the runner starts, at a moment of its life. */
+  async #strikeGit(program: Program): Promise<void> {
+    const deadline = performance.now() + GIT_WAIT_MS;
+    while (performance.now() < deadline && program.child.exitCode === null) {
+      const [pid] = gitBelow(program.pid);
+      if (pid === undefined) {
+        await sleep(1);
+        continue;
+      }
+      this.#gitKilled = true;
+      if (kill(pid)) this.#count("git");
+      // As when the system kills by memory: the runner may be next.
+      if (this.#random.chance(0.3) && program.child.kill("SIGKILL")) this.#count("runner");
+      return;
+    }
+  }
+
+  /** A power cut, `docker kill`, the end of a session: nothing of the run survives. */
+  async #strikeTree(program: Program): Promise<void> {
+    // Often in the middle of git's work.
+    const deadline = performance.now() + GIT_WAIT_MS;
+    const inGit = this.#random.chance(0.5);
+    while (inGit && performance.now() < deadline && gitBelow(program.pid).length === 0) {
+      await sleep(1);
+    }
+    if (program.child.exitCode !== null || !kill(program.pid, "SIGSTOP")) return;
+    const tree = [...descendantsOf(program.pid), ...this.project.stepProcesses()];
+    this.#count("whole tree");
+    for (const pid of [program.pid, ...tree]) kill(pid);
+    // What they had started meanwhile.
+    await program.ended;
+    for (const pid of this.project.stepProcesses()) kill(pid);
+    this.#touchStarted();
+  }
+
+  /** All that has started and not ended is dead by our hand. */
+  #touchStarted(): void {
+    const lines = this.#lines();
+    for (const { what, step, attempt } of lines) {
+      const ended = lines.some(
+        (line) => line.step === step && line.attempt === attempt && line.what === "END",
+      );
+      if (what === "START" && !ended) this.#touched.add(`${step}.${attempt}`);
+    }
+    // Its last line was written, and its exit status perhaps not.
+    for (const { step, attempt } of lines.slice(-1)) this.#touched.add(`${step}.${attempt}`);
+  }
+
+  /** An owner that does not move still owns its run: nobody else gets it. */
+  async #pause(program: Program): Promise<void> {
+    const { runId, owned = false } = this.#stored();
+    if (runId === undefined || !owned || !kill(program.pid, "SIGSTOP")) return;
+    this.#count("pause");
+    try {
+      const other = await this.project.run(this.#resumeArgs(runId));
+      if (other.exit === 7 || this.#stored().owned !== true) return;
+      const what = `a second resume beside a paused owner: exit ${other.exit}`;
+      this.#violate("repeated", `${what}\n${other.stdout}${other.stderr}`);
+    } finally {
+      kill(program.pid, "SIGCONT");
+    }
+  }
+
+  /** Another process answers what is asked; what is not asked yet is refused. */
+  async #answerAll(): Promise<void> {
+    const { runId = "" } = this.#stored();
+    for (const { id, kind } of this.#pipeline.steps) {
+      if (kind === "gate") await this.project.run(["answer", runId, id, "approve"]);
+    }
+  }
+
+  #count(blow: Kill): void {
+    this.#kills[blow]++;
     this.#killsLeft--;
   }
 
-  #log(): ReturnType<typeof parseLog> {
-    return parseLog(this.project.read(LOG_FILE));
+  #lines(): ReturnType<typeof parseLog> {
+    return parseLog(fs.readFileSync(this.#log, "utf8"));
+  }
+
+  #violate(kind: ViolationKind, message: string): void {
+    this.#violations.push({ kind, message });
+  }
+
+  /** The directory in which steps without one of their own work, if it is not the project. */
+  #workspaceInUse(): string | undefined {
+    if (this.#pipeline.workspace === "here") return undefined;
+    const shared = this.#pipeline.steps.filter(({ kind }) => kind === "shared");
+    const line = this.#lines().find(({ step }) => shared.some(({ id }) => id === step));
+    return line !== undefined && fs.existsSync(line.directory) ? line.directory : undefined;
   }
 
   /** A program ends with its run's end, by our hand, or because we asked it to. */
   #checkExit({ exit, signal, stdout, stderr }: Result): void {
     const stopped = this.#stops > 0 && (exit === 130 || exit === 143);
     const ours = signal === "SIGKILL" || signal === "SIGINT" || signal === "SIGTERM";
-    if (exit === 3 || stopped || ours) return;
-    const message = `exit ${exit}, signal ${signal}:\n${stdout}${stderr}`;
-    this.#violations.push({ kind: "stuck", message });
+    // Without its git, a runner cannot go on; it says so and can be resumed.
+    const withoutGit = exit === 1 && this.#gitKilled;
+    if (exit === 3 || exit === 6 || stopped || ours || withoutGit) return;
+    this.#violate("stuck", `exit ${exit}, signal ${signal}:\n${stdout}${stderr}`);
     this.#killsLeft = 0;
   }
 
@@ -218,40 +340,76 @@ class SoakRun {
     try {
       const [run] = journal.list({});
       if (run === undefined) return {};
-      return { runId: run.runId, status: run.status, events: journal.load(run.runId).events };
+      const { runId, status, lease } = run;
+      const owned = lease?.owner !== undefined;
+      return { runId, status, owned, events: journal.load(runId).events };
     } finally {
       journal.close();
     }
   }
 
   async #judge(): Promise<void> {
-    const { runId, status, events = [] } = this.#stored();
-    const { steps } = this.#pipeline;
-    if (status !== "completed") {
-      this.#violations.push({ kind: "stuck", message: `the run is ${status}` });
-    }
+    const { runId = "", status, events = [] } = this.#stored();
+    const { steps, workspace } = this.#pipeline;
+    if (status !== "completed") this.#violate("stuck", `the run is ${status}`);
+    for (const message of await this.#bystander.verdict()) this.#violate("changed", message);
     const evidence = { events, steps, touched: this.#touched, stops: this.#stops };
-    this.#violations.push(...violationsOf({ ...evidence, log: this.#log() }));
-    for (const { message } of checkJournal(this.project.path(".perdure", "state.db"))) {
-      this.#violations.push({ kind: "damaged", message });
+    const directory =
+      workspace === "here"
+        ? this.project.dir
+        : this.project.path(".perdure", "runs", runId, "workspace");
+    const fileIn = (name: string): string | undefined => {
+      const path = join(directory, name);
+      return fs.existsSync(path) ? fs.readFileSync(path, "utf8") : undefined;
+    };
+    if (status === "completed") {
+      this.#violations.push(...violationsOf({ ...evidence, fileIn, log: this.#lines() }));
     }
     const doctor = await this.project.run(["doctor"]);
-    if (doctor.exit !== 0) this.#violations.push({ kind: "damaged", message: doctor.stderr });
-    const copy = readEventsFile(this.project.path(".perdure", "runs", runId ?? "", "events.jsonl"));
+    if (doctor.exit !== 0) this.#violate("damaged", doctor.stdout + doctor.stderr);
+    const copy = readEventsFile(this.project.path(".perdure", "runs", runId, "events.jsonl"));
     if (copy.problems.length > 0 || copy.events.length !== events.length) {
       const message = `events.jsonl has ${copy.events.length} of ${events.length} events`;
-      this.#violations.push({ kind: "damaged", message: `${message} ${copy.problems.join("; ")}` });
+      this.#violate("damaged", `${message} ${copy.problems.join("; ")}`);
     }
     await this.#checkLeftOver();
   }
 
   async #checkLeftOver(): Promise<void> {
+    const left = (): readonly number[] => [
+      ...this.project.stepProcesses(),
+      ...workingIn(this.project.dir),
+    ];
     try {
-      await eventually("no process is left", () => this.project.stepProcesses().length === 0);
+      await eventually("no process is left", () => left().length === 0);
     } catch (error) {
-      const left = this.project.stepProcesses().join(", ");
-      const message = `${String(error)}: ${left}`;
-      this.#violations.push({ kind: "left-over", message });
+      this.#violate("left-over", `${String(error)}: ${left().join(", ")}`);
     }
   }
+}
+
+/** A project in a git repository of its own, with a few tracked files. */
+function repositoryIn(directory: string, pipeline: string): Project {
+  fs.mkdirSync(directory);
+  const project = new Project(directory);
+  project.write("p.yaml", pipeline);
+  for (let n = 0; n < TRACKED_FILES; n++) project.write(`tracked-${n}.txt`, `${n}\n`);
+  const git = (...args: readonly string[]): void => {
+    const who = ["-c", "user.name=ann", "-c", "user.email=ann@example.com"];
+    execFileSync("git", ["-C", directory, ...who, ...args]);
+  };
+  git("init", "-q");
+  git("add", ".");
+  git("commit", "-q", "-m", "tracked");
+  return project;
+}
+
+async function withPatience(program: Program): Promise<Result | "stuck"> {
+  const over = new AbortController();
+  const stuck = sleep(STUCK_MS, "stuck" as const, { signal: over.signal }).catch(
+    () => "stuck" as const,
+  );
+  const result = await Promise.race([program.ended, stuck]);
+  over.abort();
+  return result;
 }

@@ -2,8 +2,7 @@
 import { existsSync } from "node:fs";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
-import { checkJournal } from "../../journal/check.ts";
-import { LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
+import { checkState, LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { isolationProblem } from "../../runner/isolation.ts";
@@ -38,7 +37,7 @@ export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   if (!existsSync(dir.database)) {
     throw new CliError(EXIT.error, `${dir.database} is missing`, "perdure doctor --repair");
   }
-  const problems = checkJournal(dir.database);
+  const problems = checkState(dir.root);
   for (const { runId, message } of problems)
     print(`✗ ${runId === undefined ? "" : `run ${runId}: `}${message}`);
   if (problems.length > 0) {
