@@ -114,8 +114,8 @@ export class ExpressionRules {
     const parsed = parseExpression(source);
     if (!parsed.ok) {
       const offset = base + parsed.offset;
-      const help = source.includes("${{") ? UNWRAP_HELP : EXPRESSION_HELP;
-      const { message } = parsed;
+      const general = source.includes("${{") ? UNWRAP_HELP : EXPRESSION_HELP;
+      const { message, help = general } = parsed;
       this.#report.add({ rule: "bad-expression", message, help, path: site.path, offset });
       return;
     }
