@@ -6,9 +6,9 @@
  * Owns: the rules, their messages, and the record of a check that was passed.
  * Does not: look for the directory (project.ts) or open anything but its own record.
  * Invariants:
- * - T1 Nothing in a state directory is opened, and no program but git's `ls-files` in the project is
+ * - Y2 Nothing in a state directory is opened, and no program but git's `ls-files` in the project is
  *   started, before the directory has been checked.
- * - T2 The record cannot be forged by who ships files: it names the directory and git's index by
+ * - Y3 The record cannot be forged by who ships files: it names the directory and git's index by
  *   inode and time, which nobody knows before they exist.
  */
 import { spawnSync } from "node:child_process";
@@ -25,7 +25,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { textOf } from "../runner/file-text.ts";
-import { quote } from "../util/shell.ts";
+import { shellWord } from "../view/command-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 
@@ -55,7 +55,7 @@ export function refuseUntrusted(root: string): void {
   if (facts === undefined) return;
   if (!facts.isDirectory()) {
     const what = facts.isSymbolicLink() ? "a symbolic link" : "not a directory";
-    throw refusal(`${root} is ${what}`, `rm ${quoted(root)}`);
+    throw refusal(`${root} is ${what}`, `rm ${shellWord(root)}`);
   }
   const entries = readdirSync(root, { withFileTypes: true });
   const link = entries.find((entry) => entry.isSymbolicLink());
@@ -150,7 +150,7 @@ function refuseTracked(root: string): void {
   if (file === "") return;
   throw refusal(
     `${root} came with the repository: git tracks ${file}`,
-    `git -C ${quoted(project)} rm -r -f -q ${name}`,
+    `git -C ${shellWord(project)} rm -r -f -q ${name}`,
   );
 }
 
@@ -158,25 +158,23 @@ function foreign(root: string, owner: number): CliError {
   const uid = process.geteuid?.() ?? 0;
   return refusal(
     `${root} belongs to user ${owner}, and perdure runs as user ${uid}`,
-    `run perdure as user ${owner}, or take it over: chown -R ${uid} ${quoted(root)}`,
+    `run perdure as user ${owner}, or take it over: chown -R ${uid} ${shellWord(root)}`,
   );
 }
 
 function linked(root: string, entry: Dirent): CliError {
   const path = join(root, entry.name);
-  return refusal(`${path} is a symbolic link, which perdure does not make`, `rm ${quoted(path)}`);
+  return refusal(
+    `${path} is a symbolic link, which perdure does not make`,
+    `rm ${shellWord(path)}`,
+  );
 }
 
 function unknownMaker(root: string): CliError {
   return refusal(
     `${root} is open to other users, so perdure has not made it; it may have come with an archive`,
-    `rm -r ${quoted(root)}; or, if the runs in it are yours: chmod 700 ${quoted(root)}`,
+    `rm -r ${shellWord(root)}; or, if the runs in it are yours: chmod 700 ${shellWord(root)}`,
   );
-}
-
-/** A path as a shell takes it. */
-function quoted(path: string): string {
-  return /^[\w./-]+$/.test(path) ? path : quote(path);
 }
 
 function refusal(message: string, next: string): CliError {
