@@ -20,6 +20,7 @@ import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
+import { targetOutside } from "../workspace/inside.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 import { STATUS_FILE } from "./status-file.ts";
 import { stageVariables } from "./walk-stage.ts";
@@ -83,6 +84,8 @@ export function prepareFolder(
 ): Pick<Launch, "check"> {
   const { check } = stepOf(visit);
   mkdirSync(attemptDirOf(site.dir, at), { recursive: true, mode: 0o700 });
+  const outside = outputOutside(site, visit);
+  if (outside !== undefined) throw new LaunchError(outside);
   makeOutputFolders(Object.values(outputPaths(site, visit)));
   if (check?.kind !== "command") return {};
   const script = renderShell(check.run, evaluatorAt(site, visit));
@@ -169,6 +172,16 @@ export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<str
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
   return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
+}
+
+/** What is wrong when a value, or a link on the way, leads an output out of the step's workspace. */
+export function outputOutside(site: LaunchSite, visit: Visit): string | undefined {
+  const root = rootOf(site, visit);
+  for (const [name, path] of Object.entries(outputPaths(site, visit))) {
+    const target = targetOutside(root, path);
+    if (target !== undefined) return `its output "${name}" is outside of its workspace: ${target}`;
+  }
+  return undefined;
 }
 
 /** The environment of an attempt's process. */
