@@ -56,6 +56,7 @@ export function openProject(from: string, mode: "read-write" | "read-only"): Pro
     const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it${but}`;
     throw new CliError(EXIT.error, message, "perdure run FILE");
   }
+  refuseLongPath(dir);
   const journal = openSqliteJournal(dir.database, { mode });
   if (mode === "read-write") rememberTrust(dir.root);
   return { dir, journal };
@@ -65,6 +66,7 @@ export function openProject(from: string, mode: "read-write" | "read-only"): Pro
 export function createProject(from: string): Project {
   const dir = findStateDir(from) ?? newStateDir(from);
   refuseMissingJournal(dir);
+  refuseLongPath(dir);
   try {
     createStateDir(dir);
     rememberTrust(dir.root);
@@ -74,6 +76,20 @@ export function createProject(from: string): Project {
     throw new CliError(EXIT.error, message, "make the directory writable, or run with -C DIR");
   }
   return { dir, journal: openSqliteJournal(dir.database, { mode: "create" }) };
+}
+
+/** SQLite opens no file whose path, with what it adds to it, is longer than 512 bytes. */
+const DATABASE_PATH_BYTES_MAX = 504;
+/** A new one is built under a longer name first. */
+const NEW_NAME_BYTES = ".creating-00000000-0000-0000-0000-000000000000".length;
+
+function refuseLongPath({ database }: StateDir): void {
+  const added = existsSync(database) ? 0 : NEW_NAME_BYTES;
+  const bytes = Buffer.byteLength(database) + added;
+  if (bytes <= DATABASE_PATH_BYTES_MAX) return;
+  const limit = `the path of its journal has ${bytes} bytes, and at most ${DATABASE_PATH_BYTES_MAX} can be`;
+  const message = `the path of this project is too long: ${limit}`;
+  throw new CliError(EXIT.error, message, "move the project to a directory with a shorter path");
 }
 
 function newStateDir(from: string): StateDir {
