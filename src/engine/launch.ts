@@ -11,7 +11,7 @@ import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
-import { repetitionOf, valuesAt } from "../core/values.ts";
+import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/isolation.ts";
@@ -142,7 +142,12 @@ export function attemptIdOf(runId: string, at: AttemptRef): string {
 
 /** Evaluates expressions at a visit. */
 export function evaluatorAt(site: LaunchSite, visit: Visit): Evaluate {
-  const values = valuesAt(site.run, visit, site.env);
+  const { plan, run, env } = site;
+  return evaluatorIn(site, visit, environmentAt(plan, run, visit, env));
+}
+
+function evaluatorIn({ run }: LaunchSite, visit: Visit, env: Environment): Evaluate {
+  const values = valuesAt(run, visit, env);
   return (source) => evaluateSource(source, values);
 }
 
@@ -193,16 +198,17 @@ export function environmentOf(
   const { plan, run } = site;
   const dir = attemptDirOf(site.dir, at);
   const step = stepOf(visit);
-  const evaluate = evaluatorAt(site, visit);
   const agent = step.work.kind === "agent" ? plan.agents[step.work.agent]?.env : undefined;
-  const written = { ...plan.env, ...agent, ...step.env };
+  const outer = evaluatorIn(site, visit, site.env);
+  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
   const inherited = Object.entries(site.env).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
   );
   return {
     ...Object.fromEntries(inherited),
-    ...mapValues(written, (value) => renderText(value, evaluate)),
+    ...mapValues(plan.env, (value) => renderText(value, outer)),
+    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
     ...gitFence(site, visit),
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
