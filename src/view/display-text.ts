@@ -129,6 +129,11 @@ export function shortList(
   return shown.join(", ");
 }
 
+/** "1 step", "2 steps". */
+export function countText(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}
+
 const COMMIT_LENGTH = 10;
 
 /** A commit as people read and type it. */
