@@ -15,6 +15,8 @@ interface Step {
   readonly with?: Readonly<Record<string, string | number>>;
 }
 
+/** What hangs must not hang for ever; nothing here takes a tenth of it. */
+const PATIENCE_MS = 120_000;
 const DOCUMENT = resolve(import.meta.dirname, "../../docs/github-actions.md");
 
 function workflowSteps(): readonly Step[] {
@@ -33,6 +35,15 @@ beforeEach(() => {
   const program = (name: string, text: string): void =>
     fs.writeFileSync(world.path("bin", name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
   program("perdure", `exec '${process.execPath}' '${PROGRAM}' "$@"`);
+  // The time is up when a step says so, or never; not after seconds that a busy machine needs longer for.
+  program(
+    "timeout",
+    `[ "$1 $2" = "--preserve-status --kill-after=10m" ] || exit 99
+limit=$3; shift 3
+"$@" & child=$!
+if [ "$limit" = until-begun ]; then read _ < '${world.path("begun")}'; kill -TERM $child; fi
+wait $child`,
+  );
   program("npm", `echo "npm $*" >> '${world.path("called")}'`);
   program("gh", `echo "gh $*" >> '${world.path("called")}'`);
 });
@@ -64,7 +75,8 @@ function leg(name: string, env: Record<string, string>, from: string): boolean {
     if (step.if?.startsWith("steps.work.") === true && !left) continue;
     if (step.run !== undefined) {
       const shell = ["--noprofile", "--norc", "-eo", "pipefail", "-c", step.run];
-      execFileSync("bash", shell, { cwd: world.path(name), env, stdio: "pipe" });
+      const options = { cwd: world.path(name), env, stdio: "pipe", timeout: PATIENCE_MS } as const;
+      execFileSync("bash", shell, options);
     } else act(step, env);
     const output = env.GITHUB_OUTPUT ?? "";
     left = fs.existsSync(output) && fs.readFileSync(output, "utf8") === "left=yes\n";
@@ -94,8 +106,11 @@ function act({ uses = "", with: given = {} }: Step, env: Record<string, string>)
 it("carries a run over the end of a job", () => {
   const origin = world.path("origin");
   fs.mkdirSync(origin);
-  execFileSync("mkfifo", [world.path("forever")]);
-  const wait = `[ -e '${world.path("allowed")}' ] || read _ < '${world.path("forever")}'`;
+  for (const name of ["begun", "forever"]) execFileSync("mkfifo", [world.path(name)]);
+  const wait = `if [ ! -e '${world.path("allowed")}' ]; then
+        echo begun > '${world.path("begun")}'
+        read _ < '${world.path("forever")}'
+      fi`;
   fs.writeFileSync(join(origin, ".gitignore"), "dist/\n.perdure/\n");
   fs.writeFileSync(
     join(origin, "pipeline.yaml"),
@@ -118,7 +133,7 @@ it("carries a run over the end of a job", () => {
   const commit = userGit(origin, "rev-parse", "HEAD").trim();
 
   const first = machine("first", origin, commit);
-  expect(leg("first", { ...first, LEG: "5s" }, "")).toBe(true);
+  expect(leg("first", { ...first, LEG: "until-begun" }, "")).toBe(true);
   expect(world.read("called").split("\n").slice(0, -1)).toEqual([
     "npm install --global perdure @anthropic-ai/claude-code",
     `gh workflow run agents.yml --ref main -f from=4711 -f commit=${commit}`,
