@@ -1,5 +1,7 @@
 /** A question to the person at the terminal. */
 
+import { terminalText } from "../view/display-text.ts";
+
 /** Their answer in small letters; nothing when they leave. */
 export async function ask(question: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
@@ -10,7 +12,9 @@ export async function ask(question: string): Promise<string> {
     lines.once("close", () => answer(""));
   });
   try {
-    return (await Promise.race([lines.question(question), gone])).trim().toLowerCase();
+    return (await Promise.race([lines.question(terminalText(question)), gone]))
+      .trim()
+      .toLowerCase();
   } finally {
     lines.close();
   }

@@ -225,7 +225,6 @@ async function drive(
   const { journal } = project;
   const dir = runDirOf(project.dir, known.id);
   const clock = systemClock();
-  // A copy: each look into process.env itself goes to the system.
   const env = { ...process.env };
   const redact = redactor(env);
   const files = await filesOf(project, known);

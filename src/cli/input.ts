@@ -1,6 +1,7 @@
 /** The input of a run: from the command line to JSON, held against the pipeline's schema. */
 import { readFileSync } from "node:fs";
 import { isObject, type Json } from "../util/json.ts";
+import { schemaErrors } from "../util/json-schema.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 
@@ -68,9 +69,8 @@ function fromJson(text: string, name: string): Json {
 export async function fitInput(input: Json, schema: Json | undefined, file: string): Promise<Json> {
   if (schema === undefined) return input;
   const filled = withDefaults(input ?? {}, schema);
-  const { Validator } = await import("@cfworker/json-schema");
-  const { valid, errors } = new Validator(schema as object, "2020-12", false).validate(filled);
-  if (valid) return filled;
+  const errors = await schemaErrors(filled, schema);
+  if (errors.length === 0) return filled;
   const problems = errors
     .filter(({ keyword }) => !OUTER_KEYWORDS.has(keyword))
     .map(({ keyword, instanceLocation, error }) =>

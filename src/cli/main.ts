@@ -7,6 +7,7 @@
  */
 import { Command, CommanderError } from "commander";
 import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
+import { plainEnvironment } from "./environment.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
@@ -16,6 +17,7 @@ import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {
+  process.env = plainEnvironment();
   surviveClosedOutput();
   // Whoever a lease names may be woken at any time; without a listener that would end it.
   process.on("SIGUSR2", () => undefined);
@@ -60,6 +62,7 @@ function buildProgram(finish: Finish): Command {
     .hook("preAction", (command) => {
       const { project } = command.opts<{ project?: string }>();
       if (project !== undefined) enter(project);
+      checkDirectory();
     })
     .configureHelp({ sortSubcommands: false })
     .showHelpAfterError("(see: perdure --help)")
@@ -83,6 +86,18 @@ function enter(directory: string): void {
     const { code } = error as NodeJS.ErrnoException;
     const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
     throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
+  }
+}
+
+/** The system does not name a directory that is gone, or whose path is too long. */
+function checkDirectory(): void {
+  try {
+    process.cwd();
+  } catch (error) {
+    const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = gone ? "is gone" : "has a path that is too long for this system";
+    const message = `the directory that perdure was started in ${why}`;
+    throw new CliError(EXIT.error, message, "cd to another directory, then the same command again");
   }
 }
 

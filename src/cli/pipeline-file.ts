@@ -1,4 +1,5 @@
 /** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
@@ -6,7 +7,7 @@ import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
 import type { ModuleValue } from "../pipeline/module-source.ts";
 import type { DotFile } from "../plan/dot-plan.ts";
 import type { Plan, PlanReading } from "../plan/plan.ts";
-import { textOf } from "../runner/file-text.ts";
+import { bytesOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { printError } from "./print.ts";
@@ -20,7 +21,8 @@ export interface ReadPipeline {
 
 /** Reads and validates a file; a file that cannot be read is an error of the command. */
 export async function readPipeline(path: string, reading: PlanReading = {}): Promise<ReadPipeline> {
-  const text = readText(path);
+  const { text, mistake } = readText(path);
+  if (mistake !== undefined) return { text, diagnostics: [mistake] };
   const read = isDotFile(path)
     ? await readDot(path, text, reading)
     : await readYaml(path, text, reading);
@@ -48,7 +50,7 @@ function dotFile(path: string, text: string): DotFile {
   const other = (named: string): DotFile | undefined => {
     // Beside the file that names it, else from where the run is started.
     for (const there of [resolve(dirname(path), named), resolve(named)]) {
-      const found = textOf(there);
+      const found = namedText(there);
       if (found !== undefined) return dotFile(there, found);
     }
     return undefined;
@@ -66,7 +68,7 @@ async function readYaml(path: string, text: string, reading: PlanReading): Promi
   const { loadPipeline } = await import("../pipeline/load.ts");
   const { buildPlan } = await import("../plan/build.ts");
   const name = nameOf(path);
-  const readNamed = (named: string): string | undefined => textOf(resolve(dirname(path), named));
+  const readNamed = (named: string): string | undefined => namedText(resolve(dirname(path), named));
   const { pipeline, diagnostics } = await withModules(dirname(path), (readValue) =>
     loadPipeline(name, text, readNamed, readValue),
   );
@@ -83,7 +85,7 @@ function withReading(plan: Plan, reading: PlanReading): Plan {
 export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
   const { loadDefinition } = await import("../pipeline/load.ts");
   const { buildPlan } = await import("../plan/build.ts");
-  const readNamed = (named: string): string | undefined => textOf(resolve(directory, named));
+  const readNamed = (named: string): string | undefined => namedText(resolve(directory, named));
   const { pipeline, diagnostics } = await withModules(directory, (readValue) =>
     loadDefinition(value, readNamed, readValue),
   );
@@ -130,6 +132,41 @@ export async function requirePlan(
   );
 }
 
+/** The text of a file that a pipeline names; undefined when there is none. */
+function namedText(path: string): string | undefined {
+  const bytes = bytesOf(path);
+  if (bytes === undefined) return undefined;
+  const { text, mistake } = decoded(path, bytes);
+  if (mistake === undefined) return text;
+  const { file, line, column, message, help } = mistake;
+  throw new CliError(EXIT.invalid, `${file}:${line}:${column}: ${message}`, help);
+}
+
+const REPLACEMENT = "\ufffd";
+
+/** Bytes as text; what is not UTF-8 would otherwise be replaced in silence. */
+function decoded(path: string, bytes: Buffer): ReadText {
+  const text = bytes.toString("utf8");
+  if (isUtf8(bytes)) return { text };
+  let at = text.indexOf(REPLACEMENT);
+  const isWritten = (): boolean => {
+    const start = Buffer.byteLength(text.slice(0, at));
+    return bytes.subarray(start, start + 3).equals(Buffer.from(REPLACEMENT));
+  };
+  while (isWritten()) at = text.indexOf(REPLACEMENT, at + 1);
+  const before = text.slice(0, at).split("\n");
+  const mistake: Diagnostic = {
+    severity: "error",
+    rule: "bad-encoding",
+    message: "the file is not valid UTF-8 here",
+    file: nameOf(path),
+    line: before.length,
+    column: (before.at(-1)?.length ?? 0) + 1,
+    help: "save the file as UTF-8",
+  };
+  return { text, mistake };
+}
+
 /** Draws diagnostics on stderr. */
 export async function printDiagnostics(
   diagnostics: readonly Diagnostic[],
@@ -141,9 +178,15 @@ export async function printDiagnostics(
   printError(renderDiagnostics(diagnostics, text, { color: colour }));
 }
 
-function readText(path: string): string {
+interface ReadText {
+  readonly text: string;
+  /** Where the file is no text. */
+  readonly mistake?: Diagnostic;
+}
+
+function readText(path: string): ReadText {
   try {
-    return readFileSync(path, "utf8");
+    return decoded(path, readFileSync(path));
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;

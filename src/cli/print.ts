@@ -1,4 +1,8 @@
-/** Writing to stdout and stderr; a reader that went away is no reason to stop a run. */
+/**
+ * Writing to stdout and stderr; a reader that went away is no reason to stop a run. What goes to a
+ * terminal may have come from a step or a file of its, so it holds nothing that a terminal obeys.
+ */
+import { terminalText } from "../view/display-text.ts";
 
 let closed = false;
 
@@ -23,12 +27,17 @@ export function isOutputClosed(): boolean {
 
 /** One line on stdout. */
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  printText(`${line}\n`);
+}
+
+/** A text of whole lines on stdout. */
+export function printText(text: string): void {
+  process.stdout.write(process.stdout.isTTY ? terminalText(text) : text);
 }
 
 /** One line on stderr. */
 export function printError(line: string): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${process.stderr.isTTY ? terminalText(line) : line}\n`);
 }
 
 /** Resolves when all that was said has been written, or cannot be. */

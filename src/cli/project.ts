@@ -5,7 +5,7 @@
  * Does not: read or write runs (known-run.ts). A list of runs needs no more than this, so it is loaded
  *   without what knows how a run goes on.
  */
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import type { Journal, Lease } from "../journal/journal.ts";
@@ -14,6 +14,7 @@ import type { Liveness } from "../view/step-status.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { isOwnerAlive } from "./owner.ts";
+import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 
 /** The shortest prefix of a run id that is accepted. */
 const PREFIX_MIN = 8;
@@ -23,11 +24,25 @@ export interface Project {
   readonly journal: Journal;
 }
 
-/** The state directory that serves a directory: its own, or the nearest above it. */
+/**
+ * The state directory that serves a directory: its own, or the nearest above it that is not another
+ * user's. Refuses one that perdure has not made.
+ */
 export function findStateDir(from: string): StateDir | undefined {
+  const found = stateDirsAbove(from).find(
+    ({ root }) => dirname(root) === resolve(from) || foreignOwner(root) === undefined,
+  );
+  if (found !== undefined) refuseUntrusted(found.root);
+  return found;
+}
+
+function stateDirsAbove(from: string): readonly StateDir[] {
+  const found: StateDir[] = [];
   for (let at = resolve(from); ; at = dirname(at)) {
-    if (existsSync(join(at, STATE_DIR))) return stateDirOf(at);
-    if (dirname(at) === at) return undefined;
+    const dir = stateDirOf(at);
+    // A link that leads nowhere is there too: a file could be made through it.
+    if (lstatSync(dir.root, { throwIfNoEntry: false }) !== undefined) found.push(dir);
+    if (dirname(at) === at) return found;
   }
 }
 
@@ -36,24 +51,51 @@ export function openProject(from: string, mode: "read-write" | "read-only"): Pro
   const dir = findStateDir(from);
   if (dir !== undefined) refuseMissingJournal(dir);
   if (dir === undefined || !existsSync(dir.database)) {
-    const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it`;
+    const [foreign] = dir === undefined ? stateDirsAbove(from) : [];
+    const but = foreign === undefined ? "" : ` (${foreign.root} is another user's)`;
+    const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it${but}`;
     throw new CliError(EXIT.error, message, "perdure run FILE");
   }
-  return { dir, journal: openSqliteJournal(dir.database, { mode }) };
+  refuseLongPath(dir);
+  const journal = openSqliteJournal(dir.database, { mode });
+  if (mode === "read-write") rememberTrust(dir.root);
+  return { dir, journal };
 }
 
 /** Opens the journal that serves this directory, or creates one here. */
 export function createProject(from: string): Project {
-  const dir = findStateDir(from) ?? stateDirOf(repositoryRoot(from) ?? resolve(from));
+  const dir = findStateDir(from) ?? newStateDir(from);
   refuseMissingJournal(dir);
+  refuseLongPath(dir);
   try {
     createStateDir(dir);
+    rememberTrust(dir.root);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const message = `the state of the run cannot be kept in ${dir.root}: ${reason}`;
     throw new CliError(EXIT.error, message, "make the directory writable, or run with -C DIR");
   }
   return { dir, journal: openSqliteJournal(dir.database, { mode: "create" }) };
+}
+
+/** SQLite opens no file whose path, with what it adds to it, is longer than 512 bytes. */
+const DATABASE_PATH_BYTES_MAX = 504;
+/** A new one is built under a longer name first. */
+const NEW_NAME_BYTES = ".creating-00000000-0000-0000-0000-000000000000".length;
+
+function refuseLongPath({ database }: StateDir): void {
+  const added = existsSync(database) ? 0 : NEW_NAME_BYTES;
+  const bytes = Buffer.byteLength(database) + added;
+  if (bytes <= DATABASE_PATH_BYTES_MAX) return;
+  const limit = `the path of its journal has ${bytes} bytes, and at most ${DATABASE_PATH_BYTES_MAX} can be`;
+  const message = `the path of this project is too long: ${limit}`;
+  throw new CliError(EXIT.error, message, "move the project to a directory with a shorter path");
+}
+
+function newStateDir(from: string): StateDir {
+  const dir = stateDirOf(repositoryRoot(from) ?? resolve(from));
+  refuseUntrusted(dir.root);
+  return dir;
 }
 
 /** No run was ever created here: the first one was killed before its journal was there. */

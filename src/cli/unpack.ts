@@ -32,6 +32,8 @@ import {
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 
+const OWNER_EXECUTES = 0o100;
+
 /** An imported run on its way in. */
 export interface Arrival {
   readonly about: CarriedRun;
@@ -135,7 +137,8 @@ async function placeFolder({ dir, parts }: Arrival, staging: string): Promise<vo
     const target = join(folder, path.slice(RUN_PART.length));
     await fs.mkdir(dirname(target), { recursive: true, mode: 0o700 });
     await fs.copyFile(join(staging, hash), target);
-    await fs.chmod(target, mode);
+    // Of what the archive says only this counts: nobody else gets to read, write or be anything.
+    await fs.chmod(target, (mode & OWNER_EXECUTES) === 0 ? 0o600 : 0o700);
     await flush(target);
   }
   // What an import that was killed had put there; without events it is no run (M2).

@@ -41,7 +41,7 @@ import {
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
-import { evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
+import { environmentAt, evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -181,7 +181,7 @@ function dispatch(
       return failAtStart(run, visit, at, "visits", message);
     }
     if (step.when !== undefined) {
-      const held = evaluateIn(run, visit, step.when, env);
+      const held = evaluateIn(run, visit, step.when, environmentAt(plan, run, visit, env));
       if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
       if (typeof held.value !== "boolean") {
         const message = `\`when\` must be true or false, but \`${step.when}\` is ${typeText(held.value)}`;

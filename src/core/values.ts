@@ -5,6 +5,8 @@
  * Owns: the names that expressions use and what they mean.
  * Does not: parse expressions (util/expression.ts) or decide what follows from a value.
  */
+
+import type { Plan } from "../plan/plan.ts";
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
@@ -98,6 +100,39 @@ function told(evaluate: () => Json): Evaluated {
     }
     throw error;
   }
+}
+
+/**
+ * The environment that the values of a step's own `env` see: the runner's, and over it what the
+ * pipeline sets for all steps.
+ */
+export function environmentAround(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  env: Environment,
+): Environment {
+  return layered(run, visit, plan.env, env);
+}
+
+/** The environment that a step's expressions see: `env.X` is what `$X` is in its command. */
+export function environmentAt(plan: Plan, run: Run, visit: Visit, env: Environment): Environment {
+  return layered(run, visit, stepOf(visit).env, environmentAround(plan, run, visit, env));
+}
+
+/** Variables over others; each is rendered when it is asked for, and sees only the others. */
+function layered(
+  run: Run,
+  visit: Visit,
+  written: Readonly<Record<string, string>>,
+  below: Environment,
+): Environment {
+  const evaluate = (source: string): Json => evaluateSource(source, valuesAt(run, visit, below));
+  const getters = Object.entries(written).map(([name, text]) => [
+    name,
+    { get: () => renderText(text, evaluate) },
+  ]);
+  return getters.length === 0 ? below : Object.create(below, Object.fromEntries(getters));
 }
 
 /** Everything that an expression at a visit may name. */

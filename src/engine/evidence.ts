@@ -23,7 +23,14 @@ import { schemaFault } from "../util/json-schema.ts";
 import { type Redact, redactJson } from "../util/redact.ts";
 import { renderText } from "../util/template.ts";
 import type { FileFacts } from "../workspace/artifact.ts";
-import { CONTEXT_FILE, evaluatorAt, type LaunchSite, outputPaths, workDirOf } from "./launch.ts";
+import {
+  CONTEXT_FILE,
+  evaluatorAt,
+  type LaunchSite,
+  outputOutside,
+  outputPaths,
+  workDirOf,
+} from "./launch.ts";
 import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
 import { toolKeys } from "./walk-stage.ts";
 
@@ -123,6 +130,8 @@ async function findOutputs(
   site: LaunchSite,
   visit: Visit,
 ): Promise<Readonly<Record<string, Output>> | Problem> {
+  const outside = outputOutside(site, visit);
+  if (outside !== undefined) return { reason: "output", message: outside };
   const found: Record<string, Output> = {};
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {
     const facts = await keepOutput(site, path);

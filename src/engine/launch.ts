@@ -11,7 +11,7 @@ import type { Environment } from "../core/fact.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
-import { repetitionOf, valuesAt } from "../core/values.ts";
+import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { SHARED, workspaceOf } from "../core/workspace-files.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
@@ -21,6 +21,7 @@ import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
+import { targetOutside } from "../workspace/inside.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 import { STATUS_FILE } from "./status-file.ts";
 import { stageVariables } from "./walk-stage.ts";
@@ -84,6 +85,8 @@ export function prepareFolder(
 ): Pick<Launch, "check"> {
   const { check } = stepOf(visit);
   mkdirSync(attemptDirOf(site.dir, at), { recursive: true, mode: 0o700 });
+  const outside = outputOutside(site, visit);
+  if (outside !== undefined) throw new LaunchError(outside);
   makeOutputFolders(Object.values(outputPaths(site, visit)));
   if (check?.kind !== "command") return {};
   const script = renderShell(check.run, evaluatorAt(site, visit));
@@ -140,7 +143,12 @@ export function attemptIdOf(runId: string, at: AttemptRef): string {
 
 /** Evaluates expressions at a visit. */
 export function evaluatorAt(site: LaunchSite, visit: Visit): Evaluate {
-  const values = valuesAt(site.run, visit, site.env);
+  const { plan, run, env } = site;
+  return evaluatorIn(site, visit, environmentAt(plan, run, visit, env));
+}
+
+function evaluatorIn({ run }: LaunchSite, visit: Visit, env: Environment): Evaluate {
+  const values = valuesAt(run, visit, env);
   return (source) => evaluateSource(source, values);
 }
 
@@ -173,6 +181,16 @@ export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<str
   return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
 }
 
+/** What is wrong when a value, or a link on the way, leads an output out of the step's workspace. */
+export function outputOutside(site: LaunchSite, visit: Visit): string | undefined {
+  const root = rootOf(site, visit);
+  for (const [name, path] of Object.entries(outputPaths(site, visit))) {
+    const target = targetOutside(root, path);
+    if (target !== undefined) return `its output "${name}" is outside of its workspace: ${target}`;
+  }
+  return undefined;
+}
+
 /** The environment of an attempt's process. */
 export function environmentOf(
   site: LaunchSite,
@@ -182,16 +200,17 @@ export function environmentOf(
   const { plan, run } = site;
   const dir = attemptDirOf(site.dir, at);
   const step = stepOf(visit);
-  const evaluate = evaluatorAt(site, visit);
   const agent = step.work.kind === "agent" ? plan.agents[step.work.agent]?.env : undefined;
-  const written = { ...plan.env, ...agent, ...step.env };
+  const outer = evaluatorIn(site, visit, site.env);
+  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
   const inherited = Object.entries(site.env).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
   );
   return {
     ...Object.fromEntries(inherited),
-    ...mapValues(written, (value) => renderText(value, evaluate)),
+    ...mapValues(plan.env, (value) => renderText(value, outer)),
+    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
     ...gitFence(site, visit),
     ...outputsBefore(visit),
     ...repetitionVariables(visit),

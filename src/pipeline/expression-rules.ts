@@ -10,7 +10,7 @@ import {
   parseExpression,
   type Reference,
 } from "../util/expression.ts";
-import { checkShellTemplate } from "../util/shell.ts";
+import { checkShellTemplate, reparsedValues } from "../util/shell.ts";
 import { parseTemplate } from "../util/template.ts";
 import type { MistakeReport } from "./report.ts";
 import type { Path } from "./source.ts";
@@ -92,6 +92,12 @@ export class ExpressionRules {
         offset: problem.offset,
       });
     }
+    for (const { source, offset, by } of reparsedValues(text)) {
+      const message = `\`${by}\` parses this value again, so it can become a command`;
+      const help = reparsedHelp(by, `\${{ ${source.trim()} }}`);
+      const place = { path: site.path, offset, length: source.length };
+      this.#report.add({ rule: "reparsed-value", severity: "warning", message, help, ...place });
+    }
   }
 
   /** A bare expression. */
@@ -114,8 +120,8 @@ export class ExpressionRules {
     const parsed = parseExpression(source);
     if (!parsed.ok) {
       const offset = base + parsed.offset;
-      const help = source.includes("${{") ? UNWRAP_HELP : EXPRESSION_HELP;
-      const { message } = parsed;
+      const general = source.includes("${{") ? UNWRAP_HELP : EXPRESSION_HELP;
+      const { message, help = general } = parsed;
       this.#report.add({ rule: "bad-expression", message, help, path: site.path, offset });
       return;
     }
@@ -266,6 +272,15 @@ export class ExpressionRules {
   ): void {
     this.#report.add({ ...what, path, offset: base + key.offset, length: key.name.length });
   }
+}
+
+/** How to hand a value to a command without making it part of what that parses. */
+function reparsedHelp(by: string, value: string): string {
+  const [name = "", option] = by.split(" ");
+  if (name === "ssh") return `send it as input: printf %s ${value} | ssh HOST 'x=$(cat); ... "$x"'`;
+  if (option === undefined) return 'pass it through `env`, and let the text name it: "$NAME"';
+  if (!name.endsWith("sh")) return `pass it as an argument: ${by} '...' ${value}`;
+  return `pass it as an argument: ${by} '... "$1"' ${name} ${value}`;
 }
 
 interface Key {

@@ -7,6 +7,7 @@
  */
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
+import { PATTERN_HELP, parsePattern } from "../util/pattern.ts";
 import type { Path } from "./source.ts";
 
 /** How deep schemas may stand in each other. */
@@ -132,7 +133,12 @@ function checkKeyword(keyword: string, value: unknown, path: Path, checking: Che
   } else if (rule === "schema") check(value, path, checking);
   else if (rule === "items" && !Array.isArray(value)) check(value, path, checking);
   else if (rule === "map" && isObject(value)) {
-    for (const [key, inner] of Object.entries(value)) check(inner, [...path, key], checking);
+    for (const [key, inner] of Object.entries(value)) {
+      const problem = keyword === "patternProperties" ? checkPattern(key) : undefined;
+      if (problem !== undefined)
+        checking.problems.push({ path: [...path, key], ...problem, on: "key" });
+      check(inner, [...path, key], checking);
+    }
   } else if ((rule === "schemas" || rule === "items") && Array.isArray(value)) {
     value.forEach((inner, index) => {
       check(inner, [...path, index], checking);
@@ -191,11 +197,12 @@ function checkPattern(value: unknown): Problem {
   if (typeof value !== "string") return { message: "`pattern` must be a text" };
   try {
     new RegExp(value, "u");
-    return undefined;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     return { message: error.message.replace(/^Invalid/, "invalid") };
   }
+  const parsed = parsePattern(value);
+  return parsed.ok ? undefined : { message: parsed.message, help: PATTERN_HELP };
 }
 
 /** Only references inside the schema can be followed: nothing is ever fetched. */

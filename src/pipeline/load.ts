@@ -42,7 +42,7 @@ import type {
 } from "./pipeline.ts";
 import { plainValue } from "./plain-value.ts";
 import { Report } from "./report.ts";
-import type { AGENT_SETTINGS, PipelineShape, StepShape } from "./schema.ts";
+import { type AGENT_SETTINGS, type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import type { Path, Source } from "./source.ts";
 import { linksOf } from "./step-links.ts";
@@ -78,12 +78,29 @@ export function loadPipeline(
   readNamed: ReadNamed = () => undefined,
   readValue: ReadValue = () => undefined,
 ): LoadedPipeline {
+  const refusal = tooLarge(file, text);
+  if (refusal !== undefined) return { diagnostics: [refusal] };
+  return loadOn({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
+}
+
+/** The line of a step in YAML that has its id. */
+const STEP_ID = /^[ \t]*(?:-[ \t]+)?(?:\{[ \t]*)?id[ \t]*:/gm;
+/** No step is shorter than `- id: a`. */
+const STEP_LENGTH_MIN = 8;
+
+/** Refuses what would be refused anyway, but only after a minute of parsing. */
+function tooLarge(file: string, text: string): Diagnostic | undefined {
+  const refusal = { severity: "error", rule: "file-too-large", file, column: 1 } as const;
   if (Buffer.byteLength(text) > PIPELINE_BYTES_MAX) {
     const message = `the file is larger than ${PIPELINE_BYTES_MAX / 1024 / 1024} MiB`;
-    const place = { file, line: 1, column: 1 };
-    return { diagnostics: [{ severity: "error", rule: "file-too-large", message, ...place }] };
+    return { ...refusal, message, line: 1 };
   }
-  return loadOn({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
+  if (text.length < STEPS_MAX * STEP_LENGTH_MIN) return undefined;
+  const [extra] = text.matchAll(STEP_ID).drop(STEPS_MAX).take(1);
+  if (extra === undefined) return undefined;
+  const message = `the file has more than ${STEPS_MAX} steps`;
+  const help = "make several pipelines of it, or repeat one step with `for_each`";
+  return { ...refusal, message, help, line: text.slice(0, extra.index).split("\n").length };
 }
 
 /** The name under which a pipeline is read that stands in no file. */

@@ -158,8 +158,10 @@ function describe(issue: Issue, path: Path, value: unknown, report: Report): Wor
   }
   if (issue.code === "invalid_value") {
     const allowed = issue.values.map(String);
-    const help = report.suggest(String(value), allowed, "possible values");
-    return { rule: "bad-value", message: `\`${key}\` cannot be \`${String(value)}\``, help };
+    const written = typeof value === "string" ? value : JSON.stringify(value);
+    const help = report.suggest(written, allowed, "possible values");
+    const shown = typeof value === "object" ? kindOf(value) : `\`${String(value)}\``;
+    return { rule: "bad-value", message: `\`${key}\` cannot be ${shown}`, help };
   }
   if (issue.code === "too_small" || issue.code === "too_big") {
     const limit = issue.code === "too_small" ? issue.minimum : issue.maximum;

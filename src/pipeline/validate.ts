@@ -27,6 +27,7 @@ import { checkPrompt, isPrompt } from "./gate-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 import { checkJumps } from "./jump-rules.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
+import { reportOutputClashes, reportOutputsOutside } from "./output-rules.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
@@ -344,6 +345,7 @@ function checkStepTexts(
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
+  reportOutputsOutside(step, at("outputs").path, report);
   checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
   const { check, once } = step;
   if (typeof once === "object") rules.shell(once.probe, at("once", "probe"));
@@ -408,22 +410,5 @@ function reportSharedSessions(list: StepList, report: Report): void {
     const help = "add `max_parallel: 1` to the `for_each`, or leave `session` out";
     const path = pathIn(list, index, "session");
     report.add({ rule: "shared-session", message, help, path, on: "key" });
-  });
-}
-
-/** Outputs are handed on in variables whose names may fall together: `a-b` and `a_b`. */
-function reportOutputClashes(list: StepList, report: Report): void {
-  const owners = new Map<string, string>();
-  list.steps.forEach(({ id, outputs }, index) => {
-    for (const name of Object.keys(outputs ?? {})) {
-      const variable = `PERDURE_OUTPUT_${id}_${name}`.toUpperCase().replaceAll("-", "_");
-      const owner = owners.get(variable);
-      owners.set(variable, owner ?? `${id}.${name}`);
-      if (owner === undefined) continue;
-      const message = `$${variable} stands for both \`${owner}\` and \`${id}.${name}\``;
-      const help = `rename one of them, or use \${{ outputs["${id}"].${name} }} instead`;
-      const path = pathIn(list, index, "outputs", name);
-      report.add({ rule: "output-clash", severity: "warning", message, help, path, on: "key" });
-    }
   });
 }

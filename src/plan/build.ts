@@ -131,44 +131,50 @@ function withDefaults(agents: Plan["agents"], defaults: AgentSettings): Plan["ag
   );
 }
 
-/** The names of the environment that the expressions of a plan rely on, sorted. */
+/** The names that the expressions of a plan rely on in the runner's environment, sorted. */
 export function envNamesOf(plan: Plan): string[] {
-  const names = new Set<string>();
-  const addExpression = (source: string): void => {
-    const parsed = source.includes("env") ? parseExpression(source) : undefined;
+  const names = new EnvNames();
+  names.addTexts(values(plan.env), {});
+  for (const { command, env, settings } of Object.values(plan.agents)) {
+    names.addTexts([command, settings.system, ...values(env)], plan.env);
+  }
+  addGraph(plan.graph, plan.env, names);
+  return [...names.found].sort();
+}
+
+function addGraph(graph: Graph, around: Env, names: EnvNames): void {
+  for (const { work, when, check, env, outputs, cwd, probe } of graph.steps) {
+    const own = { ...around, ...env };
+    names.addTexts(values(env), around);
+    for (const source of [when, ...expressionsOf(work)]) names.addExpression(source, own);
+    names.addTexts([cwd, probe, ...values(outputs), ...textsOf(work)], own);
+    if (check !== undefined)
+      names.addTexts([check.kind === "command" ? check.run : check.file], own);
+    for (const inner of graphsIn(work)) addGraph(inner, around, names);
+  }
+}
+
+/** Collects what expressions name of the environment and what the file itself does not set. */
+class EnvNames {
+  readonly found = new Set<string>();
+
+  addExpression(source: string | undefined, set: Env): void {
+    const parsed = source?.includes("env") ? parseExpression(source) : undefined;
     if (!parsed?.ok) return;
     for (const { variable, keys } of parsed.expression.references) {
-      if (variable === "env" && keys[0] !== undefined) names.add(keys[0].name);
+      const name = variable === "env" ? keys[0]?.name : undefined;
+      if (name !== undefined && !Object.hasOwn(set, name)) this.found.add(name);
     }
-  };
-  const addTexts = (texts: readonly (string | undefined)[]): void => {
+  }
+
+  addTexts(texts: readonly (string | undefined)[], set: Env): void {
     for (const text of texts) {
       const parsed = text?.includes("${{") ? parseTemplate(text) : undefined;
       if (!parsed?.ok) continue;
-      for (const part of parsed.parts) if (part.kind === "expression") addExpression(part.source);
+      for (const part of parsed.parts) {
+        if (part.kind === "expression") this.addExpression(part.source, set);
+      }
     }
-  };
-  addTexts(Object.values(plan.env));
-  for (const { command, env, settings } of Object.values(plan.agents)) {
-    addTexts([command, settings.system, ...values(env)]);
-  }
-  visitGraph(plan.graph, addExpression, addTexts);
-  return [...names].sort();
-}
-
-function visitGraph(
-  graph: Graph,
-  addExpression: (source: string) => void,
-  addTexts: (texts: readonly (string | undefined)[]) => void,
-): void {
-  for (const { condition } of graph.arrows) if (condition !== undefined) addExpression(condition);
-  for (const { work, when, check, env, outputs, cwd, probe } of graph.steps) {
-    if (when !== undefined) addExpression(when);
-    addTexts([cwd, probe, ...values(env), ...values(outputs)]);
-    if (check !== undefined) addTexts([check.kind === "command" ? check.run : check.file]);
-    for (const source of expressionsOf(work)) addExpression(source);
-    addTexts(textsOf(work));
-    for (const inner of graphsIn(work)) visitGraph(inner, addExpression, addTexts);
   }
 }
 

@@ -10,7 +10,7 @@
  * - T2 A terminal that is gone (EPIPE, EIO) ends the drawing, never the run.
  * - T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
  */
-import { displayWidth, plainText } from "../view/display-text.ts";
+import { displayWidth, plainText, terminalText } from "../view/display-text.ts";
 import type { ScreenSize } from "../view/progress.ts";
 
 /** What the screen needs of a stream; process.stdout and process.stderr have it. */
@@ -72,14 +72,13 @@ export class LiveScreen {
   /** Prints ordinary lines above the live area; they stay. */
   print(lines: readonly string[]): void {
     if (this.state !== "open") return;
-    this.put(this.drawn, lines.map((line) => `${line}${CLEAR_LINE}\n`).join(""));
+    this.put(this.drawn, linesText(lines));
   }
 
   /** Ends the live area and prints the final lines once, as ordinary text. */
   close(finalLines: readonly string[]): void {
     if (this.state === "closed") return;
-    if (this.state === "open")
-      this.put([], finalLines.map((line) => `${line}${CLEAR_LINE}\n`).join(""));
+    if (this.state === "open") this.put([], linesText(finalLines));
     clearInterval(this.timer);
     this.stream.off("resize", this.onResize);
     // The error listener stays: a late EPIPE without one would end the program.
@@ -93,7 +92,7 @@ export class LiveScreen {
 
   private put(lines: readonly string[], above: string): void {
     const up = heightOf(this.drawn, this.size().columns);
-    const area = lines.map((line) => `${line}${CLEAR_LINE}\n`).join("");
+    const area = linesText(lines);
     const home = up === 0 ? "\r" : `\r${ESC}${up}A`;
     this.drawn = lines;
     this.write(
@@ -125,6 +124,11 @@ export class LiveScreen {
     this.state = "broken";
     clearInterval(this.timer);
   };
+}
+
+/** Lines as they are drawn; of what stands in them, a terminal obeys only colours. */
+function linesText(lines: readonly string[]): string {
+  return lines.map((line) => `${terminalText(line)}${CLEAR_LINE}\n`).join("");
 }
 
 /** How many rows of the screen these lines take now: a narrower screen has wrapped them. */

@@ -15,6 +15,7 @@ import { createRequire } from "node:module";
 import type { ASTNode, Environment, ParseResult } from "@marcbachmann/cel-js";
 import { fromCel, type LazyMap, resetListReads, toCel } from "./expression-value.ts";
 import type { Json } from "./json.ts";
+import { PATTERN_HELP, parsePattern, patternOf } from "./pattern.ts";
 
 export const EXPRESSION_LENGTH_MAX = 8_192;
 const EXPRESSION_NODES_MAX = 2_000;
@@ -79,7 +80,12 @@ export interface Expression {
 
 export type ParsedExpression =
   | { readonly ok: true; readonly expression: Expression }
-  | { readonly ok: false; readonly message: string; readonly offset: number };
+  | {
+      readonly ok: false;
+      readonly message: string;
+      readonly offset: number;
+      readonly help?: string;
+    };
 
 /** What went wrong in an evaluation; the message names the expression. */
 export class ExpressionError extends Error {
@@ -162,7 +168,7 @@ function withoutReserved(source: string): string {
 interface Walk {
   readonly references: Reference[];
   readonly unknown: { readonly name: string; readonly offset: number }[];
-  refusal?: { readonly message: string; readonly offset: number };
+  refusal?: { readonly message: string; readonly offset: number; readonly help?: string };
 }
 
 function walkExpression(root: ASTNode): Walk {
@@ -189,6 +195,7 @@ function visit(node: ASTNode, around: Surroundings): void {
     visitLoop(node.args[1], node.args[2], around);
     return;
   }
+  if (node.op === "rcall" && node.args[0] === "matches") useLinearPattern(node.args, around);
   for (const child of children(node.args)) visit(child, around);
 }
 
@@ -204,6 +211,18 @@ function visitLoop(list: ASTNode, args: readonly ASTNode[], around: Surroundings
   const name = variable?.op === "id" ? variable.args : "";
   const bound = new Set([...around.bound, name]);
   for (const part of body) visit(part, { walk: around.walk, bound, loops });
+}
+
+const MATCHES = "matches_pattern";
+
+/** Names our own function instead of cel-js's, which cannot be replaced; checks a literal pattern. */
+function useLinearPattern(call: [string, ASTNode, ASTNode[]], { walk }: Surroundings): void {
+  call[0] = MATCHES;
+  const [pattern] = call[2];
+  if (pattern?.op !== "value" || typeof pattern.args !== "string") return;
+  const parsed = parsePattern(pattern.args);
+  if (parsed.ok) return;
+  walk.refusal ??= { message: parsed.message, offset: pattern.start, help: PATTERN_HELP };
 }
 
 interface KeyChain {
@@ -265,6 +284,9 @@ function createEnvironment(): Environment {
     limits: { maxAstNodes: EXPRESSION_NODES_MAX, maxDepth: EXPRESSION_DEPTH_MAX },
   });
   for (const name of EXPRESSION_VARIABLES) made.registerVariable(name, "dyn");
+  made.registerFunction(`string.${MATCHES}(string): bool`, (text: string, pattern: string) =>
+    patternOf(pattern).test(text),
+  );
   // JSON does not tell 2 from 2.0, so an author cannot know which of the two a value will be.
   const arithmetic: Record<string, (left: number, right: number) => number> = {
     "+": (left, right) => left + right,
@@ -289,6 +311,7 @@ function explain(error: unknown): { readonly message: string; readonly offset: n
   const text = summary ?? error.message;
   const message = text
     .replace(/^No such key: (?!index)(.*)$/s, 'there is no key "$1"')
+    .replaceAll(MATCHES, "matches")
     .replace(/^Unexpected token: EOF$/, "the expression ends too early")
     .replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
   return { message, offset: range?.start ?? 0 };

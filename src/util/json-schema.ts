@@ -1,11 +1,62 @@
-/** Holds a value against a JSON Schema. The validator is loaded by the first that needs it. */
+/**
+ * Holds values against JSON Schemas. The validator is loaded by the first that needs it.
+ *
+ * Owns: the only use of @cfworker/json-schema, and a bound on the time that its patterns take.
+ * Does not: check that a schema is one (pipeline/json-schema.ts).
+ */
+import type { OutputUnit } from "@cfworker/json-schema";
 import type { Json } from "./json.ts";
+import { PatternError, patternOf } from "./pattern.ts";
+
+/** Everything that is wrong with a value; the innermost of each chain of errors comes last. */
+export async function schemaErrors(value: unknown, schema: Json): Promise<readonly OutputUnit[]> {
+  const { Validator, format } = await import("@cfworker/json-schema");
+  // Its own check of `url` takes exponential time; the others do not.
+  Object.assign(format, { url: isWebAddress, regex: isRegularExpression });
+  const validator = new Validator(schema as boolean | object, "2020-12", false);
+  try {
+    return withLinearPatterns(() => validator.validate(value)).errors;
+  } catch (error) {
+    if (!(error instanceof PatternError)) throw error;
+    const place = { keyword: "pattern", keywordLocation: "#", instanceLocation: "#" };
+    return [{ ...place, error: error.message }];
+  }
+}
 
 /** The first thing that is wrong with a value ("/files/0: ..."), or undefined when it fits. */
 export async function schemaFault(value: unknown, schema: Json): Promise<string | undefined> {
-  const { Validator } = await import("@cfworker/json-schema");
-  const result = new Validator(schema as boolean | object, "2020-12", false).validate(value);
-  const first = result.errors.at(-1);
-  if (result.valid || first === undefined) return undefined;
-  return `${first.instanceLocation}: ${first.error}`;
+  const first = (await schemaErrors(value, schema)).at(-1);
+  return first === undefined ? undefined : `${first.instanceLocation}: ${first.error}`;
+}
+
+function isWebAddress(text: string): boolean {
+  return /^(?:https?|ftp):\/\//i.test(text) && URL.canParse(text);
+}
+
+const NativeRegExp = RegExp;
+
+/** For data that says that it is a pattern: it is parsed and never matched. */
+function isRegularExpression(text: string): boolean {
+  try {
+    new NativeRegExp(text, "u");
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}
+
+/**
+ * The validator offers no choice of an engine: it says `new RegExp(pattern)` at the moment when it
+ * matches. So that name means our patterns while it works, which is never longer than this call.
+ */
+function withLinearPatterns<T>(work: () => T): T {
+  globalThis.RegExp = new Proxy(NativeRegExp, {
+    construct: (_, [source]: [string]) => patternOf(source),
+  });
+  try {
+    return work();
+  } finally {
+    globalThis.RegExp = NativeRegExp;
+  }
 }

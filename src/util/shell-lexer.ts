@@ -10,6 +10,8 @@
  * - H2 Where dash and bash read a text differently and a hole depends on it, the hole is refused.
  */
 
+import { parserOfInput, parserOfWord } from "./shell-reparse.ts";
+
 /** Marks the place of an expression. */
 export const HOLE = "\0";
 /** How deep substitutions may stand in each other. */
@@ -17,15 +19,20 @@ const SHELL_NESTING_MAX = 100;
 
 export type Spot =
   /** As a word of its own: needs double quotes around it. */
-  | { readonly how: "quoted" }
-  /** Already inside double quotes or a here-document. */
-  | { readonly how: "bare" }
-  /** Inside single quotes, which must be left and entered again. */
-  | { readonly how: "single" }
-  /** Where the shell computes: only a whole number may stand here. */
-  | { readonly how: "number" }
-  | { readonly how: "comment" }
-  | { readonly how: "refused"; readonly message: string };
+  (
+    | { readonly how: "quoted" }
+    /** Already inside double quotes or a here-document. */
+    | { readonly how: "bare" }
+    /** Inside single quotes, which must be left and entered again. */
+    | { readonly how: "single" }
+    /** Where the shell computes: only a whole number may stand here. */
+    | { readonly how: "number" }
+    | { readonly how: "comment" }
+    | { readonly how: "refused"; readonly message: string }
+  ) & {
+    /** The command that parses the text around the hole again, such as `sh -c`. */
+    readonly parsedBy?: string;
+  };
 
 const QUOTED_HEREDOC =
   "an expression cannot stand in a here-document whose delimiter is quoted; leave the quotes off " +
@@ -49,6 +56,8 @@ interface HereDoc {
   readonly delimiter: string;
   readonly quoted: boolean;
   readonly stripTabs: boolean;
+  /** The words of the command whose input it is. */
+  readonly words: readonly string[];
 }
 
 /** In which surroundings a `${...}` or `$(...)` was met. */
@@ -101,11 +110,13 @@ class ShellLexer {
         this.#at += this.#text.startsWith(";;", this.#at) ? 2 : 1;
       } else if (char === "<" || char === ">") {
         words.end();
-        this.#redirection();
+        this.#redirection(words);
       } else if (this.#text.startsWith("\\\n", this.#at)) this.#at += 2;
       else {
         const start = this.#at;
+        const spots = this.spots.length;
         this.#wordPart(char);
+        if (this.spots.length > spots) this.#parsed(spots, parserOfWord(words.before));
         words.add(this.#text.slice(start, this.#at));
       }
     }
@@ -272,13 +283,24 @@ class ShellLexer {
     this.#read(inner, (lexer) => lexer.commands(false));
   }
 
-  #redirection(): void {
-    if (this.#text.startsWith("<<<", this.#at)) this.#at += 3;
-    else if (this.#text.startsWith("<<", this.#at)) this.#hereDocStart();
-    else this.#at++;
+  #redirection(words: CommandWords): void {
+    if (this.#text.startsWith("<<", this.#at) && this.#text[this.#at + 2] !== "<") {
+      this.#hereDocStart(words);
+      return;
+    }
+    this.#at += this.#text.startsWith("<<<", this.#at) ? 3 : 1;
+    words.redirect();
   }
 
-  #hereDocStart(): void {
+  /** Marks the holes since one as part of a text that is parsed again. */
+  #parsed(since: number, parsedBy: string | undefined): void {
+    if (parsedBy === undefined) return;
+    for (let at = since; at < this.spots.length; at++) {
+      this.spots[at] = { ...(this.spots[at] as Spot), parsedBy };
+    }
+  }
+
+  #hereDocStart(words: CommandWords): void {
     this.#at += 2;
     const stripTabs = this.#text[this.#at] === "-";
     if (stripTabs) this.#at++;
@@ -302,7 +324,7 @@ class ShellLexer {
         this.#at = end + 1;
       } else delimiter += char;
     }
-    this.#pending.push({ delimiter, quoted, stripTabs });
+    this.#pending.push({ delimiter, quoted, stripTabs, words: words.before });
   }
 
   /** The bodies of the here-documents that were announced in the line that just ended. */
@@ -311,9 +333,11 @@ class ShellLexer {
     this.#pending = [];
     for (const document of pending) {
       const start = this.#at;
+      const spots = this.spots.length;
       const body = this.#text.slice(start, this.#hereDocEnd(document));
       if (!document.quoted) this.#read(body, (lexer) => lexer.hereDocBody());
       else for (const char of body) if (char === HOLE) this.#refuse(QUOTED_HEREDOC);
+      if (this.spots.length > spots) this.#parsed(spots, parserOfInput(document.words));
     }
   }
 
@@ -380,6 +404,18 @@ class CommandWords {
   #word = "";
   #cases = 0;
   #awaitsIn = false;
+  #before: string[] = [];
+  #redirects = false;
+
+  /** The words of the command so far; none for a word that is the target of a redirection. */
+  get before(): readonly string[] {
+    return this.#redirects ? [] : this.#before;
+  }
+
+  /** The next word is a target, not a word of the command. */
+  redirect(): void {
+    this.#redirects = true;
+  }
 
   get atStart(): boolean {
     return this.#word === "";
@@ -393,6 +429,8 @@ class CommandWords {
     const word = this.#word;
     if (word === "") return;
     this.#word = "";
+    if (!this.#redirects) this.#before.push(word);
+    this.#redirects = false;
     if (this.position === "argument") {
       if (!this.#awaitsIn || word !== "in") return;
       this.#awaitsIn = false;
@@ -406,21 +444,25 @@ class CommandWords {
       this.#awaitsIn = true;
       this.position = "argument";
     } else if (!BEFORE_COMMAND.has(word)) this.position = "argument";
+    else this.#before = [];
   }
 
   newline(): void {
     this.end();
+    this.#before = [];
     if (this.position !== "pattern" && !this.#awaitsIn) this.position = "command";
   }
 
   separator(endsCase: boolean): void {
     this.end();
+    this.#before = [];
     this.position = endsCase && this.#cases > 0 ? "pattern" : "command";
   }
 
   /** At a `)`: true when it ends a pattern of a `case`. */
   closesPattern(): boolean {
     this.end();
+    this.#before = [];
     this.position = "command";
     return this.#cases > 0;
   }

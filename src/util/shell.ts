@@ -28,6 +28,13 @@ export interface TemplateProblem {
   readonly offset: number;
 }
 
+/** An expression whose value is parsed again, and by which command. */
+export interface ReparsedValue {
+  readonly source: string;
+  readonly offset: number;
+  readonly by: string;
+}
+
 /** The value as one word of POSIX shell. */
 export function quote(value: string): string {
   return `'${value.replaceAll("'", "'\\''")}'`;
@@ -69,6 +76,19 @@ export function checkShellTemplate(text: string): readonly TemplateProblem[] {
     .flatMap(({ offset }, index) => {
       const spot = spots[index];
       return spot?.how === "refused" ? [{ message: spot.message, offset }] : [];
+    });
+}
+
+/** Values that reach a text which another command parses again, such as that of `sh -c`. */
+export function reparsedValues(text: string): readonly ReparsedValue[] {
+  const parsed = parseTemplate(text);
+  if (!parsed.ok || text.includes(HOLE)) return [];
+  const spots = spotsOf(parsed.parts);
+  return parsed.parts
+    .filter((part) => part.kind === "expression")
+    .flatMap(({ source, offset }, index) => {
+      const by = spots[index]?.parsedBy;
+      return by === undefined ? [] : [{ source, offset, by }];
     });
 }
 

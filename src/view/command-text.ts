@@ -6,6 +6,6 @@ export function perdure(...words: readonly string[]): string {
 }
 
 /** A word as a POSIX shell reads it: quoted only when it must be. */
-function shellWord(word: string): string {
+export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -5,6 +5,7 @@
  * Does not: colour anything (style.ts) or lay out columns (table.ts).
  * Invariants:
  * - W1 What `plainText` gives holds no control character, so a line of it stays one line.
+ * - W5 What `terminalText` gives changes nothing on a terminal but the colours of each of its lines.
  * - W2 What `cutText` gives is at most as wide as asked for.
  */
 
@@ -37,6 +38,26 @@ export function plainText(text: string): string {
     .replace(/[\t\n]/g, " ")
     .replace(CONTROLS, "")
     .trimEnd();
+}
+
+const COLOUR = new RegExp(`(${ESC}\\[[0-9;:]*m)`);
+const RESET = `${ESC}[0m`;
+const RESETS = new RegExp(`^${ESC}\\[0*m$`);
+
+/** Text of lines for a terminal: colours stay, everything else that a terminal would obey is gone. */
+export function terminalText(text: string): string {
+  return text.split("\n").map(terminalLine).join("\n");
+}
+
+function terminalLine(line: string): string {
+  const parts = line.split(COLOUR);
+  const shown = parts.map((part, index) => (index % 2 === 1 ? part : withoutControls(part)));
+  const last = parts.at(-2);
+  return shown.join("") + (last === undefined || RESETS.test(last) ? "" : RESET);
+}
+
+function withoutControls(text: string): string {
+  return text.replace(ESCAPES, "").replace(CONTROLS, (found) => (found === "\t" ? found : ""));
 }
 
 /** The first line of a text that may have many, as plain text. */
@@ -106,6 +127,11 @@ export function shortList(
   const left = total - shown.length;
   if (left > 0) return shown.length === 0 ? `${left}` : `${shown.join(", ")} and ${left} more`;
   return shown.join(", ");
+}
+
+/** "1 step", "2 steps". */
+export function countText(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
 }
 
 const COMMIT_LENGTH = 10;

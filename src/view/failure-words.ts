@@ -65,7 +65,14 @@ export function failureText(failure: Failure): string {
   const message = messageText(failure.message);
   // A question runs nothing that could run too long.
   if (reason === "timeout" && message.startsWith(UNANSWERED)) return message;
-  return message === "" || message === words ? words : `${words}: ${message}`;
+  if (message === "") return words;
+  // Some messages say the same with a number: "it ran longer than its timeout of 2.0s".
+  return message.startsWith(openingOf(words)) ? message : `${words}: ${message}`;
+}
+
+/** The first three words: enough to know that a message repeats them. */
+function openingOf(words: string): string {
+  return words.split(" ").slice(0, 3).join(" ");
 }
 
 /** "it exited with 2"; codes that mean more than a number say so. */

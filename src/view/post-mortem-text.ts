@@ -122,8 +122,12 @@ function cellText(cell: Cell): string {
   return "code" in cell ? coded(cell.code) : escaped(cell.text);
 }
 
-/** A value between backticks; a table takes even there a bar for the end of a cell. */
+/**
+ * A value between backticks; a table takes even there a bar for the end of a cell. One that looks
+ * like markup is written with entities, for readers that do not take backticks as seriously.
+ */
 function coded(text: string): string {
+  if (/[<>]/.test(text)) return `<code>${escaped(text)}</code>`;
   const plain = plainText(text).replaceAll("|", "\\|");
   if (plain === "") return "";
   const ticks = [...plain.matchAll(/`+/g)].map(([run]) => run.length);
@@ -135,8 +139,10 @@ function coded(text: string): string {
 /** Text of which Markdown makes nothing else; an underline inside a word is none of its business. */
 function escaped(text: string): string {
   return plainText(text)
-    .replace(/[\\`*[\]<>|~]|(?<!\w)_|_(?!\w)/g, "\\$&")
+    .replace(/[\\`*[\]|~]|(?<!\w)_|_(?!\w)/g, "\\$&")
     .replace(/^(\s*)([-+#=])/, "$1\\$2")
     .replace(/^(\s*\d+)([.)])(?=\s|$)/, "$1\\$2")
-    .replaceAll("&", "&amp;");
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;");
 }

@@ -1,12 +1,12 @@
 /** An edit of a pipeline in words: what it does to the steps of a run, and why. */
 import type { Rerun, RunUpdated } from "../core/event.ts";
-import { shortList } from "./display-text.ts";
+import { countText, shortList } from "./display-text.ts";
 
 const NAMES_MAX = 4;
 
 /** "2 steps begin anew, 3 are kept, 1 is gone". */
 export function updateText({ kept, rerun, gone }: RunUpdated): string {
-  const steps = (count: number): string => (count === 1 ? "1 step" : `${count} steps`);
+  const steps = (count: number): string => countText(count, "step");
   const parts = [
     `${steps(rerun.length)} ${rerun.length === 1 ? "begins" : "begin"} anew`,
     `${kept.length} ${kept.length === 1 ? "is" : "are"} kept`,

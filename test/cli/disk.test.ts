@@ -93,7 +93,7 @@ it("stops loudly when its directory becomes read-only during a run", async () =>
   const options = AS_ORDINARY_USER;
   const running = project.start(["run", "p.yaml"], options);
   await hold.arrived();
-  const [runId = ""] = await project.runIds();
+  const [runId = ""] = await project.runIds(options);
   const runDir = project.path(".perdure", "runs", runId);
   const closed = [
     project.path(".perdure"),

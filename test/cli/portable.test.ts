@@ -334,6 +334,24 @@ Go on: perdure resume 1a2b3c4d
     });
   });
 
+  it("brings no rights along: its files are its user's alone", async () => {
+    here.write("p.yaml", "workspace: directory\nsteps:\n  - { id: one, run: echo hi }\n");
+    await here.must(["run", "p.yaml"]);
+    const [id = ""] = await here.runIds();
+    const file = here.path("run.perdure");
+    await here.must(["export", id, "-o", file]);
+    // 384 is 0600, and 4000 is 07640: with the rights of its owner and its group.
+    fs.writeFileSync(file, changed(fs.readFileSync(file), '"mode": 384', '"mode": 4e3'));
+    await there.must(["import", file]);
+    const folder = there.path(".perdure", "runs", id);
+    const found = fs.readdirSync(folder, { recursive: true, withFileTypes: true });
+    expect(found.length).toBeGreaterThan(5);
+    for (const entry of found) {
+      const mode = fs.statSync(join(entry.parentPath, entry.name)).mode & 0o7777;
+      expect([entry.name, mode]).toEqual([entry.name, entry.isDirectory() ? 0o700 : 0o600]);
+    }
+  });
+
   it("is imported whole or not at all, wherever the import is killed", async () => {
     here.write("a.txt", "a\n");
     pipeline("workspace: here");

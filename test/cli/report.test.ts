@@ -49,6 +49,19 @@ steps:
     run: echo shipping
 `;
 
+it("writes what a person gave as text, whatever the format", async () => {
+  project.write("p.yaml", "steps:\n  - id: one\n    run: 'true'\n");
+  const evil = "<script>alert(1)</script>[l](javascript:x)```\n# h";
+  await project.must(["run", "p.yaml", "-i", `text=${evil}`]);
+  for (const format of ["md", "html"]) {
+    const text = await project.must(["report", "--format", format]);
+    expect(text).not.toContain("<script>");
+    expect(text).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
+    if (format === "md") expect(text).toContain("\\[l\\](javascript:x)\\`\\`\\`");
+    expect(text).not.toMatch(/^# h/m);
+  }
+});
+
 describe("graph", () => {
   it("prints the plan of a file as Mermaid", async () => {
     project.write("p.yaml", PARALLEL);
@@ -206,7 +219,7 @@ async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
   const { planText, events } = source.load(id);
   source.close();
   const copy = new Project(mkdtempSync(join(tmpdir(), "perdure-copy-")));
-  mkdirSync(copy.path(".perdure"));
+  mkdirSync(copy.path(".perdure"), { mode: 0o700 });
   const journal = openSqliteJournal(copy.path(".perdure/state.db"), { mode: "create" });
   const [created, ...rest] = events as [Recorded<RunCreated>, ...Recorded[]];
   const summary = initialSummary(JSON.parse(planText) as Plan);
@@ -463,7 +476,7 @@ describe("report", () => {
 });
 
 it("a journal of an older version whose plan is none is refused in words", async () => {
-  mkdirSync(project.path(".perdure"));
+  mkdirSync(project.path(".perdure"), { mode: 0o700 });
   const fixture = join(import.meta.dirname, "../journals/v1.db");
   copyFileSync(fixture, project.path(".perdure/state.db"));
   for (const command of ["graph", "report", "replay"]) {

@@ -220,3 +220,29 @@ it("names a variable of the environment that is missing, before anything runs", 
   const done = await project.run(["run", "p.yaml"], { env: { DEPLOY_TARGET: "x" } });
   expect(done.exit).toBe(0);
 });
+
+it("lets expressions see the variables that the pipeline and the step set", async () => {
+  project.write(
+    "p.yaml",
+    `env: { P: demo, Q: "\${{ env.Q }}+", R: "\${{ input.r }}" }
+steps:
+  - id: one
+    env: { S: own, P: "step \${{ env.P }}" }
+    when: env.P == "step demo" && env.S == "own" && env.R == "given"
+    run: echo "$P \${{ env.P }}, $Q \${{ env.Q }}, $R \${{ env.R }}, $S \${{ env.S }}" > one
+  - id: two
+    run: echo "$P \${{ env.P }}" > two
+`,
+  );
+  // P, R and S need not be set outside; where P is, the pipeline's counts for both.
+  await project.must(["run", "p.yaml", "-i", "r=given"], { env: { Q: "q" } });
+  const seen = "step demo step demo, q+ q+, given given, own own\n";
+  expect(project.read("one")).toBe(seen);
+  await project.must(["run", "p.yaml", "-i", "r=given"], { env: { Q: "q", P: "outer" } });
+  expect(project.read("one")).toBe(seen);
+  expect(project.read("two")).toBe("demo demo\n");
+
+  const { exit, stderr } = await project.run(["run", "p.yaml", "-i", "r=given"]);
+  expect(exit).toBe(2);
+  expect(stderr).toContain("the pipeline relies on Q in the environment");
+});

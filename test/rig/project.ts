@@ -243,8 +243,8 @@ export class Project {
   }
 
   /** The ids of the runs of this project, newest first. */
-  async runIds(): Promise<readonly string[]> {
-    const runs = JSON.parse(await this.must(["list", "runs", "--output", "json"])) as {
+  async runIds(options: StartOptions = {}): Promise<readonly string[]> {
+    const runs = JSON.parse(await this.must(["list", "runs", "--output", "json"], options)) as {
       pipeline_id: string;
     }[];
     return runs.map((run) => run.pipeline_id);

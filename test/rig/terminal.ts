@@ -24,6 +24,7 @@ export class Terminal {
   readonly #shell: ChildProcess;
   #device: string | undefined;
   #cursor = "h";
+  #bytes = "";
 
   constructor(project: Project, { columns, rows }: TerminalSize) {
     this.#emulator = new headless.Terminal({
@@ -70,6 +71,11 @@ export class Terminal {
     return this.#lines(0, this.#emulator.buffer.active.length).unwrapped;
   }
 
+  /** Every byte that reached the terminal, one character each. */
+  bytes(): string {
+    return this.#bytes;
+  }
+
   isCursorVisible(): boolean {
     return this.#cursor === "h";
   }
@@ -107,7 +113,9 @@ export class Terminal {
   }
 
   #take(chunk: Buffer): void {
-    for (const match of chunk.toString("latin1").matchAll(CURSOR_SWITCH)) {
+    const bytes = chunk.toString("latin1");
+    this.#bytes += bytes;
+    for (const match of bytes.matchAll(CURSOR_SWITCH)) {
       this.#cursor = match[1] ?? "h";
     }
     this.#emulator.write(chunk);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { checkShellTemplate, quote, renderShell } from "../../src/util/shell.ts";
+import { checkShellTemplate, quote, renderShell, reparsedValues } from "../../src/util/shell.ts";
 
 const HOSTILE = [
   "'; touch x; '",
@@ -185,5 +185,41 @@ describe("checkShellTemplate", () => {
 describe("quote", () => {
   it("makes one word of any text", () => {
     expect(quote("it's")).toBe("'it'\\''s'");
+  });
+});
+
+describe("reparsedValues", () => {
+  it.each([
+    ['sh -c "echo ${{ input.x }}"', "sh -c"],
+    ["bash -euo pipefail -c 'echo ${{ input.x }}'", "bash -c"],
+    ["sudo -u me /bin/bash -lc ${{ input.x }}", "bash -lc"],
+    ["docker exec one sh -c 'echo \"${{ input.x }}\"'", "sh -c"],
+    ['if true; then eval "echo ${{ input.x }}"; fi', "eval"],
+    ['ssh -p 22 host "rm ${{ input.x }}"', "ssh"],
+    ["ssh host rm -- ${{ input.x }}", "ssh"],
+    ["ssh host <<EOF\necho ${{ input.x }}\nEOF", "ssh"],
+    ["bash -s <<EOF\necho ${{ input.x }}\nEOF", "bash"],
+    ["python3 -c 'print(${{ input.x }})'", "python3 -c"],
+    ['echo $(sh -c "echo ${{ input.x }}")', "sh -c"],
+    ['trap "rm ${{ input.x }}" EXIT', "trap"],
+  ])("names who parses the value again: %s", (text, by) => {
+    expect(reparsedValues(text).map((found) => found.by)).toEqual([by]);
+  });
+
+  it.each([
+    "echo ${{ input.x }}",
+    "sh -c 'echo \"$1\"' sh ${{ input.x }}",
+    "sh script.sh ${{ input.x }}",
+    "sh -c true; echo ${{ input.x }}",
+    "echo sh -c ${{ input.x }}",
+    "ssh ${{ input.host }} uptime",
+    "ssh host cat > ${{ input.x }}x < in <<EOF\nx\nEOF",
+    "cat <<EOF\n${{ input.x }}\nEOF",
+    "bash script.sh <<EOF\n${{ input.x }}\nEOF",
+    "ssh host cat <<EOF\n${{ input.x }}\nEOF",
+    "python3 script.py -c ${{ input.x }}",
+    "grep -e ${{ input.x }} file",
+  ])("finds nothing in: %s", (text) => {
+    expect(reparsedValues(text)).toEqual([]);
   });
 });

@@ -27,7 +27,7 @@ import { CliError, RunError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printError } from "../print.ts";
+import { print, printError, printText } from "../print.ts";
 import { openProject, resolveRunId } from "../project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../run-workspace.ts";
 
@@ -96,7 +96,7 @@ function sayDiff({ from, to, changed, context, patch }: Diff): void {
   const say = patch === undefined ? print : printError;
   say(`${from.name} -> ${to.name}: ${totalText(changed)}`);
   if (patch === undefined) for (const line of fileLines(changed)) print(line);
-  else process.stdout.write(patch.text);
+  else printText(patch.text);
   if (patch?.cut === true) say("the patch is cut: it is too long");
   for (const line of contextLines(context)) say(line);
 }

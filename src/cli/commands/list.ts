@@ -21,9 +21,19 @@ export async function listCommand(options: ListOptions): Promise<ExitCode> {
   const dir = findStateDir(process.cwd());
   const rows = dir === undefined || isUnused(dir) ? [] : listRows(options);
   if (json) print(JSON.stringify(runListJson(rows), null, 2));
-  else if (rows.length === 0) print("No runs. Start one with: perdure run FILE");
+  else if (rows.length === 0) print(emptyText(options));
   else for (const line of runTable(rows)) print(line);
   return EXIT.done;
+}
+
+/** There may be runs that were not asked for. */
+function emptyText({ status, pipeline }: ListOptions): string {
+  if (status === undefined && pipeline === undefined) {
+    return "No runs. Start one with: perdure run FILE";
+  }
+  const of = pipeline === undefined ? "" : ` of ${pipeline}`;
+  const what = status === undefined ? "" : ` with status ${status}`;
+  return `No runs${of}${what}. See all of them: perdure list runs`;
 }
 
 function listRows(options: ListOptions): readonly RunRow[] {

@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
+import { countText } from "../../view/display-text.ts";
 import { ask } from "../ask.ts";
 import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
@@ -69,7 +70,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const shortId = shortIdOf(project.journal, runId);
   if (options.detach === true) return detach(project, runId, shortId, peopleOptions(options));
   const greet = (): readonly string[] => [
-    `Run ${runId} of ${plan.name} (${plan.graph.steps.length} steps)`,
+    `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
   const { stay = false, autoApprove = false } = options;

@@ -1,5 +1,6 @@
 /** `perdure validate FILE...`: everything that is wrong with pipeline files, without running them. */
 import { resolve } from "node:path";
+import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { printDiagnostics, readPipeline } from "../pipeline-file.ts";
@@ -19,7 +20,7 @@ export async function validateCommand(
     reports.push({ file, valid: plan !== undefined, diagnostics });
     if (json) continue;
     await printDiagnostics(diagnostics, text);
-    if (plan !== undefined) print(`${file}: valid, ${plan.graph.steps.length} steps`);
+    if (plan !== undefined) print(`${file}: valid, ${countText(plan.graph.steps.length, "step")}`);
   }
   if (json) print(JSON.stringify(reports, null, 2));
   return valid ? EXIT.done : EXIT.invalid;

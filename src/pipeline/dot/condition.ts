@@ -13,6 +13,7 @@
 import { EXPRESSION_LENGTH_MAX } from "../../util/expression.ts";
 import type { Json } from "../../util/json.ts";
 import { canonicalOutcome } from "../../util/outcome.ts";
+import { PATTERN_HELP, parsePattern, patternOf } from "../../util/pattern.ts";
 
 /** How many clauses a condition may have; CEL has a limit on the depth of what they become. */
 const CONDITION_CLAUSES_MAX = 32;
@@ -163,7 +164,7 @@ function parseClause(text: string, piece: Piece): ConditionClause | ConditionPro
   const literal = unquote(behind.slice(found[0].length).trim());
   const { operator, negated } = operatorOf(found[2] ?? "", found[1] !== undefined);
   const wrong = literalProblem(operator, literal);
-  if (wrong !== undefined) return problem(wrong);
+  if (wrong !== undefined) return problem(wrong, operator === "matches" ? PATTERN_HELP : HELP);
   return { key, operator, literal, negated: negated !== inverted, start, end };
 }
 
@@ -177,12 +178,8 @@ function operatorOf(written: string, not: boolean) {
 function literalProblem(operator: ConditionOperator, literal: string): string | undefined {
   if (/^[<>]/.test(operator) && !NUMBER.test(literal)) return `\`${operator}\` needs a number`;
   if (operator !== "matches") return undefined;
-  try {
-    new RegExp(literal);
-    return undefined;
-  } catch (error) {
-    return `\`${literal}\` is no pattern: ${String(error)}`;
-  }
+  const parsed = parsePattern(literal);
+  return parsed.ok ? undefined : parsed.message;
 }
 
 function unquote(text: string): string {
@@ -227,7 +224,7 @@ function compare(value: string, clause: ConditionClause): boolean {
     case "endswith":
       return value.endsWith(literal);
     case "matches":
-      return new RegExp(literal).test(value);
+      return patternOf(literal).test(value);
     case "<":
       return NUMBER.test(value) && Number(value) < Number(literal);
     case "<=":

@@ -1,0 +1,126 @@
+/** What a step hands on lies in its workspace; neither a value nor a link leads out of it. */
+import * as fs from "node:fs";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project } from "../rig/project.ts";
+
+let outer: Project;
+let project: Project;
+beforeEach(() => {
+  outer = new Project();
+  outer.write("secret.txt", "secret of somebody else\n");
+  fs.mkdirSync(outer.path("foreign"));
+  outer.write("foreign/f.txt", "secret of somebody else\n");
+  fs.mkdirSync(outer.path("project"));
+  project = new Project(outer.path("project"));
+});
+afterEach(async () => {
+  await project.remove();
+  await outer.discard();
+});
+
+/** The contents of all artifacts that were kept. */
+function kept(): readonly string[] {
+  if (!project.exists(".perdure", "artifacts")) return [];
+  return fs
+    .readdirSync(project.path(".perdure", "artifacts"), { recursive: true, encoding: "utf8" })
+    .map((name) => project.path(".perdure", "artifacts", name))
+    .filter((path) => fs.statSync(path).isFile())
+    .map((path) => fs.readFileSync(path, "utf8"));
+}
+
+async function expectRefused(args: readonly string[] = []): Promise<void> {
+  const { exit, stdout } = await project.run(["run", "p.yaml", ...args]);
+  expect(stdout).toMatch(/its output "f" is outside of its workspace: \//);
+  expect(exit).toBe(3);
+  expect(kept()).toEqual([]);
+}
+
+describe.each(["here", "copy", "own"])("in the workspace %s", (kind) => {
+  const workspace = kind === "own" ? "here" : kind;
+  const own = kind === "own" ? "\n    workspace: own" : "";
+
+  it.each([
+    "../../../../../../../../../../../../tmp/perdure-evil",
+    "/tmp/perdure-evil",
+    "a/../../evil",
+  ])("a value cannot lead to %s", async (value) => {
+    project.write(
+      "p.yaml",
+      `workspace: ${workspace}
+steps:
+  - id: one${own}
+    run: ${project.effect("one")}
+    outputs: { f: "\${{ input.w }}/evil.txt" }
+`,
+    );
+    await expectRefused(["-i", `w=${value}`]);
+    // It is refused before the step starts, and no folder is made.
+    expect(project.effects()).toEqual({});
+    expect(fs.existsSync("/tmp/perdure-evil")).toBe(false);
+  });
+
+  it("a link in the place of the file is not followed out", async () => {
+    project.write(
+      "p.yaml",
+      `workspace: ${workspace}
+steps:
+  - id: one${own}
+    run: ln -sf '${outer.path("secret.txt")}' "$PERDURE_OUTPUT_F"
+    outputs: { f: out/f.txt }
+`,
+    );
+    await expectRefused();
+  });
+
+  it("a link in the place of a folder is not followed out", async () => {
+    project.write(
+      "p.yaml",
+      `workspace: ${workspace}
+steps:
+  - id: one${own}
+    run: rmdir out; ln -s '${outer.path("foreign")}' out
+    outputs: { f: out/f.txt }
+`,
+    );
+    await expectRefused();
+  });
+});
+
+it("a link that stays in the workspace is followed", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    cwd: sub
+    run: echo made > ../made-1.txt; ln -sf made-1.txt ../latest.txt
+    outputs: { f: ../latest.txt }
+`,
+  );
+  fs.mkdirSync(project.path("sub"));
+  await project.must(["run", "p.yaml"]);
+  expect(kept()).toEqual(["made\n"]);
+});
+
+it("a path that leads out whatever its values are is a mistake", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: "true"
+    outputs:
+      up: ../x.txt
+      value: "../\${{ input.w }}/x.txt"
+      absolute: /etc/passwd
+      fine: "a/../\${{ input.w }}/x.txt"
+  - id: two
+    cwd: sub
+    run: "true"
+    outputs: { fine: ../x.txt, up: ../../x.txt }
+`,
+  );
+  const { exit, stdout, stderr } = await project.run(["validate", "p.yaml"]);
+  const places = [...(stdout + stderr).matchAll(/p\.yaml:(\d+:\d+)/g)].map((found) => found[1]);
+  expect(places).toEqual(["5:11", "6:14", "7:17", "12:36"]);
+  expect(stdout + stderr).toContain("the output `up` is outside of the workspace");
+  expect(exit).toBe(4);
+});

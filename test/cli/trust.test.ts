@@ -1,0 +1,216 @@
+/** A `.perdure` that perdure has not made here: nothing in it is used, and nothing goes through it. */
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project, type Result } from "../rig/project.ts";
+import { userGit } from "../workspace/rig.ts";
+
+const STRANGER = 4711;
+const isRoot = process.geteuid?.() === 0;
+
+let project: Project;
+/** Where the attacked person works. */
+let clone: string;
+beforeEach(() => {
+  project = new Project();
+  clone = project.path("clone");
+  project.write("p.yaml", `steps: [{ id: one, run: ${JSON.stringify(project.effect("one"))} }]\n`);
+});
+afterEach(() => project.discard());
+
+const run = (cwd: string): Promise<Result> => project.run(["run", project.path("p.yaml")], { cwd });
+
+/** A store of snapshots whose git runs a command for each file that is added. */
+function plantStore(state: string): void {
+  const store = join(state, "snapshots.git");
+  userGit(project.dir, "init", "-q", "--bare", store);
+  userGit(store, "config", "filter.evil.clean", project.effect("evil"));
+  fs.mkdirSync(join(store, "info"), { recursive: true });
+  fs.writeFileSync(join(store, "info", "attributes"), "* filter=evil\n");
+  for (const folder of ["refs", "objects"]) fs.writeFileSync(join(store, folder, "keep"), "");
+}
+
+/** A repository with a file, in which `plant` may leave what it wants to ship. */
+function repository(plant: (root: string) => void): string {
+  const origin = project.path("origin");
+  fs.mkdirSync(origin);
+  fs.writeFileSync(join(origin, "file.txt"), "text\n");
+  userGit(origin, "init", "-q", "-b", "main");
+  plant(origin);
+  userGit(origin, "add", "-A", "-f");
+  userGit(origin, "commit", "-q", "-m", "first");
+  return origin;
+}
+
+const cloned = (origin: string): string => userGit(project.dir, "clone", "-q", origin, clone);
+
+/** The command that a refusal names. */
+function nextOf({ stderr }: Result): string {
+  return /next: (.*)/.exec(stderr)?.[1] ?? "";
+}
+
+describe("that came with a repository", () => {
+  it("runs no code, whatever the command, until git has removed it", async () => {
+    cloned(repository((root) => plantStore(join(root, ".perdure"))));
+    for (const args of [["run", project.path("p.yaml")], ["list"], ["resume"], ["doctor"]]) {
+      const result = await project.run(args, { cwd: clone });
+      expect(result.stderr).toContain(`${clone}/.perdure came with the repository: git tracks`);
+      expect(result.exit).toBe(1);
+    }
+    expect(project.effects()).toEqual({});
+
+    execFileSync("sh", ["-c", nextOf(await run(clone))]);
+    expect((await run(clone)).exit).toBe(0);
+    expect(project.effects()).toEqual({ one: 1 });
+    expect((await project.run(["list"], { cwd: clone })).stdout).toContain("completed");
+  });
+
+  it("is refused below a restrictive umask too, and in a parent directory", async () => {
+    const origin = repository((root) => plantStore(join(root, ".perdure")));
+    execFileSync("sh", ["-c", `umask 077; git clone -q '${origin}' '${clone}'`]);
+    fs.mkdirSync(join(clone, "sub"));
+    const result = await run(join(clone, "sub"));
+    expect(result.stderr).toContain("came with the repository");
+    expect(project.effects()).toEqual({});
+  });
+
+  it("does not write through links in it", async () => {
+    project.write("victim", "mine\n");
+    cloned(
+      repository((root) => {
+        fs.mkdirSync(join(root, ".perdure"));
+        fs.symlinkSync(project.path("victim"), join(root, ".perdure", ".gitignore"));
+      }),
+    );
+    expect((await run(clone)).exit).toBe(1);
+    expect(project.read("victim")).toBe("mine\n");
+  });
+
+  it("is noticed when a pull puts files over those that perdure made", async () => {
+    const origin = repository(() => undefined);
+    cloned(origin);
+    expect((await run(clone)).exit).toBe(0);
+    plantStore(join(origin, ".perdure"));
+    userGit(origin, "add", "-A", "-f");
+    userGit(origin, "commit", "-q", "-m", "second");
+    userGit(clone, "pull", "-q");
+
+    const refused = await run(clone);
+    expect(refused.stderr).toContain("came with the repository");
+    expect(project.effects()).toEqual({ one: 1 });
+    execFileSync("sh", ["-c", nextOf(refused)]);
+    const { stdout } = await project.run(["list"], { cwd: clone });
+    expect(stdout).toContain("completed");
+  });
+});
+
+describe("that is a link or holds one", () => {
+  const made = (link: string, target: string): void => {
+    fs.mkdirSync(join(clone, ".perdure"), { recursive: true, mode: 0o700 });
+    fs.rmSync(join(clone, ".perdure", link), { recursive: true, force: true });
+    fs.symlinkSync(target, join(clone, ".perdure", link));
+  };
+
+  it.each([".gitignore", "state.db", "snapshots.git", "runs", "artifacts"])(
+    "called %s is refused",
+    async (name) => {
+      const target = project.path("elsewhere");
+      made(name, target);
+      for (const args of [["run", project.path("p.yaml")], ["list"]]) {
+        const result = await project.run(args, { cwd: clone });
+        expect(result.stderr).toContain(`${clone}/.perdure/${name} is a symbolic link`);
+      }
+      expect(fs.existsSync(target)).toBe(false);
+      execFileSync("sh", ["-c", nextOf(await run(clone))]);
+      expect((await run(clone)).exit).toBe(0);
+    },
+  );
+
+  it("itself is refused, also when it leads nowhere", async () => {
+    fs.mkdirSync(clone);
+    for (const target of ["elsewhere", "nowhere"]) {
+      if (target === "elsewhere") fs.mkdirSync(project.path(target));
+      fs.symlinkSync(project.path(target), join(clone, ".perdure"));
+      const result = await run(clone);
+      expect(result.stderr).toContain(`${clone}/.perdure is a symbolic link`);
+      execFileSync("sh", ["-c", nextOf(result)]);
+    }
+    expect(fs.readdirSync(project.path("elsewhere"))).toEqual([]);
+    expect(project.exists("nowhere")).toBe(false);
+    expect((await run(clone)).exit).toBe(0);
+  });
+});
+
+describe.skipIf(!isRoot)("that belongs to another user", () => {
+  const plantedIn = (directory: string): string => {
+    fs.mkdirSync(directory, { recursive: true });
+    const state = join(directory, ".perdure");
+    fs.mkdirSync(state, { mode: 0o700 });
+    plantStore(state);
+    execFileSync("chown", ["-R", `${STRANGER}`, state]);
+    return state;
+  };
+
+  it("is refused in the directory itself", async () => {
+    const state = plantedIn(clone);
+    const result = await run(clone);
+    expect(result.stderr).toContain(`${state} belongs to user ${STRANGER}, and perdure runs as`);
+    expect(project.effects()).toEqual({});
+  });
+
+  it("is passed over above it", async () => {
+    plantedIn(clone);
+    const below = join(clone, "w");
+    fs.mkdirSync(below);
+    const listed = await project.run(["show"], { cwd: below });
+    expect(listed.stderr).toContain(`(${clone}/.perdure is another user's)`);
+    expect((await run(below)).exit).toBe(0);
+    expect(fs.existsSync(join(below, ".perdure", "state.db"))).toBe(true);
+    expect(project.effects()).toEqual({ one: 1 });
+  });
+
+  it("is used with sudo by that user", async () => {
+    fs.mkdirSync(clone);
+    expect((await run(clone)).exit).toBe(0);
+    execFileSync("chown", ["-R", `${STRANGER}`, clone]);
+    const env = { SUDO_UID: `${STRANGER}` };
+    expect((await project.run(["list"], { cwd: clone, env })).exit).toBe(0);
+    expect((await project.run(["list"], { cwd: clone })).exit).toBe(1);
+  });
+});
+
+describe("that others may read", () => {
+  it("is refused where it was unpacked from an archive, until its user says that it is theirs", async () => {
+    fs.mkdirSync(clone);
+    await run(clone);
+    const copy = project.path("copy");
+    execFileSync("cp", ["-a", clone, copy]);
+    execFileSync("chmod", ["-R", "go+rX", copy]);
+    const refused = await project.run(["list"], { cwd: copy });
+    expect(refused.stderr).toContain("is open to other users, so perdure has not made it");
+    execFileSync("sh", ["-c", nextOf(refused).split("yours: ")[1] ?? "false"]);
+    expect((await project.run(["list"], { cwd: copy })).stdout).toContain("completed");
+  });
+
+  it("is closed to them when perdure has made it here", async () => {
+    fs.mkdirSync(clone);
+    await run(clone);
+    const state = join(clone, ".perdure");
+    fs.chmodSync(state, 0o755);
+    expect((await run(clone)).exit).toBe(0);
+    expect(fs.statSync(state).mode & 0o777).toBe(0o700);
+  });
+});
+
+it("is used after it was moved or copied as it is", async () => {
+  cloned(repository(() => undefined));
+  await run(clone);
+  const moved = project.path("moved");
+  const copy = project.path("copy");
+  fs.renameSync(clone, moved);
+  execFileSync("cp", ["-a", moved, copy]);
+  for (const cwd of [moved, copy]) {
+    expect((await project.run(["list"], { cwd })).stdout).toContain("completed");
+  }
+});
