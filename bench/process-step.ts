@@ -80,12 +80,10 @@ function spawnTrue(): Promise<unknown> {
 async function runBlock(project: string): Promise<number> {
   const { plan, planText } = frozenPlan(BLOCK, "sequence");
   const { engine, dir, journal, close } = openRun(project, plan, planText);
-  const redact = (text: string): string => text;
   const driver = new Driver({
     engine,
     dir,
     env: { ...process.env },
-    redact,
     agents: undefined,
     keeper: undefined,
     now: Date.now,

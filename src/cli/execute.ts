@@ -24,12 +24,11 @@ import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
-import { type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
+import { hideSecretsOf, type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
@@ -221,7 +220,6 @@ async function drive(
   const clock = systemClock();
   // A copy: each look into process.env itself goes to the system.
   const env = { ...process.env };
-  const redact = redactor(env);
   const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
@@ -231,7 +229,7 @@ async function drive(
     shortId: known.shortId,
     past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
-    ...{ dir, redact, now },
+    ...{ dir, now },
     footer: desk && ((width) => desk.footer(width)),
   });
   desk?.show(screen);
@@ -249,13 +247,14 @@ async function drive(
       items: (place) => findItems({ plan, run: engine.run, dir, env }, place),
     },
     watch: (events, run) => {
+      hideSecretsOf(plan, run);
       files.record(events, run);
       desk?.update(run);
       screen.update(events, run);
     },
   });
   const people = peopleOf(journal, options, desk);
-  const driver: Driver = new Driver({ engine, dir, env, redact, agents, keeper, now, people });
+  const driver: Driver = new Driver({ engine, dir, env, agents, keeper, now, people });
   given.attend(driver);
   for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);

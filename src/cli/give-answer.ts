@@ -13,7 +13,6 @@ import type { Answered } from "../journal/journal.ts";
 import { bootId } from "../runner/identity.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { redactJson, redactor } from "../util/redact.ts";
 import { perdure } from "../view/command-text.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
@@ -80,11 +79,7 @@ export function giveAnswer(
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
 ): Answered & { readonly told: boolean } {
-  const answer = {
-    ...redactJson(redactor(process.env), given),
-    by: thisPerson(),
-    given: Date.now(),
-  };
+  const answer = { ...given, by: thisPerson(), given: Date.now() };
   const answered = journal.answer(known.id, attemptText(at), answer);
   failpoint("answer.recorded");
   const lease = journal.leaseOf(known.id);

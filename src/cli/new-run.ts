@@ -4,7 +4,6 @@ import type { RunCreated } from "../core/event.ts";
 import { initialSummary } from "../core/summary.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
-import { redactJson, redactor } from "../util/redact.ts";
 import type { Project } from "./project.ts";
 
 /** Where a run comes from. */
@@ -14,7 +13,6 @@ export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args
 export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): string {
   const runId = randomUUID();
   const { text: planText, fingerprint } = freeze(plan);
-  const redact = redactor(process.env);
   journal.create({
     runId,
     planText,
@@ -23,8 +21,6 @@ export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): 
       pipeline: plan.name,
       ...origin,
       fingerprint,
-      input: redactJson(redact, origin.input),
-      args: redactJson(redact, origin.args),
       envNames: envNamesOf(plan),
     },
     time: Date.now(),

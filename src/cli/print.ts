@@ -1,6 +1,14 @@
-/** Writing to stdout and stderr; a reader that went away is no reason to stop a run. */
+/**
+ * Writing to stdout and stderr; a reader that went away is no reason to stop a run.
+ *
+ * Owns: that no secret is shown, whoever prints it: what the environment holds under the name of a
+ * secret, and what the loaded runs declare as one (`hideSecrets`).
+ */
+import { type Redact, redactJson, redactorOf, secretsIn } from "../util/redact.ts";
 
 let closed = false;
+const secrets = new Set<string>();
+let redact: Redact | undefined;
 
 /**
  * Call once: without a listener a closed pipe or terminal, or a log on a full disk, would end the
@@ -21,14 +29,38 @@ export function isOutputClosed(): boolean {
   return closed;
 }
 
+/** From here on this process shows none of these values. */
+export function hideSecrets(values: readonly string[]): void {
+  const before = secrets.size;
+  for (const value of values) secrets.add(value);
+  if (secrets.size > before) redact = undefined;
+}
+
+/** A text as it may be shown. */
+export function masked(text: string): string {
+  redact ??= redactorOf([...secretsIn(process.env), ...secrets]);
+  return redact(text);
+}
+
+/** A value as it may be shown. */
+export function maskedJson<T>(value: T): T {
+  return redactJson(masked, value);
+}
+
 /** One line on stdout. */
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  process.stdout.write(`${masked(line)}\n`);
+}
+
+/** A value as JSON on stdout; on one line for a stream of them. */
+export function printJson(value: unknown, layout: "lines" | "one-line" = "lines"): void {
+  const space = layout === "lines" ? 2 : undefined;
+  process.stdout.write(`${JSON.stringify(maskedJson(value), null, space)}\n`);
 }
 
 /** One line on stderr. */
 export function printError(line: string): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${masked(line)}\n`);
 }
 
 /** Resolves when all that was said has been written, or cannot be. */

@@ -7,6 +7,7 @@ import { partialLines } from "../view/partial-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { CutOff } from "./partial-work.ts";
+import { printError } from "./print.ts";
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
 
@@ -51,7 +52,7 @@ export async function recoveryOf(
   const choices: Record<string, Recover> = {};
   try {
     for (const { visit, work } of cut) {
-      for (const line of partialLines(work, shortId)) process.stderr.write(`${line}\n`);
+      for (const line of partialLines(work, shortId)) printError(line);
       const answer = await lines.question("Continue with it, or restart? [c/r] ");
       const restart = answer.trim().toLowerCase().startsWith("r");
       choices[placeText(placeOf(visit))] = restart ? "restart" : "continue";

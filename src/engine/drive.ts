@@ -23,7 +23,6 @@ import { attemptMarker, runMarker, sweep } from "../runner/sweep.ts";
 import { assert } from "../util/assert.ts";
 import { ExpressionError } from "../util/expression.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { type Redact, redactJson } from "../util/redact.ts";
 import { TemplateError } from "../util/template.ts";
 import type { AgentSteps, FollowedAgent } from "./agent-steps.ts";
 import type { Engine } from "./engine.ts";
@@ -40,7 +39,6 @@ export interface DriverOptions {
   readonly engine: Engine;
   readonly dir: RunDir;
   readonly env: Environment;
-  readonly redact: Redact;
   /** For plans with steps that talk to agents. */
   readonly agents: AgentSteps | undefined;
   /** For plans whose files are kept. */
@@ -76,10 +74,9 @@ export class Driver {
 
   constructor(options: DriverOptions) {
     this.#options = options;
-    const { keeper, dir, engine, people, redact, now } = options;
+    const { keeper, dir, engine, people, now } = options;
     this.#gates = new Gates({
       ...people,
-      redact,
       now,
       run: () => engine.run,
       post: (fact) => this.#mailbox.post(fact),
@@ -244,8 +241,7 @@ export class Driver {
       const ending = notStarted(error);
       // What is not about this step (a full disk) is no fact: the run stops loudly.
       if (ending === undefined) throw error;
-      const message = this.#options.redact(ending.message);
-      this.#mailbox.post({ type: "attempt-ended", at, ending: { ...ending, message } });
+      this.#mailbox.post({ type: "attempt-ended", at, ending });
     }
   }
 
@@ -254,7 +250,7 @@ export class Driver {
     const key = attemptText(at);
     if (this.#probed.has(key)) return;
     this.#probed.add(key);
-    askProbe(this.#site(), this.#visit(at), at, this.#options.redact).then(
+    askProbe(this.#site(), this.#visit(at), at).then(
       (fact) => this.#mailbox.post(fact),
       (error: unknown) => this.#mailbox.fail(asError(error)),
     );
@@ -340,15 +336,14 @@ export class Driver {
     ending: ProcessEnding,
     agent: FollowedAgent | undefined,
   ): Promise<Ending> {
-    const { redact } = this.#options;
     const visit = this.#visit(at);
-    if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending, redact);
-    const said = redactJson(redact, await agent.end(ending));
+    if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending);
+    const said = await agent.end(ending);
     if (said.how !== "exited" || said.problem !== undefined) return said;
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
     // What the agent itself said stays beside what its files and its check say.
-    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good, redact)) };
+    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good)) };
   }
 
   /** What all processes of an attempt carry. */

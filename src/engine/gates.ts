@@ -16,7 +16,6 @@ import { attemptText } from "../core/place.ts";
 import { findVisit, type Run } from "../core/run.ts";
 import type { Answered, Journal } from "../journal/journal.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { type Redact, redactJson } from "../util/redact.ts";
 
 /** How often an owner looks for answers that nobody told it of. */
 export const ANSWER_LOOK_MS = 2_000;
@@ -25,7 +24,6 @@ export interface GatesOptions {
   readonly journal: Journal;
   readonly run: () => Run;
   readonly post: (fact: Fact) => void;
-  readonly redact: Redact;
   readonly now: () => number;
   /** Who answers here: `user@host`. */
   readonly by: string;
@@ -77,8 +75,8 @@ export class Gates {
   }
 
   #claim(at: AttemptRef, from: Answer["from"], reply: Pick<Answer, "choice" | "text">): Answered {
-    const { journal, run, by, now, redact } = this.#options;
-    const given: Answer = { ...redactJson(redact, reply), by, from, given: now() };
+    const { journal, run, by, now } = this.#options;
+    const given: Answer = { ...reply, by, from, given: now() };
     failpoint("gate.claim");
     const answered = journal.answer(run().id, attemptText(at), given);
     failpoint("gate.claimed");
@@ -90,6 +88,6 @@ export class Gates {
     const key = attemptText(at);
     if (this.#taken.has(key)) return;
     this.#taken.add(key);
-    this.#options.post({ type: "answered", at, answer: redactJson(this.#options.redact, answer) });
+    this.#options.post({ type: "answered", at, answer });
   }
 }

@@ -21,7 +21,6 @@ import type { Launch, Limits, ProcessEnding } from "../runner/step-process.ts";
 import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../runner/sweep.ts";
 import { ExpressionError } from "../util/expression.ts";
 import { failpoint } from "../util/failpoint.ts";
-import type { Redact } from "../util/redact.ts";
 import { renderShell } from "../util/shell.ts";
 import { TemplateError } from "../util/template.ts";
 import { collectEvidence } from "./evidence.ts";
@@ -62,13 +61,12 @@ export async function askProbe(
   site: LaunchSite,
   visit: Visit,
   at: AttemptRef,
-  redact: Redact,
 ): Promise<Probed> {
   const id = `${attemptIdOf(site.run.id, at)}/${PROBE_DIR}`;
   const folder = join(attemptDirOf(site.dir, at), PROBE_DIR);
   if (existsSync(folder)) await sweep(attemptMarker(id));
   const unknown = (why: string): Probed => {
-    const message = redact(why).slice(0, IDENTITY_LENGTH_MAX);
+    const message = why.slice(0, IDENTITY_LENGTH_MAX);
     return { type: "probed", at, answer: "unknown", message };
   };
   const launch = probeLaunch(site, visit, at, { folder, id });
@@ -79,9 +77,9 @@ export async function askProbe(
   if (ending.how !== "exited") return unknown(`its probe did not end: ${ending.message}`);
   if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };
   if (ending.exit !== DONE_EXIT) return unknown(exitWords(launch.dir, ending.exit));
-  const result = await resultOf(site, visit, launch.dir, ending, redact);
+  const result = await resultOf(site, visit, launch.dir, ending);
   if ("problem" in result) return unknown(`its probe says that it happened, but ${result.problem}`);
-  const line = redact(lastLine(join(launch.dir, ATTEMPT_FILE.output)));
+  const line = lastLine(join(launch.dir, ATTEMPT_FILE.output));
   const identity = line.slice(0, IDENTITY_LENGTH_MAX);
   const done = { type: "probed", at, answer: "done", result } as const;
   return identity === "" ? done : { ...done, identity };
@@ -150,9 +148,8 @@ async function resultOf(
   visit: Visit,
   dir: string,
   ending: ProcessEnding,
-  redact: Redact,
 ): Promise<Result | { readonly problem: string }> {
-  const found = await collectEvidence(site, visit, dir, ending, redact);
+  const found = await collectEvidence(site, visit, dir, ending);
   if (found.how !== "exited") return { problem: "its result cannot be read" };
   const { problem, outputs, context, check } = found;
   if (problem !== undefined) return { problem: problem.message };

@@ -414,7 +414,6 @@ class Simulation {
       journal: this.#journal,
       run: () => engine.run,
       post: (fact) => this.#late.push(this.#answered(fact)),
-      redact: (text) => text,
       now: () => this.#world.clock,
       by: "o@h",
       autoApprove: this.#random.chance(0.1),

@@ -15,7 +15,6 @@ import { fullSummary } from "../../core/summary.ts";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
-import { redactJson, redactor } from "../../util/redact.ts";
 import { changeLines } from "../../view/back-plan.ts";
 import { type ForkPoint, pointAfterLast, pointBefore } from "../../view/fork-point.ts";
 import { savedBy } from "../../view/work-history.ts";
@@ -27,7 +26,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
@@ -63,7 +62,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const fork = loadRun(project, runId);
   RunFiles.open(fork.dir, fork.run, fork, fork.events).close(fork.run);
   if (wantsJson(options) && options.run !== true) {
-    print(JSON.stringify({ run_id: runId, forked_from: known.id, sequence: point.seq }, null, 2));
+    printJson({ run_id: runId, forked_from: known.id, sequence: point.seq });
   }
   say(`Run ${runId} was forked from ${known.shortId}, ${point.where}`);
   if (options.run !== true) {
@@ -88,8 +87,7 @@ async function inputOf(
   given: readonly string[],
 ): Promise<Json | undefined> {
   if (given.length === 0) return undefined;
-  const fitted = await fitInput(parseInput(given), plan.inputSchema, run.created?.file || "FILE");
-  return redactJson(redactor(process.env), fitted);
+  return fitInput(parseInput(given), plan.inputSchema, run.created?.file || "FILE");
 }
 
 interface Restore {

@@ -20,7 +20,7 @@ import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 
@@ -218,7 +218,7 @@ async function showPlan(
     now: Date.now(),
   });
   if (wantsJson(options)) {
-    print(JSON.stringify(steps, null, 2));
+    printJson(steps);
     return EXIT.done;
   }
   for (const line of resumePlanLines(steps)) print(line);

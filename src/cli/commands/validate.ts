@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { printDiagnostics, readPipeline } from "../pipeline-file.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 
 /** Checks each file; the status is 4 when one of them cannot be run. */
 export async function validateCommand(
@@ -21,6 +21,6 @@ export async function validateCommand(
     await printDiagnostics(diagnostics, text);
     if (plan !== undefined) print(`${file}: valid, ${plan.graph.steps.length} steps`);
   }
-  if (json) print(JSON.stringify(reports, null, 2));
+  if (json) printJson(reports);
   return valid ? EXIT.done : EXIT.invalid;
 }
