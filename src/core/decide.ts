@@ -17,7 +17,8 @@ import { complete, exited, fail, paidBy } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
 import { endOfBranches, pickBranch } from "./branches.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
-import { afterProbe, afterVerdict, doubtfulEnd, type Ends, unsettled } from "./doubt.ts";
+import { afterProbe, afterVerdict, doubtfulEnd, type Ends, repeated, unsettled } from "./doubt.ts";
+import { effectOf } from "./effect.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
@@ -167,6 +168,8 @@ function dispatch(
       if (!held.value) return skip(run, visit, at);
     }
   }
+  const effect = visit.held === undefined ? effectOf(run, visit) : undefined;
+  if (effect !== undefined) return repeated(at, visit, effect);
   const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {

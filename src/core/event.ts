@@ -22,6 +22,7 @@ import type {
   FailureReason,
   Found,
   Held,
+  KnownEffect,
   LastTool,
   Output,
   Owner,
@@ -215,6 +216,8 @@ export interface RunForked {
   readonly input?: Json;
   /** The snapshot to which its files are put before anything starts. */
   readonly restore?: string;
+  /** What must happen once and has happened in the other run by now, or may have. */
+  readonly effects?: readonly KnownEffect[];
 }
 
 /** The run was carried from another place, by export and import. */

@@ -14,6 +14,7 @@ import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
+import { type Effect, noteEffect } from "./effect.ts";
 import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
 import {
   absorbFailures,
@@ -76,6 +77,7 @@ export function emptyRun(id: string): Run {
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
+    effects: new Map<string, Effect>(),
     spent: NOTHING_SPENT,
     conversations: new Map<string, Spent>(),
     shared: new Map<string, SharedConversation>(),
@@ -215,6 +217,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       draft(visit).held = event.held;
       draft(visit).conflicts = [...event.paths];
       draft(visit).base = event.base;
+      noteEffect(run, visit, "done");
       // A person is needed first; whoever opens the run again merges again.
       return enter(run, visit, { status: "interrupted", message: event.message });
     case "step.completed":

@@ -103,6 +103,8 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.conflicted":
       return endOf(run, event);
     case "step.unsettled":
+      // Nothing of it ran: it comes with the start of its attempt, and is compared with that.
+      if (event.cause === "repeated") return { kind: "given" };
       return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
     case "step.probed":
     case "step.settled":
@@ -296,6 +298,8 @@ function doubtedEnd(event: EventOf<"step.unsettled">): Ending {
     case "stall":
     case "turns":
       return { how: "reined", reason: cause, message, ...known };
+    case "repeated":
+      return { how: "stopped", message };
     default:
       return { how: "timed-out", limit: cause, message, ...known };
   }

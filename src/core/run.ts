@@ -13,6 +13,7 @@
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
+import type { Effect } from "./effect.ts";
 import type {
   Deadline,
   Doubt,
@@ -71,6 +72,8 @@ export interface Run {
   readonly closing: ReadonlySet<Visit>;
   /** Failures that nothing handles. */
   readonly failed: ReadonlySet<Visit>;
+  /** Effects that must happen once and have happened, or may have, by name. */
+  readonly effects: ReadonlyMap<string, Effect>;
   /** What all attempts together used of models. */
   readonly spent: Spent;
   /** What each conversation has used, by its id. */
@@ -192,6 +195,8 @@ export interface Visit {
   readonly cut?: true;
   /** Nobody knew whether its last attempt happened. */
   readonly doubt?: Doubt;
+  /** The key of an effect that an earlier visit may have had, when this is another attempt at it. */
+  readonly effectKey?: string;
   /** What a person wants done with it after it was cut off; holds for its next attempt. */
   readonly recover?: Recover;
   /** Its next attempt goes on with the files that are there: a person chose them. */

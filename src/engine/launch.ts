@@ -6,9 +6,10 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { effectKey } from "../core/effect.ts";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
-import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { attemptText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { repetitionOf, valuesAt } from "../core/values.ts";
@@ -202,7 +203,7 @@ export function environmentOf(
     PERDURE_CONTEXT: join(dir, CONTEXT_FILE),
     PERDURE_STATUS_FILE: join(dir, STATUS_FILE),
     PERDURE_ATTEMPT_DIR: dir,
-    PERDURE_IDEMPOTENCY_KEY: `${run.id}/${placeText(at)}`,
+    PERDURE_IDEMPOTENCY_KEY: effectKey(run, visit),
     [RUN_VARIABLE]: run.id,
     [ATTEMPT_VARIABLE]: attemptIdOf(run.id, at),
   };

@@ -57,11 +57,7 @@ const NOT_DONE_EXIT = 1;
 export type Probed = Extract<Fact, { type: "probed" }>;
 
 /** Runs the probe of an attempt to its end. */
-export async function askProbe(
-  site: LaunchSite,
-  visit: Visit,
-  at: AttemptRef,
-): Promise<Probed> {
+export async function askProbe(site: LaunchSite, visit: Visit, at: AttemptRef): Promise<Probed> {
   const id = `${attemptIdOf(site.run.id, at)}/${PROBE_DIR}`;
   const folder = join(attemptDirOf(site.dir, at), PROBE_DIR);
   if (existsSync(folder)) await sweep(attemptMarker(id));

@@ -8,9 +8,11 @@
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
 import { randomUUID } from "node:crypto";
+import { effectsOf } from "../../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import { parsePlace } from "../../core/place.ts";
+import { stepOf } from "../../core/run.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -52,7 +54,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const restore = await restoreOf(project, known, point, options);
   const quiet = wantsJson(options) || options.quiet === true;
   const say = (line: string): void => (quiet ? undefined : print(line));
-  for (const line of restore.lines) say(line);
+  for (const line of [...restore.lines, ...repeatLines(known, point)]) say(line);
   if (options.dryRun === true) return EXIT.done;
   const runId = randomUUID();
   if (keepsFiles(known)) await keepSnapshots(project, known, runId, point);
@@ -88,6 +90,17 @@ async function inputOf(
 ): Promise<Json | undefined> {
   if (given.length === 0) return undefined;
   return fitInput(parseInput(given), plan.inputSchema, run.created?.file || "FILE");
+}
+
+/** What must not happen twice and happened after the point: the fork comes to it again. */
+function repeatLines({ run, shortId }: KnownRun, { seq }: ForkPoint): readonly string[] {
+  const later = [...run.effects.values()].filter(({ visit }) => (visit?.endSeq ?? seq + 1) > seq);
+  return later.map(({ place, done, visit }) => {
+    const probed = visit !== undefined && stepOf(visit).probe !== undefined;
+    const happened = done === true ? "happened" : "may have happened";
+    const asked = probed ? "its probe is" : "you are";
+    return `once: ${place} ${happened} in run ${shortId}; ${asked} asked before it happens again`;
+  });
 }
 
 interface Restore {
@@ -155,6 +168,7 @@ function createFork(
   assert(first?.event.type === "run.created", "a run begins with its creation");
   const time = Date.now();
   const changed = input === undefined ? {} : { input };
+  const effects = effectsOf(known.run);
   // The directory of the other run is that of the other run.
   const { logs: _, ...common } = first.event;
   const created: RunCreated = { ...common, ...changed, from };
@@ -163,6 +177,7 @@ function createFork(
     from,
     ...changed,
     ...(restore === undefined ? {} : { restore }),
+    ...(effects.length === 0 ? {} : { effects }),
   };
   const version = EVENT_VERSION;
   const past: readonly Recorded[] = [
