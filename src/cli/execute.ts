@@ -54,6 +54,8 @@ export interface ExecuteOptions {
   readonly recover?: Recover;
   /** The same for single visits, by their place (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
+  /** Work that goes on starts from the files that are there: the person wants them. */
+  readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
@@ -293,10 +295,12 @@ function peopleOf(journal: Journal, options: ExecuteOptions, desk: Desk | undefi
 function recoveryIn({
   recover,
   choices,
-}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices"> {
+  files,
+}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files"> {
   return {
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
+    ...(files === undefined ? {} : { files }),
   };
 }
 

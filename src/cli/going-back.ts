@@ -11,6 +11,7 @@ import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, Refusal, retryEvents } from "../core/rewind.ts";
 import { currentVisit, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
+import { assumedOutputs } from "./assumed-outputs.ts";
 import { type FilesOption, type FilesPlan, planFiles } from "./back-files.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
@@ -24,6 +25,7 @@ export interface BackRequest {
 
 /** What is asked of the engine, and what that does. */
 export interface Back {
+  /** What the steps that are taken as done hand on is added when the run is ours (`factsOf`). */
   readonly facts: readonly Fact[];
   readonly steps: BackPlan;
   readonly files: FilesPlan;
@@ -76,6 +78,7 @@ async function planReturn(
   const { plan, run } = known;
   const step = stepPath(place);
   const rewind = planRewind(plan, run, step);
+  await assumedOutputs(known, rewind.assumed, "look");
   const record = findStep(run, step);
   if (verb === "invalidate" && currentVisit(record) === undefined) {
     throw new Refusal(`step ${step} has no result that could be taken back`);
@@ -96,6 +99,15 @@ async function planReturn(
     files,
     rewind,
   };
+}
+
+/** The facts of a request for the owner of the run: what is handed on is kept now. */
+export async function factsOf(known: KnownRun, back: Back): Promise<readonly Fact[]> {
+  const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
+  if (Object.keys(outputs).length === 0) return back.facts;
+  return back.facts.map((fact) =>
+    fact.type === "rewind-requested" ? { ...fact, outputs } : fact,
+  );
 }
 
 /** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */

@@ -248,6 +248,7 @@ async function run(
   options: RunArguments,
 ): Promise<ExitCode> {
   const { resume, resumeLast, fromStep } = options;
+  refuseMixed(file, options);
   if (resume !== undefined || resumeLast === true || fromStep !== undefined) {
     const { resumeCommand } = await import("./commands/resume.ts");
     return resumeCommand(
@@ -260,6 +261,27 @@ async function run(
     ...options,
     input: options.input ?? [],
   });
+}
+
+/** Refuses what one of the spellings of `resume` would ignore. */
+function refuseMixed(file: string | undefined, options: RunArguments): void {
+  const { resume, resumeLast, fromStep, run: named } = options;
+  const goesOn = resume !== undefined || resumeLast === true || fromStep !== undefined;
+  if (named !== undefined && !goesOn) {
+    const message = `--run names the run that --from-step is about, and there is no --from-step`;
+    throw new CliError(EXIT.usage, message, `perdure resume ${named}`);
+  }
+  const ways = [resume !== undefined, resumeLast === true, named !== undefined];
+  if (ways.filter((given) => given).length > 1) {
+    const message = "the run is named twice: by --resume, --resume-last or --run";
+    throw new CliError(EXIT.usage, message, `perdure resume ${resume ?? named}`);
+  }
+  if (goesOn && options.input !== undefined) {
+    const message = "a run that is resumed has its input; another input is another run";
+    const again = `perdure run ${file ?? "FILE"} --input ...`;
+    const fork = `perdure fork ${resume ?? named ?? "RUN"} --input ...`;
+    throw new CliError(EXIT.usage, message, `${again} (from the start), or ${fork}`);
+  }
 }
 
 function addLooking(program: Command, finish: Finish): void {

@@ -115,13 +115,14 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
 }
 
 function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
-  const { owner, epoch, recover, choices } = fact;
+  const { owner, epoch, recover, choices, files } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
   const wanted = {
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
+    ...(files === undefined ? {} : { files }),
   };
-  const granted = run.state.status === "failed" ? allowances(run, fact.retried) : [];
+  const granted = run.state.status === "failed" ? allowances(run, fact) : [];
   return [{ ...opened, ...wanted }, ...granted];
 }
 
@@ -132,12 +133,16 @@ function runningAt(run: Run, at: AttemptRef): Visit | undefined {
 }
 
 /** What `resume` of a failed run grants: a new allowance, where the author wants that. */
-function allowances(run: Run, retried: string | undefined): readonly RunEvent[] {
+function allowances(
+  run: Run,
+  { retried, files }: Extract<Fact, { type: "opened" }>,
+): readonly RunEvent[] {
   const named = retried === undefined ? undefined : currentVisit(findStep(run, retried));
   const left = [...run.failed].filter((visit) => named === undefined || !isWithin(visit, named));
   return left.filter(resumeGrants).map((visit) => {
     const { attempts } = stepOf(visit).retry;
-    return { type: "step.granted", ...placeOf(visit), attempts };
+    const granted = { type: "step.granted", ...placeOf(visit), attempts } as const;
+    return files === undefined ? granted : { ...granted, files };
   });
 }
 

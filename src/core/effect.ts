@@ -78,12 +78,16 @@ export function takeEffects(run: Run, other: string, later: readonly KnownEffect
 
 /** The effects of a run as a fork of it has to know them; what is running may happen. */
 export function effectsOf(run: Run): readonly KnownEffect[] {
-  const known = Array.from(run.effects.values(), ({ visit: _, ...effect }) => effect);
+  const known = Array.from(run.effects.values(), knownOf);
   const names = new Set(known.map(({ name }) => name));
   const running = [...run.running]
     .filter((visit) => hasEffect(visit) && !names.has(effectName(visit)))
     .map((visit) => ({ name: effectName(visit), place: placeText(placeOf(visit)) }));
   return [...known, ...running].map((effect) => ({ run: run.id, ...effect }));
+}
+
+function knownOf({ name, place, run, done }: Effect): KnownEffect {
+  return { name, place, ...(run && { run }), ...(done && { done }) };
 }
 
 /** The effects of a step of the pipeline itself and of all that is in it. */

@@ -53,6 +53,8 @@ export type RunEvent =
       readonly recover?: Recover;
       /** The same for single visits (`fix@2`), where the person was asked about each. */
       readonly choices?: Readonly<Record<string, Recover>>;
+      /** Work that goes on starts from the files that are there: a person wants them. */
+      readonly files?: "keep";
     }
   /** The run has a place to work in. */
   | { readonly type: "run.placed"; readonly workspace: Placed }
@@ -93,6 +95,8 @@ export type RunEvent =
         readonly base?: string;
         /** The files are put back to it first. */
         readonly restore?: true;
+        /** A person chose the files that are there: they are what its work begins with from now on. */
+        readonly keep?: true;
         /** Of a wait: when it is over. */
         readonly wake?: Deadline;
       })
@@ -249,6 +253,8 @@ export interface RunRewound {
   readonly reopened: readonly string[];
   /** Unfinished steps before it that the person declared done. */
   readonly assumed: readonly string[];
+  /** The files that those hand on: step -> name -> file. */
+  readonly outputs?: Readonly<Record<string, Readonly<Record<string, Output>>>>;
   /** The snapshot to which the files are put back before anything starts. */
   readonly restore?: string;
   /** The visit to whose beginning the person went back, when it is not the last one. */

@@ -139,7 +139,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
       chooseFor(run, event.choices ?? {});
-      return open(run, time);
+      open(run, time);
+      return event.files === undefined ? undefined : keepFiles(run);
     case "run.forked":
       return fork(run, event);
     case "run.restoring":
@@ -196,6 +197,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.started":
       forgetChoices(visit);
       if (event.base !== undefined) draft(visit).base = event.base;
+      else if (event.keep === true) delete draft(visit).base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);

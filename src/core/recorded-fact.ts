@@ -141,8 +141,9 @@ function answerIn({ choice, text, by, from, given }: EventOf<"step.answered">): 
 function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fact {
   switch (event.type) {
     case "run.opened": {
-      const { owner, epoch, recover } = event;
-      return { type: "opened", owner, epoch, ...(recover === undefined ? {} : { recover }) };
+      const { owner, epoch, recover, files } = event;
+      const wanted = { ...(recover && { recover }), ...(files && { files }) };
+      return { type: "opened", owner, epoch, ...wanted };
     }
     case "run.rewound":
       return {
@@ -150,6 +151,7 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
         step: event.step,
         ...(event.visit === undefined ? {} : { visit: event.visit }),
         ...(event.restore === undefined ? {} : { restore: event.restore }),
+        ...(event.outputs === undefined ? {} : { outputs: event.outputs }),
       };
     case "run.funded":
       return { type: "funds-added", added: event.added };

@@ -30,13 +30,14 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
 export function rewindEvent(
   plan: Plan,
   run: Run,
-  { step, visit, restore }: Extract<Fact, { type: "rewind-requested" }>,
+  { step, visit, restore, outputs }: Extract<Fact, { type: "rewind-requested" }>,
 ): RunRewound {
   return {
     type: "run.rewound",
     ...planRewind(plan, run, step),
     ...(visit === undefined ? {} : { visit }),
     ...(restore === undefined ? {} : { restore }),
+    ...(outputs === undefined ? {} : { outputs }),
   };
 }
 

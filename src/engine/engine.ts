@@ -37,6 +37,8 @@ export interface EngineOptions {
   readonly recover?: Recover;
   /** The same for single visits, by their place (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
+  /** Work that goes on starts from the files that are there. */
+  readonly files?: "keep";
   readonly clock: Clock;
   readonly around: Surroundings;
   readonly watch: Watcher;
@@ -65,13 +67,14 @@ export class Engine {
 
   /** The first turn of a new owner. */
   open(wishes: readonly Fact[]): Turn {
-    const { owner, epoch, recover, choices } = this.#options;
+    const { owner, epoch, recover, choices, files } = this.#options;
     const opened = {
       type: "opened",
       owner,
       epoch,
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
+      ...(files === undefined ? {} : { files }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(wishes) }, ...wishes]);
   }

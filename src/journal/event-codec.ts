@@ -175,6 +175,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     epoch: integer,
     recover: optional(recover),
     choices: optional(mapOf(recover)),
+    files: optional(oneOf("keep")),
   },
   "run.restoring": { commit: text, of: text },
   "run.forked": {
@@ -201,6 +202,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     step: text,
     reopened: listOf(text),
     assumed: listOf(text),
+    outputs: optional(mapOf(mapOf(output))),
     restore: optional(text),
     visit: optional(integer),
   },
@@ -234,6 +236,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
+    keep: optional(boolean),
     wake: deadline,
   },
   "step.asked": {

@@ -6,6 +6,7 @@
  *   encoded and decoded like anything else.
  */
 import type { Answer, Owner } from "../core/event.ts";
+import { outputsNamedBy } from "../core/handed-on.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -196,9 +197,7 @@ function whileUnowned(
 
 function outputsOf({ runId, events }: StoredRun): readonly string[] {
   return events.flatMap((stored) => {
-    const { event } = decode(runId, stored);
-    if (event.type !== "step.completed") return [];
-    return Object.values(event.outputs).map((output) => output.sha256);
+    return outputsNamedBy(decode(runId, stored).event).map(({ sha256 }) => sha256);
   });
 }
 

@@ -89,7 +89,8 @@ async function inputOf(
   given: readonly string[],
 ): Promise<Json | undefined> {
   if (given.length === 0) return undefined;
-  return fitInput(parseInput(given), plan.inputSchema, run.created?.file || "FILE");
+  const { inputSchema: schema } = plan;
+  return fitInput(parseInput(given, schema), schema, run.created?.file || "FILE");
 }
 
 /** What must not happen twice and happened after the point: the fork comes to it again. */

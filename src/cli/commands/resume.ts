@@ -1,9 +1,10 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
+import { perdure } from "../../view/command-text.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { unavailable } from "../available-run.ts";
@@ -66,8 +67,12 @@ export async function resumeCommand(
 }
 
 function chosenRun(id: string | undefined, options: ResumeOptions): LogsRun {
+  if (id !== undefined && options.pipelineId !== undefined) {
+    const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
+    throw new CliError(EXIT.usage, message, `perdure resume ${id}`);
+  }
   const project = openProject(process.cwd(), "read-write");
-  return { project, runId: chooseRun(project, id ?? options.pipelineId, options.file) };
+  return { project, runId: chooseRun(project, id ?? options.pipelineId, options) };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -136,17 +141,45 @@ async function goOn(
 }
 
 function chooseRun(
-  { journal }: Project,
+  project: Project,
   given: string | undefined,
-  file: string | undefined,
+  { file, fromStep }: ResumeOptions,
 ): string {
-  if (given !== undefined) return resolveRunId(journal, given);
+  const { journal } = project;
+  if (given !== undefined) {
+    const runId = resolveRunId(journal, given);
+    if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
+    return runId;
+  }
   const status = ["queued", "running", "waiting", "interrupted", "failed"] as const;
   const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
   const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
   if (last !== undefined) return last.runId;
   const where = file === undefined ? "here" : `of ${file}`;
   throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
+}
+
+/** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
+function refuseOtherFile(
+  { run, plan, shortId }: KnownRun,
+  file: string,
+  fromStep: string | undefined,
+): void {
+  const own = run.created?.file ?? "";
+  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
+  const message = `run ${shortId} is a run of ${own}, not of ${file}`;
+  const from = fromStep === undefined ? [] : ["--from-step", fromStep];
+  throw new CliError(EXIT.usage, message, perdure("resume", shortId, ...from));
+}
+
+/** A path without links; one that leads nowhere is taken as it is written. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return path;
+  }
 }
 
 /** What the process in the background has to be told again. */
