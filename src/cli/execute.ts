@@ -17,6 +17,7 @@ import { planUpdate, touchesProcess } from "../core/update.ts";
 import { Driver, type People } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { findItems } from "../engine/item-source.ts";
+import { workspaceOf } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
@@ -175,7 +176,8 @@ async function takeUpdate(
   // Receipts that are still owed are about steps as they were.
   RunFiles.open(dir, run, settled, events).close(run);
   const { journal } = project;
-  recordUpdate({ journal, run, plan, owner, epoch, now: Date.now() }, update);
+  const places = { workspaceOf: workspaceOf(dir) };
+  recordUpdate({ journal, run, plan, owner, epoch, now: Date.now(), ...places }, update);
   failpoint("update.recorded");
   return { ...owned, known: loadRun(project, known.id) };
 }
@@ -242,6 +244,7 @@ async function drive(
   const engine: Engine = new Engine({
     ...{ journal, plan, epoch, clock, owner, runId: known.id, run: known.run },
     ...recoveryIn(options),
+    workspaceOf: workspaceOf(dir),
     around: {
       env,
       offer: (place, session) => agents?.offer(place, session),

@@ -105,9 +105,7 @@ async function planReturn(
 export async function factsOf(known: KnownRun, back: Back): Promise<readonly Fact[]> {
   const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
   if (Object.keys(outputs).length === 0) return back.facts;
-  return back.facts.map((fact) =>
-    fact.type === "rewind-requested" ? { ...fact, outputs } : fact,
-  );
+  return back.facts.map((fact) => (fact.type === "rewind-requested" ? { ...fact, outputs } : fact));
 }
 
 /** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */

@@ -200,6 +200,8 @@ export interface RunCreated {
   readonly cwd: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
+  /** What tells whether a value of those has changed since, and nothing else about it. */
+  readonly envMarks?: Readonly<Record<string, string>>;
   /** The directory in which the run is told in the form of the DOT language, as an absolute path. */
   readonly logs?: string;
   /** Of a fork: where it comes from. The events up to `run.forked` are those of that run. */

@@ -391,6 +391,7 @@ function crowd(run: Run, visit: Visit): void {
 function grant(run: Run, visit: Visit, attempts: number): void {
   const closed = visit.record.scope.active === 0;
   draft(visit).failuresMax = visit.failures + attempts;
+  draft(visit).failuresBefore = visit.failures;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
   enter(run, visit, { status: "ready" });

@@ -40,13 +40,7 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
 }
 
 /** Declares a step done without having run it. */
-function assume(
-  run: Run,
-  scope: Scope,
-  position: number,
-  event: RunRewound,
-  time: number,
-): void {
+function assume(run: Run, scope: Scope, position: number, event: RunRewound, time: number): void {
   const record = recordAt(scope, position);
   if (currentVisit(record) === undefined) restart(run, scope, position);
   const visit = currentVisit(record);

@@ -179,6 +179,8 @@ export interface Visit {
   /** How many failures it may have in all; granted anew by resume and retry. */
   readonly failuresMax: number;
   readonly lossesMax: number;
+  /** Failures before its present allowance; its pauses are counted from there. */
+  readonly failuresBefore?: number;
   /** Times that it could not go on through no fault of its own. */
   readonly pauses: number;
   readonly startedAt?: number;

@@ -16,7 +16,7 @@ import { takeChanges } from "../core/evolve.ts";
 import type { Fact, Surroundings } from "../core/fact.ts";
 import { retriedBy } from "../core/rewind.ts";
 import type { Run } from "../core/run.ts";
-import { summaryOf } from "../core/summary.ts";
+import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
@@ -39,6 +39,8 @@ export interface EngineOptions {
   readonly choices?: Readonly<Record<string, Recover>>;
   /** Work that goes on starts from the files that are there. */
   readonly files?: "keep";
+  /** Where visits work; in the run's shared workspace if absent. */
+  readonly workspaceOf?: WorkspaceOf;
   readonly clock: Clock;
   readonly around: Surroundings;
   readonly watch: Watcher;
@@ -89,7 +91,8 @@ export class Engine {
     const turn = advance(plan, this.#run, facts, now, around);
     this.#run = turn.run;
     if (turn.events.length > 0) {
-      const summary = summaryOf(turn.run, takeChanges(turn.run));
+      const changes = takeChanges(turn.run);
+      const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
       journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
       for (const [index, event] of turn.events.entries()) {
         const seq = afterSeq + 1 + index;

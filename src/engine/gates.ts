@@ -10,7 +10,7 @@
  */
 import type { Answer, AttemptRef } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
-import { approvingChoice } from "../core/gate.ts";
+import { approvingChoice, deadlineOf } from "../core/gate.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, type Run } from "../core/run.ts";
@@ -78,7 +78,9 @@ export class Gates {
     const { journal, run, by, now } = this.#options;
     const given: Answer = { ...reply, by, from, given: now() };
     failpoint("gate.claim");
-    const answered = journal.answer(run().id, attemptText(at), given);
+    const visit = findVisit(run(), at);
+    const deadline = visit && deadlineOf(visit, by);
+    const answered = journal.answer(run().id, attemptText(at), given, deadline);
     failpoint("gate.claimed");
     this.#take(at, answered.answer);
     return answered;

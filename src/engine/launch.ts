@@ -12,6 +12,7 @@ import type { Environment } from "../core/fact.ts";
 import { attemptText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
+import type { WorkspaceOf } from "../core/summary.ts";
 import { repetitionOf, valuesAt } from "../core/values.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
@@ -151,8 +152,13 @@ export function workDirOf(site: LaunchSite, visit: Visit): string {
   return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
 }
 
+/** Where the visits of a run work, for its summary. */
+export function workspaceOf(dir: RunDir): WorkspaceOf {
+  return (run, visit) => rootOf({ run, dir }, visit);
+}
+
 /** The top of the files that a step works on. */
-function rootOf({ run, dir }: LaunchSite, visit: Visit): string {
+function rootOf({ run, dir }: Pick<LaunchSite, "run" | "dir">, visit: Visit): string {
   if (stepOf(visit).own === true) return ownPathOf(dir, placeOf(visit));
   return run.workspace?.path ?? run.created?.cwd ?? ".";
 }

@@ -167,6 +167,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     args: listOf(text),
     cwd: text,
     envNames: listOf(text),
+    envMarks: optional(mapOf(text)),
     logs: optional(text),
     from: optional(origin),
   },

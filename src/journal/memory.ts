@@ -22,7 +22,9 @@ import {
 } from "./event-codec.ts";
 import {
   type Acquired,
+  type AnswerDeadline,
   type Answered,
+  answerInTime,
   type Journal,
   JournalError,
   type Lease,
@@ -102,7 +104,7 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       find(runId)
         .requests.filter((request) => request.id > id)
         .map((request) => decodeRequest(request.id, request.type, request.data)),
-    answer: (runId, attempt, answer) => addAnswer(find(runId), attempt, answer),
+    answer: (runId, attempt, answer, deadline) => addAnswer(find(runId), attempt, answer, deadline),
     answerTo: (runId, attempt) => answerTo(find(runId), attempt),
     rebuildSummary: (runId, summary, time) => {
       const run = find(runId);
@@ -125,11 +127,17 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
   };
 }
 
-function addAnswer(run: StoredRun, attempt: string, answer: Answer): Answered {
+function addAnswer(
+  run: StoredRun,
+  attempt: string,
+  answer: Answer,
+  deadline: AnswerDeadline | undefined,
+): Answered {
   const known = answerTo(run, attempt);
   if (known !== undefined) return { first: false, answer: known };
-  run.answers.set(attempt, encodeAnswer(answer));
-  return { first: true, answer: answerTo(run, attempt) ?? answer };
+  const counts = answerInTime(answer, deadline);
+  run.answers.set(attempt, encodeAnswer(counts));
+  return { first: counts === answer, answer: answerTo(run, attempt) ?? counts };
 }
 
 function answerTo({ answers }: StoredRun, attempt: string): Answer | undefined {

@@ -38,6 +38,7 @@ export interface RepairOptions {
   readonly summarise: (
     plans: ReadonlyMap<string, string>,
     events: readonly Recorded[],
+    runId: string,
   ) => SummaryChange;
   readonly isAlive: (owner: Owner) => boolean;
 }
@@ -252,7 +253,7 @@ function restoreRun(
     plans: found,
     created: createdIn(events),
     events,
-    summary: summaryOf(found, events, notes, options),
+    summary: summaryOf(runId, found, events, notes, options),
     ...(lease === undefined ? {} : { lease }),
     ...(answers === undefined ? {} : { answers }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
@@ -317,13 +318,14 @@ function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Leas
 }
 
 function summaryOf(
+  runId: string,
   plans: ReadonlyMap<string, string>,
   events: readonly Recorded[],
   notes: string[],
   options: RepairOptions,
 ): SummaryChange {
   try {
-    return options.summarise(plans, events);
+    return options.summarise(plans, events, runId);
   } catch (error) {
     notes.push(`its events cannot be replayed: ${String(error)}`);
     return { status: "interrupted", stepsCompleted: 0, stepsTotal: 0, steps: [] };

@@ -168,7 +168,8 @@ async function exportRun(
     print(`Exported run ${shortId} to ${file} (${formatBytes(statSync(file).size)}):`);
     print(`  ${counts.join(", ")}`);
     for (const note of notes) print(`  note: ${note}`);
-    if (holdsSecrets(known)) print("  note: it holds secrets as they are; keep it as you keep them");
+    if (holdsSecrets(known))
+      print("  note: it holds secrets as they are; keep it as you keep them");
     print(`Go on elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`);
   } finally {
     rmSync(bundle, { force: true });
@@ -216,9 +217,7 @@ function carriedOf(
 
 /** What all attempts handed on, not only the last ones. */
 function artifactParts({ events, dir }: KnownRun): readonly PartSource[] {
-  const hashes = events.flatMap(({ event }) =>
-    outputsNamedBy(event).map(({ sha256 }) => sha256),
-  );
+  const hashes = events.flatMap(({ event }) => outputsNamedBy(event).map(({ sha256 }) => sha256));
   return [...new Set(hashes)]
     .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
     .filter(({ file }) => statSync(file, { throwIfNoEntry: false }) !== undefined);

@@ -14,6 +14,8 @@ import { replay } from "../../core/evolve.ts";
 import { parsePlace } from "../../core/place.ts";
 import { stepOf } from "../../core/run.ts";
 import { fullSummary } from "../../core/summary.ts";
+import { workspaceOf } from "../../engine/launch.ts";
+import { runDirOf } from "../../engine/state-dir.ts";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
@@ -157,7 +159,7 @@ async function keepSnapshots(
 }
 
 function createFork(
-  { journal }: Project,
+  { journal, dir }: Project,
   known: KnownRun,
   runId: string,
   given: { point: ForkPoint; input: Json | undefined; restore: string | undefined },
@@ -186,7 +188,8 @@ function createFork(
     { seq: point.seq + 1, time, version, event: forked },
   ];
   const all = [{ seq: 1, time, version, event: created }, ...past];
-  const summary = fullSummary(replay(planOf, runId, all));
+  const places = workspaceOf(runDirOf(dir, runId));
+  const summary = fullSummary(replay(planOf, runId, all), places);
   const planText = planTexts.get(created.fingerprint) ?? known.planText;
   journal.create({ runId, planText, created, time, past, summary });
 }

@@ -5,13 +5,14 @@ import { ROOT_SCOPE } from "../../core/place.ts";
 import { isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
 import { perdure } from "../../view/command-text.ts";
+import { shortList } from "../../view/display-text.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
-import { checkEnvironment } from "../environment.ts";
+import { changedVariables, checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
@@ -207,6 +208,11 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
+  const changed = changedVariables(run.created?.envMarks ?? {});
+  if (changed.length > 0) {
+    const what = changed.length === 1 ? "its value" : "their values";
+    lines.push(`${shortList(changed, 5)} changed since the run began: steps see ${what} of now`);
+  }
   const now = fileNow(known);
   if (now === "same") return lines;
   const asItWas = "the run goes on with its plan as it was";

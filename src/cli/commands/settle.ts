@@ -11,6 +11,7 @@ import type { Result } from "../../core/fact.ts";
 import { attemptOf } from "../../core/next-actions.ts";
 import { Refusal } from "../../core/rewind.ts";
 import { collectResult } from "../../engine/evidence.ts";
+import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { systemClock } from "../../util/clock.ts";
@@ -66,7 +67,8 @@ export async function settleCommand(
     const fact = { type: "settled", step, as, by } as const;
     const { identity } = options;
     const named = identity === undefined ? {} : { identity };
-    const site = { ...now, journal: project.journal, epoch, now: systemClock().now() };
+    const places = { workspaceOf: workspaceOf(now.dir) };
+    const site = { ...now, ...places, journal: project.journal, epoch, now: systemClock().now() };
     settle(site, { ...fact, ...named, ...(result && { result }) });
   } catch (error) {
     if (error instanceof Refusal || error instanceof CliError) {
