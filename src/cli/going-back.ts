@@ -21,6 +21,8 @@ export interface BackRequest {
   /** `fix`, or `fix@2` for the beginning of its second visit. */
   readonly step: string;
   readonly files?: FilesOption | undefined;
+  /** Of a fan-out: only what failed in it. */
+  readonly failed?: boolean | undefined;
 }
 
 /** What is asked of the engine, and what that does. */
@@ -44,7 +46,7 @@ export async function planBack(
     throw new Refusal(`${request.step} is an attempt; go back to a step or to a visit of it`);
   }
   return request.verb === "retry"
-    ? planRetry(project, known, place, request.files)
+    ? planRetry(project, known, place, request)
     : planReturn(project, known, place, request);
 }
 
@@ -52,21 +54,34 @@ async function planRetry(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  given: FilesOption | undefined,
+  { files: given, failed }: BackRequest,
 ): Promise<Back> {
   const { plan, run } = known;
-  const step = stepPath(place);
-  const [first] = retryEvents(plan, run, { step });
+  const wish = { step: stepPath(place), ...(failed === true ? { failed } : {}) };
+  const { step } = wish;
+  const [first] = retryEvents(plan, run, wish);
   const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
   const visit = visitOf(findStep(run, step), place);
-  const files = await planFiles(project, known, { visit, reopened }, given);
+  const files =
+    rewind?.items === undefined
+      ? await planFiles(project, known, { visit, reopened }, given)
+      : itemFiles(given);
+  const again = [...(rewind?.items ?? []), ...reopened];
   return {
-    facts: [{ type: "retry-requested", step, ...files.wish }],
-    steps: backPlan(run, { reopened, assumed: [] }),
+    facts: [{ type: "retry-requested", ...wish, ...files.wish }],
+    steps: backPlan(run, { reopened: again, assumed: [] }),
     files,
     ...(rewind === undefined ? {} : { rewind }),
   };
+}
+
+/** Other items have worked since, so the files of one cannot be put back without theirs. */
+function itemFiles(given: FilesOption | undefined): FilesPlan {
+  if (given === "restore") {
+    throw new Refusal("the files of single items cannot be put back: add --files keep");
+  }
+  return { wish: {}, line: "the files stay as they are" };
 }
 
 async function planReturn(

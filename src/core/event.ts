@@ -261,6 +261,8 @@ export interface RunRewound {
   readonly restore?: string;
   /** The visit to whose beginning the person went back, when it is not the last one. */
   readonly visit?: number;
+  /** Of a fan-out that completed: its failed visits that run again. It and the others stay. */
+  readonly items?: readonly string[];
 }
 
 /** The person adopted an edit of the pipeline: from here on the run goes by another plan. */

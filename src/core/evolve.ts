@@ -16,6 +16,7 @@ import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
 import { type Effect, noteEffect } from "./effect.ts";
 import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
+import { reopenItems } from "./failed-items.ts";
 import {
   absorbFailures,
   closeIfOver,
@@ -147,7 +148,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
       return keepFiles(run);
     case "run.rewound":
-      return rewind(run, event, time);
+      return event.items === undefined ? rewind(run, event, time) : reopenItems(run, event, time);
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
       draft(run).added = addBudget(run.added, event.added);

@@ -96,7 +96,12 @@ export type Fact =
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }
   /** A person asked for this step again. */
-  | ({ readonly type: "retry-requested"; readonly step: string } & FilesWish)
+  | ({
+      readonly type: "retry-requested";
+      readonly step: string;
+      /** Of a fan-out: only what failed in it. */
+      readonly failed?: true;
+    } & FilesWish)
   /** A person asked to go on from this step, taking what lies before it as done. */
   | ({
       readonly type: "rewind-requested";

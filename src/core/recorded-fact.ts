@@ -66,6 +66,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.opened":
       return openingOf(run, events, index, wishOf(event));
     case "run.rewound":
+      return event.items === undefined ? said(wishOf(event)) : said(...itemWishes(event));
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
@@ -158,6 +159,12 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
     default:
       return unreachable(event);
   }
+}
+
+/** A person asked for all failed items of a fan-out, or for one of them. */
+function itemWishes({ step, items = [] }: EventOf<"run.rewound">): readonly Fact[] {
+  const all = { type: "retry-requested", step, failed: true } as const;
+  return [all, ...items.map((item) => ({ type: all.type, step: item.replace(/@\d+$/, "") }))];
 }
 
 /** It is decided with the event whose arrow it follows from, unless that cannot be decided again. */

@@ -62,7 +62,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.stopped": [],
   "run.completed": [],
   "run.failed": [],
-  "run.rewound": ["step", "reopened", "assumed"],
+  "run.rewound": ["step", "reopened", "assumed", "items"],
   "run.funded": [],
   "run.placed": [],
   "run.restored": [],

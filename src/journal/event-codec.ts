@@ -206,6 +206,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     outputs: optional(mapOf(mapOf(output))),
     restore: optional(text),
     visit: optional(integer),
+    items: optional(listOf(text)),
   },
   "run.moved": {
     from: text,

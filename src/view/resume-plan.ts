@@ -76,7 +76,7 @@ export function resumePlanLines(steps: readonly ResumeStep[]): readonly string[]
 }
 
 function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
-  const { step, reopened, assumed } = rewind;
+  const { step, reopened, assumed, items } = rewind;
   const again = (id: string): Verdict => {
     const why = id === step ? "you asked to go on from here" : `it lies behind ${step}`;
     const asked = repeatText(run, id);
@@ -89,7 +89,7 @@ function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
   return new Map([
     ...reopened.map((id) => [id, again(id)] as const),
     ...assumed.map((id) => [id, before] as const),
-    [step, again(step)],
+    [step, items === undefined ? again(step) : itemsVerdict(items.length)],
   ]);
 }
 
@@ -238,6 +238,11 @@ function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
   }
   const tries = retry.attempts === 1 ? "1 more try" : `${retry.attempts} more tries`;
   return { action: "run", why: `it failed (${failure}); it gets ${tries}` };
+}
+
+function itemsVerdict(count: number): Verdict {
+  const items = count === 1 ? "1 item" : `${count} items`;
+  return { action: "continue", why: `${items} that failed run again; the others stay done` };
 }
 
 function repeatAction(run: Run, step: string): ResumeAction {

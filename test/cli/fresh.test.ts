@@ -87,8 +87,9 @@ steps:
 `,
       );
       await project.must(["run", "p.yaml"]);
-      for (const { step_id, workspace_path } of rows("SELECT * FROM step_state")) {
-        expect(`${workspace_path}\n`, String(step_id)).toBe(project.read(`${step_id}.txt`));
+      for (const row of rows("SELECT * FROM step_state")) {
+        const step = String(row.step_id);
+        expect(`${String(row.workspace_path)}\n`, step).toBe(project.read(`${step}.txt`));
       }
       if (kind !== "here") expect(project.read("a.txt")).toContain(".perdure/runs/");
     },

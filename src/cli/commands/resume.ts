@@ -46,6 +46,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly autoApprove?: boolean;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
+  /** With retry, of a fan-out: only its failed items. */
+  readonly failed?: boolean;
   /** The directory that the run writes to, in place of its id. */
   readonly logs?: string;
 }
@@ -85,7 +87,8 @@ export async function retryCommand(
   const project = openProject(process.cwd(), "read-write");
   const runId = resolveRunId(project.journal, id);
   const files = filesOption(options.files);
-  return goOn(project, runId, { verb: "retry", step, files }, options);
+  const { failed } = options;
+  return goOn(project, runId, { verb: "retry", step, files, failed }, options);
 }
 
 async function goOn(
@@ -115,8 +118,9 @@ async function goOn(
     return EXIT.done;
   }
   const back = request && (await workedOut(project, known, request));
-  const cut =
-    back === undefined ? await partialWork(project, known, recoverWord(options.recover)) : [];
+  const kept = options.files === "keep" ? "continue" : undefined;
+  const recover = recoverWord(options.recover) ?? kept;
+  const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   if (options.detach === true) {
