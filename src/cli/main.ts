@@ -10,7 +10,7 @@ import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
-import type { ReadingOptions } from "./reading.ts";
+import { type RunArguments, refuseMixed } from "./run-arguments.ts";
 import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
@@ -227,21 +227,6 @@ function addSettling(program: Command, finish: Finish): void {
     );
 }
 
-interface RunArguments extends ReadingOptions {
-  readonly validate?: boolean;
-  readonly logs?: string;
-  readonly input?: readonly string[];
-  readonly detach?: boolean;
-  readonly output?: string;
-  readonly quiet?: boolean;
-  readonly stay?: boolean;
-  readonly autoApprove?: boolean;
-  readonly resume?: string;
-  readonly resumeLast?: boolean;
-  readonly fromStep?: string;
-  readonly run?: string;
-}
-
 /** `run`, or one of the spellings of `resume` that other tools taught people. */
 async function run(
   program: Command,
@@ -262,27 +247,6 @@ async function run(
     ...options,
     input: options.input ?? [],
   });
-}
-
-/** Refuses what one of the spellings of `resume` would ignore. */
-function refuseMixed(file: string | undefined, options: RunArguments): void {
-  const { resume, resumeLast, fromStep, run: named } = options;
-  const goesOn = resume !== undefined || resumeLast === true || fromStep !== undefined;
-  if (named !== undefined && !goesOn) {
-    const message = `--run names the run that --from-step is about, and there is no --from-step`;
-    throw new CliError(EXIT.usage, message, `perdure resume ${named}`);
-  }
-  const ways = [resume !== undefined, resumeLast === true, named !== undefined];
-  if (ways.filter((given) => given).length > 1) {
-    const message = "the run is named twice: by --resume, --resume-last or --run";
-    throw new CliError(EXIT.usage, message, `perdure resume ${resume ?? named}`);
-  }
-  if (goesOn && options.input !== undefined) {
-    const message = "a run that is resumed has its input; another input is another run";
-    const again = `perdure run ${file ?? "FILE"} --input ...`;
-    const fork = `perdure fork ${resume ?? named ?? "RUN"} --input ...`;
-    throw new CliError(EXIT.usage, message, `${again} (from the start), or ${fork}`);
-  }
 }
 
 function addLooking(program: Command, finish: Finish): void {

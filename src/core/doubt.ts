@@ -11,13 +11,14 @@
  */
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { type Effect, effectOf } from "./effect.ts";
+import { effectOf } from "./effect.ts";
 import type { AttemptRef, Doubt, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
 import { attemptOf } from "./next-actions.ts";
 import { Refusal } from "./rewind.ts";
 import {
   currentVisit,
+  type Effect,
   findStep,
   findVisit,
   isInDoubt,

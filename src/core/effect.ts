@@ -10,13 +10,7 @@
 import type { KnownEffect } from "./event.ts";
 import { draft } from "./flow.ts";
 import { placeText } from "./place.ts";
-import { hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
-
-/** An effect that has happened, or may have. */
-export interface Effect extends KnownEffect {
-  /** The visit that it belongs to; absent when that is a visit of another run. */
-  readonly visit?: Visit;
-}
+import { type Effect, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 /** Only a process has an effect; a step that is made of others has those of the others. */
 function hasEffect(visit: Visit): boolean {

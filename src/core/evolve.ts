@@ -14,7 +14,7 @@ import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
-import { type Effect, noteEffect } from "./effect.ts";
+import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, Retry, RunEvent, Saved, Spent } from "./event.ts";
 import { reopenItems } from "./failed-items.ts";
 import {
@@ -38,6 +38,7 @@ import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
+  type Effect,
   findVisit,
   hasProcess,
   isComposite,

@@ -1,7 +1,8 @@
 /**
  * The files that steps handed on and that others may still read, when a run is taken up again.
  *
- * Owns: which outputs an event names and which of them count now, and whether anything of the run may have changed them since.
+ * Owns: which outputs an event names, which of them count now, and whether anything of the run may
+ * have changed them since.
  * Does not: look at files.
  */
 import type { Output, Recorded, RunEvent } from "./event.ts";

@@ -66,7 +66,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.opened":
       return openingOf(run, events, index, wishOf(event));
     case "run.rewound":
-      return event.items === undefined ? said(wishOf(event)) : said(...itemWishes(event));
+      return said(...(event.items === undefined ? [wishOf(event)] : itemWishes(event)));
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
@@ -104,9 +104,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "step.conflicted":
       return endOf(run, event);
     case "step.unsettled":
-      // Nothing of it ran: it comes with the start of its attempt, and is compared with that.
-      if (event.cause === "repeated") return { kind: "given" };
-      return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
+      return doubtOf(event);
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
@@ -290,6 +288,12 @@ const RETRY_EVENTS: ReadonlySet<RunEvent["type"]> = new Set(["run.restoring", "s
 
 /** What nobody wrote down of an effect that was in doubt. */
 const DOUBT_NEEDS = "what a probe or a person found of its effect";
+
+/** What only repeats an effect comes with the start of its attempt, and is compared with that. */
+function doubtOf(event: EventOf<"step.unsettled">): Cause {
+  if (event.cause === "repeated") return { kind: "given" };
+  return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
+}
 
 /** How an attempt was cut off that left its effect in doubt. */
 function doubtedEnd(event: EventOf<"step.unsettled">): Ending {

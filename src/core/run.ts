@@ -13,12 +13,12 @@
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { Effect } from "./effect.ts";
 import type {
   Deadline,
   Doubt,
   FailureReason,
   Held,
+  KnownEffect,
   Origin,
   Output,
   Place,
@@ -102,6 +102,12 @@ export interface Run {
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */
   readonly changes: ReadonlySet<StepRecord>;
+}
+
+/** An effect that must happen once and that has happened, or may have. */
+export interface Effect extends KnownEffect {
+  /** The visit that it belongs to; absent when that is a visit of another run. */
+  readonly visit?: Visit;
 }
 
 export interface SharedConversation {
