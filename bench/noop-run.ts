@@ -127,8 +127,8 @@ export const IDLE: Executors = {
 };
 
 /** The attempts that a turn starts. */
-export function launchedIn({ effects }: Turn): readonly AttemptRef[] {
-  return effects.flatMap((effect) => (effect.type === "launch" ? [effect.at] : []));
+export function launchedIn({ operations }: Turn): readonly AttemptRef[] {
+  return operations.flatMap((operation) => (operation.type === "launch" ? [operation.at] : []));
 }
 
 /** Says that a process has done its work. */

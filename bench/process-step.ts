@@ -73,10 +73,6 @@ async function spawnsMs(times: number): Promise<number> {
   return took / times;
 }
 
-function asItIs(text: string): string {
-  return text;
-}
-
 function spawnTrue(): Promise<unknown> {
   return new Promise((done) => spawn("true", { stdio: "ignore" }).once("exit", done));
 }
@@ -87,7 +83,7 @@ async function runBlock(project: string): Promise<number> {
   const { engine, close } = openRun(project, plan, planText, {
     executors: ({ run, dir }) => ({
       ...IDLE,
-      processes: new ProcessExecutor({ plan, run, dir, env, redact: asItIs, agents: undefined }),
+      processes: new ProcessExecutor({ plan, run, dir, env, agents: undefined }),
     }),
   });
   const took = await timed(() => engine.drive([]));

@@ -3,7 +3,7 @@
  * simulated and every gate is approved.
  */
 
-import type { Effect } from "../src/core/action.ts";
+import type { Operation } from "../src/core/action.ts";
 import { newActivity } from "../src/core/activity.ts";
 import { advance } from "../src/core/advance.ts";
 import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
@@ -44,7 +44,7 @@ export function walkThrough(plan: Plan): Walked {
     const { status } = run.state;
     if (status === "completed") return { end: status, why: "", at: "" };
     if (status === "failed") return failed(run);
-    facts = [...approvals(run, now), ...turn.effects.flatMap(lookedUp)];
+    facts = [...approvals(run, now), ...turn.operations.flatMap(lookedUp)];
     if (turn.more || facts.length > 0) continue;
     if (turn.wakeAt === undefined) break;
     now = turn.wakeAt;
@@ -53,8 +53,8 @@ export function walkThrough(plan: Plan): Walked {
 }
 
 /** Nothing is found outside. */
-function lookedUp(effect: Effect): readonly Fact[] {
-  return effect.type === "look-up" ? [{ type: "looked-up", place: effect.place }] : [];
+function lookedUp(operation: Operation): readonly Fact[] {
+  return operation.type === "look-up" ? [{ type: "looked-up", place: operation.place }] : [];
 }
 
 function created(plan: Plan, now: number): Run {

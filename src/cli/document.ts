@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { extname } from "node:path";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import { print } from "./print.ts";
+import { masked, print } from "./print.ts";
 
 export interface DocumentOptions {
   readonly format?: string;
@@ -38,7 +38,7 @@ export function deliver(text: string, { output }: DocumentOptions): void {
     return;
   }
   try {
-    writeFileSync(output, text);
+    writeFileSync(output, masked(text));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new CliError(EXIT.error, `${output} cannot be written (${code ?? String(error)})`);

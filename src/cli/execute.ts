@@ -19,7 +19,7 @@ import { GateExecutor } from "../engine/executors/gates.ts";
 import { NO_FILES } from "../engine/executors/no-files.ts";
 import { ProbeExecutor } from "../engine/executors/probes.ts";
 import { ProcessExecutor } from "../engine/executors/processes.ts";
-import type { LaunchSite } from "../engine/launch.ts";
+import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
 import { Loop } from "../engine/loop.ts";
 import { Mailbox } from "../engine/mailbox.ts";
 import { runDirOf } from "../engine/state-dir.ts";
@@ -28,12 +28,11 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
-import { type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
+import { hideSecretsOf, type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
@@ -59,6 +58,8 @@ export interface ExecuteOptions {
   readonly recover?: Recover;
   /** The same for single visits, by their place (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
+  /** Work that goes on starts from the files that are there: the person wants them. */
+  readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner on another machine is dead. */
@@ -180,7 +181,8 @@ async function takeUpdate(
   // Receipts that are still owed are about steps as they were.
   RunFiles.open(dir, run, settled, events).close(run);
   const { journal } = project;
-  recordUpdate({ journal, run, plan, owner, epoch, now: Date.now() }, update);
+  const places = { workspaceOf: workspaceOf(dir) };
+  recordUpdate({ journal, run, plan, owner, epoch, now: Date.now(), ...places }, update);
   failpoint("update.recorded");
   return { ...owned, known: loadRun(project, known.id) };
 }
@@ -226,14 +228,13 @@ async function drive(
   const dir = runDirOf(project.dir, known.id);
   const clock = systemClock();
   const env = { ...process.env };
-  const redact = redactor(env);
   const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
   const mailbox = new Mailbox();
   const currentRun = (): Run => loop.run;
   const gates = new GateExecutor({
-    ...{ journal, redact, now, run: currentRun },
+    ...{ journal, now, run: currentRun },
     by: thisPerson(),
     autoApprove: options.autoApprove === true,
   });
@@ -243,7 +244,7 @@ async function drive(
     shortId: known.shortId,
     past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
-    ...{ dir, redact, now },
+    ...{ dir, now },
     footer: desk && ((width) => desk.footer(width)),
   });
   desk?.show(screen);
@@ -252,16 +253,18 @@ async function drive(
   const agents = await agentsOf(plan, site);
   const kept = await filesExecutorOf(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await settleOutputs(known, wishes)) screen.say(line);
-  const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, redact, agents });
-  const probes = new ProbeExecutor({ site, redact });
+  const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
+  const probes = new ProbeExecutor({ site });
   const loop: Loop = new Loop({
     ...{ journal, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
     ...recoveryIn(options),
+    workspaceOf: workspaceOf(dir),
     keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
     ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),
     inlet: mailbox,
     executors: { processes, gates, probes, files: kept ?? NO_FILES },
     watch: (events, run) => {
+      hideSecretsOf(plan, run);
       files.record(events, run);
       desk?.update(run);
       screen.update(events, run);
@@ -301,10 +304,12 @@ function deskOf(options: ExecuteOptions, gates: GateExecutor, mailbox: Mailbox):
 function recoveryIn({
   recover,
   choices,
-}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices"> {
+  files,
+}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files"> {
   return {
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
+    ...(files === undefined ? {} : { files }),
   };
 }
 

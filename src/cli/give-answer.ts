@@ -5,15 +5,15 @@
  * Does not: go on with the run; its owner does, or the next one.
  */
 import type { Answer, AttemptRef, Owner } from "../core/event.ts";
+import { deadlineOf } from "../core/gate.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { replyOf } from "../core/question.ts";
-import { placeOf, stepOf, type Visit } from "../core/run.ts";
+import { findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
 import { bootId } from "../runner/identity.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { redactJson, redactor } from "../util/redact.ts";
 import { perdure } from "../view/command-text.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
@@ -64,11 +64,20 @@ function lastAnswer({ events }: KnownRun, wanted: NamedPlace): Answer | undefine
 
 /** The refusal of a second answer: who answered what, when and from where. */
 export function refusedError(
-  { shortId }: KnownRun,
+  { shortId, run }: KnownRun,
   name: string,
   answer: Answer & { readonly label?: string },
 ): CliError {
   const when = `on ${utcText(answer.given)} UTC`;
+  if (answer.from === "timeout") {
+    const counts =
+      answer.label === undefined
+        ? "it counts as not answered"
+        : `its default "${answer.label}" counts`;
+    const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
+    const next = run.asked.size > 0 ? "resume" : "why";
+    return new CliError(EXIT.error, message, perdure(next, shortId));
+  }
   const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
   return new CliError(EXIT.error, message, `perdure why ${shortId}`);
 }
@@ -80,12 +89,10 @@ export function giveAnswer(
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
 ): Answered & { readonly told: boolean } {
-  const answer = {
-    ...redactJson(redactor(process.env), given),
-    by: thisPerson(),
-    given: Date.now(),
-  };
-  const answered = journal.answer(known.id, attemptText(at), answer);
+  const answer = { ...given, by: thisPerson(), given: Date.now() };
+  const visit = findVisit(known.run, at);
+  const deadline = visit && deadlineOf(visit, answer.by);
+  const answered = journal.answer(known.id, attemptText(at), answer, deadline);
   failpoint("answer.recorded");
   const lease = journal.leaseOf(known.id);
   const told = lease?.owner !== undefined && livenessOf(lease) === "owned";

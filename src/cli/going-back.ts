@@ -11,6 +11,7 @@ import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, Refusal, retryEvents } from "../core/rewind.ts";
 import { currentVisit, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
+import { assumedOutputs } from "./assumed-outputs.ts";
 import { type FilesOption, type FilesPlan, planFiles } from "./back-files.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
@@ -20,10 +21,13 @@ export interface BackRequest {
   /** `fix`, or `fix@2` for the beginning of its second visit. */
   readonly step: string;
   readonly files?: FilesOption | undefined;
+  /** Of a fan-out: only what failed in it. */
+  readonly failed?: boolean | undefined;
 }
 
 /** What is asked of the engine, and what that does. */
 export interface Back {
+  /** What the steps that are taken as done hand on is added when the run is ours (`factsOf`). */
   readonly facts: readonly Fact[];
   readonly steps: BackPlan;
   readonly files: FilesPlan;
@@ -42,7 +46,7 @@ export async function planBack(
     throw new Refusal(`${request.step} is an attempt; go back to a step or to a visit of it`);
   }
   return request.verb === "retry"
-    ? planRetry(project, known, place, request.files)
+    ? planRetry(project, known, place, request)
     : planReturn(project, known, place, request);
 }
 
@@ -50,21 +54,34 @@ async function planRetry(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  given: FilesOption | undefined,
+  { files: given, failed }: BackRequest,
 ): Promise<Back> {
   const { plan, run } = known;
-  const step = stepPath(place);
-  const [first] = retryEvents(plan, run, { step });
+  const wish = { step: stepPath(place), ...(failed === true ? { failed } : {}) };
+  const { step } = wish;
+  const [first] = retryEvents(plan, run, wish);
   const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
   const visit = visitOf(findStep(run, step), place);
-  const files = await planFiles(project, known, { visit, reopened }, given);
+  const files =
+    rewind?.items === undefined
+      ? await planFiles(project, known, { visit, reopened }, given)
+      : itemFiles(given);
+  const again = [...(rewind?.items ?? []), ...reopened];
   return {
-    facts: [{ type: "retry-requested", step, ...files.wish }],
-    steps: backPlan(run, { reopened, assumed: [] }),
+    facts: [{ type: "retry-requested", ...wish, ...files.wish }],
+    steps: backPlan(run, { reopened: again, assumed: [] }),
     files,
     ...(rewind === undefined ? {} : { rewind }),
   };
+}
+
+/** Other items have worked since, so the files of one cannot be put back without theirs. */
+function itemFiles(given: FilesOption | undefined): FilesPlan {
+  if (given === "restore") {
+    throw new Refusal("the files of single items cannot be put back: add --files keep");
+  }
+  return { wish: {}, line: "the files stay as they are" };
 }
 
 async function planReturn(
@@ -76,6 +93,7 @@ async function planReturn(
   const { plan, run } = known;
   const step = stepPath(place);
   const rewind = planRewind(plan, run, step);
+  await assumedOutputs(known, rewind.assumed, "look");
   const record = findStep(run, step);
   if (verb === "invalidate" && currentVisit(record) === undefined) {
     throw new Refusal(`step ${step} has no result that could be taken back`);
@@ -96,6 +114,13 @@ async function planReturn(
     files,
     rewind,
   };
+}
+
+/** The facts of a request for the owner of the run: what is handed on is kept now. */
+export async function factsOf(known: KnownRun, back: Back): Promise<readonly Fact[]> {
+  const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
+  if (Object.keys(outputs).length === 0) return back.facts;
+  return back.facts.map((fact) => (fact.type === "rewind-requested" ? { ...fact, outputs } : fact));
 }
 
 /** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */

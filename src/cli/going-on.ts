@@ -6,7 +6,7 @@ import { type FilesOption, filesOption } from "./back-files.ts";
 import { parseBudget } from "./budget.ts";
 import { RunError } from "./cli-error.ts";
 import type { ExecuteOptions } from "./execute.ts";
-import { type Back, type BackRequest, planBack } from "./going-back.ts";
+import { type Back, type BackRequest, factsOf, planBack } from "./going-back.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
@@ -36,7 +36,8 @@ export function goingOn(
     autoApprove: options.autoApprove === true,
     ...(request === undefined
       ? {}
-      : { wishes: async (now) => (await planBack(project, now, request)).facts }),
+      : { wishes: async (now) => factsOf(now, await planBack(project, now, request)) }),
+    ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
     ...foreignChoice(back, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
   };

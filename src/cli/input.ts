@@ -1,6 +1,12 @@
-/** The input of a run: from the command line to JSON, held against the pipeline's schema. */
+/**
+ * The input of a run: from the command line to JSON, held against the pipeline's schema.
+ *
+ * Owns: what each spelling of `--input` means.
+ * Does not: change what was typed: a value is the text itself, unless the schema says that it is
+ * something else, and a number that would lose digits is refused.
+ */
 import { readFileSync } from "node:fs";
-import { isObject, type Json } from "../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { schemaErrors } from "../util/json-schema.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
@@ -9,14 +15,16 @@ import { EXIT } from "./exit-code.ts";
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 /**
- * `--input` as people write it: JSON, `@file.json`, `-` for stdin, `key=value` (may be repeated), or
- * plain text.
+ * `--input` as people write it: JSON (a list, an object or a quoted text), `@file.json`, `-` for stdin,
+ * `key=value` (may be repeated), or plain text.
  */
-export function parseInput(given: readonly string[]): Json {
+export function parseInput(given: readonly string[], schema: Json | undefined): Json {
   if (given.length === 0) return null;
   const pairs = given.map((text) => /^([A-Za-z_][\w-]*)=(.*)$/s.exec(text));
   if (pairs.every((pair) => pair !== null)) {
-    return Object.fromEntries(pairs.map((pair) => [pair[1] ?? "", pairValue(pair[2] ?? "")]));
+    return Object.fromEntries(
+      pairs.map(([, key = "", text = ""]) => [key, pairValue(key, text, typesOf(schema, key))]),
+    );
   }
   if (given.length > 1) {
     const message = "several --input must all have the form key=value";
@@ -28,15 +36,44 @@ export function parseInput(given: readonly string[]): Json {
   return looksLikeJson(text) ? fromJson(text, "--input") : text;
 }
 
-/** Numbers and booleans are what they look like; everything else is text. */
-function pairValue(text: string): Json {
-  return /^(true|false|null|-?\d+(\.\d+)?)$/.test(text) || /^[[{"]/.test(text)
-    ? fromJson(text, "--input")
-    : text;
+/** The types that the schema allows for a key of the input; none when it says nothing. */
+function typesOf(schema: Json | undefined, key: string): readonly Json[] {
+  const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
+  const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
+  const type: Json | undefined = isObject(property) ? (property as JsonObject).type : undefined;
+  return type === undefined ? [] : Array.isArray(type) ? type : [type];
+}
+
+/** A value is the text as it was typed, unless its schema says that it is no text. */
+function pairValue(key: string, text: string, types: readonly Json[]): Json {
+  if (types.length === 0 || types.includes("string")) return text;
+  const number = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text);
+  if (number && (types.includes("number") || types.includes("integer"))) {
+    refuseLostDigits(text, key);
+    return Number(text);
+  }
+  if (types.includes("boolean") && /^(true|false)$/.test(text)) return text === "true";
+  if (types.includes("null") && text === "null") return null;
+  if (types.includes("array") || types.includes("object")) return fromJson(text, `${key}=...`);
+  return text;
 }
 
 function looksLikeJson(text: string): boolean {
-  return /^\s*([[{"]|(true|false|null|-?\d+(\.\d+)?)\s*$)/.test(text);
+  return /^\s*[[{"]/.test(text);
+}
+
+/** A number that a program would read as another one is no number for us either. */
+function refuseLostDigits(text: string, name: string): void {
+  const read = String(Number(text));
+  if (digitsOf(text) === digitsOf(read)) return;
+  const message = `the input ${name}: ${text} is too long for a number, which would be ${read}`;
+  throw new CliError(EXIT.usage, message, "declare it as `type: string` in the pipeline's input");
+}
+
+function digitsOf(text: string): string {
+  const [mantissa = ""] = text.toLowerCase().split("e");
+  const [whole = "", fraction = ""] = mantissa.replace("-", "").split(".");
+  return `${whole}${fraction}`.replace(/^0+/, "").replace(/0+$/, "");
 }
 
 function fromFile(name: string, source: string | 0): Json {
@@ -56,10 +93,20 @@ function fromFile(name: string, source: string | 0): Json {
   return looksLikeJson(text) ? fromJson(text, name) : text;
 }
 
+/** The types of the library do not know yet what the parser tells of each value. */
+const parseWithSource = JSON.parse as (
+  text: string,
+  revive: (key: string, value: Json, context: { readonly source?: string }) => Json,
+) => Json;
+
 function fromJson(text: string, name: string): Json {
   try {
-    return JSON.parse(text) as Json;
+    return parseWithSource(text, (_key, value, { source }) => {
+      if (typeof value === "number" && source !== undefined) refuseLostDigits(source, name);
+      return value;
+    });
   } catch (error) {
+    if (error instanceof CliError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     throw new CliError(EXIT.usage, `the input from ${name} is not JSON: ${reason}`);
   }

@@ -2,7 +2,7 @@
 import type { Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import { toldEvent } from "../view/event-json.ts";
-import { print } from "./print.ts";
+import { printJson } from "./print.ts";
 import type { Screen, ScreenOptions } from "./screen.ts";
 
 /** The events as NDJSON, for programs. */
@@ -31,5 +31,5 @@ export class JsonScreen implements Screen {
 }
 
 function printEvent(runId: string, recorded: Recorded): void {
-  print(JSON.stringify(toldEvent(runId, recorded)));
+  printJson(toldEvent(runId, recorded), "one-line");
 }

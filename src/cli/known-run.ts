@@ -12,10 +12,13 @@ import type { Run } from "../core/run.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
+import { isObject } from "../util/json.ts";
+import { textsIn } from "../util/redact.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import { hideSecrets } from "./print.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 
 /** A run with everything that is known about it. */
@@ -47,6 +50,7 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
   const all = fingerprints.length > 1 ? fingerprints : [];
   const lease = journal.leaseOf(runId);
   const run = replay(planOf, runId, events);
+  hideSecretsOf(plan, run);
   return {
     id: runId,
     shortId: shortIdOf(journal, runId),
@@ -62,6 +66,16 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
     answers: answersTo(journal, run),
     cleanedAt,
   };
+}
+
+/** From here on this process shows no value that the author of the plan declared secret. */
+export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
+  const input = run.created?.input ?? null;
+  for (const name of secrets) {
+    const given = isObject(input) ? input[name] : undefined;
+    const values = [process.env[name], given, run.context.get(name)];
+    hideSecrets(values.flatMap((value) => textsIn(value)));
+  }
 }
 
 /** A run with what others wrote since it was loaded; takes the one that was loaded over. */

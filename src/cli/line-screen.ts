@@ -81,7 +81,7 @@ export class LineScreen implements Screen {
     const path = stepPath(at);
     const read = this.#readerOf(at);
     const onLine = (line: string): void => {
-      for (const shown of read(line)) print(outputLine(path, this.#options.redact(shown)));
+      for (const shown of read(line)) print(outputLine(path, shown));
     };
     const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine));
     this.#followed.set(attemptText(at), files);

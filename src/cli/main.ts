@@ -11,7 +11,7 @@ import { plainEnvironment } from "./environment.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
-import type { ReadingOptions } from "./reading.ts";
+import { type RunArguments, refuseMixed } from "./run-arguments.ts";
 import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
@@ -166,7 +166,8 @@ function addRunning(program: Command, finish: Finish): void {
     .command("retry")
     .description("run a failed step again, or a done one and all that lies behind it")
     .argument("<run>", "id or prefix")
-    .argument("<step>", "the step")
+    .argument("<step>", "the step; an item of a fan-out: review@1.1[2]/check")
+    .option("--failed", "of a fan-out that completed: run only its failed items again")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
     .option("-o, --output <format>", "text, or json for a stream of events")
@@ -241,21 +242,6 @@ function addSettling(program: Command, finish: Finish): void {
     );
 }
 
-interface RunArguments extends ReadingOptions {
-  readonly validate?: boolean;
-  readonly logs?: string;
-  readonly input?: readonly string[];
-  readonly detach?: boolean;
-  readonly output?: string;
-  readonly quiet?: boolean;
-  readonly stay?: boolean;
-  readonly autoApprove?: boolean;
-  readonly resume?: string;
-  readonly resumeLast?: boolean;
-  readonly fromStep?: string;
-  readonly run?: string;
-}
-
 /** `run`, or one of the spellings of `resume` that other tools taught people. */
 async function run(
   program: Command,
@@ -263,6 +249,7 @@ async function run(
   options: RunArguments,
 ): Promise<ExitCode> {
   const { resume, resumeLast, fromStep } = options;
+  refuseMixed(file, options);
   if (resume !== undefined || resumeLast === true || fromStep !== undefined) {
     const { resumeCommand } = await import("./commands/resume.ts");
     return resumeCommand(

@@ -4,7 +4,7 @@ import type { RunCreated } from "../core/event.ts";
 import { initialSummary } from "../core/summary.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
-import { redactJson, redactor } from "../util/redact.ts";
+import { environmentMarks } from "./environment.ts";
 import type { Project } from "./project.ts";
 
 /** Where a run comes from. */
@@ -14,7 +14,8 @@ export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args
 export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): string {
   const runId = randomUUID();
   const { text: planText, fingerprint } = freeze(plan);
-  const redact = redactor(process.env);
+  const envNames = envNamesOf(plan);
+  const envMarks = environmentMarks(envNames);
   journal.create({
     runId,
     planText,
@@ -23,9 +24,8 @@ export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): 
       pipeline: plan.name,
       ...origin,
       fingerprint,
-      input: redactJson(redact, origin.input),
-      args: redactJson(redact, origin.args),
-      envNames: envNamesOf(plan),
+      envNames,
+      ...(Object.keys(envMarks).length === 0 ? {} : { envMarks }),
     },
     time: Date.now(),
     summary: initialSummary(plan),

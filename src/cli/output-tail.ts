@@ -10,9 +10,9 @@ import type { AttemptRef } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
-import { redactor } from "../util/redact.ts";
 import { lineReaders } from "./agent-lines.ts";
 import type { KnownRun } from "./known-run.ts";
+import { masked } from "./print.ts";
 
 const FILES = ["output.log", "stderr.log", "check.log"] as const;
 const TAIL_BYTES_MAX = 64 * 1024;
@@ -23,7 +23,6 @@ const ATTEMPTS_MAX = 200;
 /** The tails by attempt (`fix@2.3`), oldest first; attempts that printed nothing are not there. */
 export async function outputTails(known: KnownRun): Promise<ReadonlyMap<string, string>> {
   const readers = await lineReaders(known.plan);
-  const redact = redactor(process.env);
   const tails = new Map<string, string>();
   for (const at of attemptsOf(known).slice(-ATTEMPTS_MAX)) {
     const visit = findVisit(known.run, at);
@@ -31,7 +30,7 @@ export async function outputTails(known: KnownRun): Promise<ReadonlyMap<string, 
     const lines = FILES.flatMap((name) => tailOf(join(attemptDirOf(known.dir, at), name)))
       .flatMap((line) => read(line))
       .slice(-TAIL_LINES_MAX)
-      .map(redact);
+      .map(masked);
     if (lines.length > 0) tails.set(attemptText(at), lines.join("\n"));
   }
   return tails;

@@ -15,7 +15,6 @@ import type { Recover } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";
 import { linesFromEnd } from "../runner/agents/lines-from-end.ts";
 import { errorCode } from "../runner/file-text.ts";
-import { redactor } from "../util/redact.ts";
 import type { PartialWork } from "../view/partial-text.ts";
 import { spentText } from "../view/spent-text.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
@@ -150,10 +149,6 @@ async function filesDone(
 async function lastOutput({ plan, dir }: KnownRun, visit: Visit): Promise<readonly string[]> {
   const file = join(attemptDirOf(dir, attemptOf(visit)), "output.log");
   const read = (await lineReaders(plan))(stepOf(visit));
-  const redact = redactor(process.env);
   const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed().flatMap(read);
-  return lines
-    .filter((line) => line.trim() !== "")
-    .slice(-OUTPUT_LINES)
-    .map((line) => redact(line));
+  return lines.filter((line) => line.trim() !== "").slice(-OUTPUT_LINES);
 }

@@ -32,7 +32,7 @@ import { fitInput } from "./input.ts";
 import type { KnownRun } from "./known-run.ts";
 import { type OutputOptions, screenKind } from "./output-options.ts";
 import { requirePlan } from "./pipeline-file.ts";
-import { print } from "./print.ts";
+import { print, printJson } from "./print.ts";
 import type { Project } from "./project.ts";
 
 /** How many other runs of the same file are asked how long a step takes. */
@@ -141,7 +141,7 @@ function show(
     now: Date.now(),
   });
   if (screen === "json") {
-    print(JSON.stringify(steps, null, 2));
+    printJson(steps);
     return;
   }
   for (const line of updatePlanLines(steps)) print(line);

@@ -1,10 +1,17 @@
 /**
- * Writing to stdout and stderr; a reader that went away is no reason to stop a run. What goes to a
- * terminal may have come from a step or a file of its, so it holds nothing that a terminal obeys.
+/**
+ * Writing to stdout and stderr; a reader that went away is no reason to stop a run.
+ *
+ * Owns: that no secret is shown, whoever prints it: what the environment holds under the name of a
+ * secret, and what the loaded runs declare as one (`hideSecrets`); and that nothing of what a step or a
+ * file of its said makes a terminal do something.
  */
+import { type Redact, redactJson, redactorOf, secretsIn } from "../util/redact.ts";
 import { terminalText } from "../view/display-text.ts";
 
 let closed = false;
+const secrets = new Set<string>();
+let redact: Redact | undefined;
 
 /**
  * Call once: without a listener a closed pipe or terminal, or a log on a full disk, would end the
@@ -25,6 +32,24 @@ export function isOutputClosed(): boolean {
   return closed;
 }
 
+/** From here on this process shows none of these values. */
+export function hideSecrets(values: readonly string[]): void {
+  const before = secrets.size;
+  for (const value of values) secrets.add(value);
+  if (secrets.size > before) redact = undefined;
+}
+
+/** A text as it may be shown. */
+export function masked(text: string): string {
+  redact ??= redactorOf([...secretsIn(process.env), ...secrets]);
+  return redact(text);
+}
+
+/** A value as it may be shown. */
+export function maskedJson<T>(value: T): T {
+  return redactJson(masked, value);
+}
+
 /** One line on stdout. */
 export function print(line: string): void {
   printText(`${line}\n`);
@@ -32,12 +57,20 @@ export function print(line: string): void {
 
 /** A text of whole lines on stdout. */
 export function printText(text: string): void {
-  process.stdout.write(process.stdout.isTTY ? terminalText(text) : text);
+  const shown = masked(text);
+  process.stdout.write(process.stdout.isTTY ? terminalText(shown) : shown);
+}
+
+/** A value as JSON on stdout; on one line for a stream of them. */
+export function printJson(value: unknown, layout: "lines" | "one-line" = "lines"): void {
+  const space = layout === "lines" ? 2 : undefined;
+  process.stdout.write(`${JSON.stringify(maskedJson(value), null, space)}\n`);
 }
 
 /** One line on stderr. */
 export function printError(line: string): void {
-  process.stderr.write(`${process.stderr.isTTY ? terminalText(line) : line}\n`);
+  const shown = masked(line);
+  process.stderr.write(`${process.stderr.isTTY ? terminalText(shown) : shown}\n`);
 }
 
 /** Resolves when all that was said has been written, or cannot be. */

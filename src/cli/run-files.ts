@@ -9,6 +9,8 @@
  * - J5 Every file here can be made anew from the events.
  * - O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
  * - O2 Nothing of an earlier attempt is overwritten: each attempt's folder keeps its own receipt.
+ * - O4 Secrets are masked in receipts and handoffs, which nothing reads back. Events and checkpoint
+ *   are data: a broken journal is rebuilt from them, so they hold every value as it is.
  * - O3 The receipt in the attempt's folder is written last: where it is, its other files are too.
  */
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -25,6 +27,7 @@ import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
 import { agentName, handoffJson, receiptFileName, receiptJson } from "../view/receipt.ts";
 import type { KnownRun } from "./known-run.ts";
+import { maskedJson } from "./print.ts";
 import { packageVersion } from "./version.ts";
 
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */
@@ -104,10 +107,11 @@ export class RunFiles {
     const { event } = end;
     const name = receiptName(run, event);
     const input = { run, end, startedAt, engineVersion: this.#version };
-    writeJson(join(this.#dir.receipts, name), receiptJson(input));
+    writeJson(join(this.#dir.receipts, name), maskedJson(receiptJson(input)));
     failpoint("run-files.receipt");
     if (event.type === "step.completed") {
-      writeJson(join(this.#dir.handoffs, name), handoffJson({ ...input, end: { ...end, event } }));
+      const handoff = handoffJson({ ...input, end: { ...end, event } });
+      writeJson(join(this.#dir.handoffs, name), maskedJson(handoff));
     }
     mkdirSync(attemptDirOf(this.#dir, event), { recursive: true, mode: 0o700 });
     linkWhole(join(this.#dir.receipts, name), this.#attemptReceipt(event));

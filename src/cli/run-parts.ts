@@ -65,9 +65,8 @@ export async function settleOutputs(
   { plan, run, events, dir, shortId }: KnownRun,
   wishes: readonly Fact[],
 ): Promise<readonly string[]> {
-  if (events.every(({ event }) => !("outputs" in event && Object.keys(event.outputs).length > 0))) {
-    return [];
-  }
+  const { handedOn, outputsNamedBy } = await import("../core/handed-on.ts");
+  if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
   const living = [...run.running].some(
     (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "alive",
   );
@@ -80,7 +79,6 @@ export async function settleOutputs(
       ? reopenedBy(plan, run, wish.step)
       : [],
   );
-  const { handedOn } = await import("../core/handed-on.ts");
   const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   const outputs = handedOn(run, events, new Set(reopened));

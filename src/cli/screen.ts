@@ -5,7 +5,6 @@
 import type { Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { RunDir } from "../engine/state-dir.ts";
-import type { Redact } from "../util/redact.ts";
 import type { LineReaders } from "./agent-lines.ts";
 
 export interface Screen {
@@ -27,7 +26,6 @@ export interface ScreenOptions {
   readonly dir: RunDir;
   /** What happened before this screen was opened. */
   readonly past: readonly Recorded[];
-  readonly redact: Redact;
   /** How the output of a step is read. */
   readonly readers: LineReaders;
   readonly now: () => number;

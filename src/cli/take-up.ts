@@ -11,7 +11,6 @@ import type { TakesUp } from "../plan/plan.ts";
 import { sha256 } from "../util/hash.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { checkEnvironment } from "./environment.ts";
-import { parseInput } from "./input.ts";
 import { loadRun } from "./known-run.ts";
 import { createRun } from "./new-run.ts";
 import { requirePlan } from "./pipeline-file.ts";
@@ -49,7 +48,7 @@ export async function takeUp(
   const runId = createRun(project, plan, {
     file: path,
     fileSha256: sha256(text),
-    input: parseInput([]),
+    input: null,
     args: process.argv.slice(2),
     cwd: process.cwd(),
     logs,

@@ -10,6 +10,7 @@ import { LiveScreen } from "../tui/live-screen.ts";
 import { terminalStyle } from "../tui/style.ts";
 import { progressLines, type ScreenSize } from "../view/progress.ts";
 import type { Style } from "../view/style.ts";
+import { masked } from "./print.ts";
 import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
 
 /** How much of the live view stays on the screen when the run is over. */
@@ -31,7 +32,7 @@ export class TerminalScreen implements Screen {
   }
 
   say(line: string): void {
-    this.#screen.print([line]);
+    this.#screen.print([masked(line)]);
   }
 
   update(_events: readonly Recorded[], run: Run): void {
@@ -55,18 +56,18 @@ export class TerminalScreen implements Screen {
     if (this.#run === undefined) return [];
     const footer = this.#options.footer?.(Math.max(1, size.columns - 1)) ?? [];
     const rows = size.rows - footer.length;
-    return [...this.#frame(this.#run, { ...size, rows }, style), ...footer];
+    return [...this.#frame(this.#run, { ...size, rows }, style), ...footer.map(masked)];
   }
 
   #frame(run: Run, size: ScreenSize, style: Style): readonly string[] {
-    const { shortId, now, dir, redact } = this.#options;
+    const { shortId, now, dir } = this.#options;
     const lastLines = new Map<string, string>();
     for (const visit of run.running) {
       const at = attemptOf(visit);
       const line = lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]));
       const shown = this.#options.readers(stepOf(visit))(line).at(-1) ?? "";
-      lastLines.set(attemptText(at), redact(shown));
+      lastLines.set(attemptText(at), masked(shown));
     }
-    return progressLines({ run, shortId, now: now(), lastLines, size, style });
+    return progressLines({ run, shortId, now: now(), lastLines, size, style }).map(masked);
   }
 }

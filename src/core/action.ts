@@ -1,11 +1,11 @@
 /**
- * What can be done next: decisions, which follow by themselves and become events at once, and effects
+ * What can be done next: decisions, which follow by themselves and become events at once, and operations
  * on the world, each with the resource that it needs.
  */
 import type { AttemptRef, Place, StopMode } from "./event.ts";
 import type { Served } from "./fact.ts";
 
-/** What an effect needs for itself while it is under way. */
+/** What an operation needs for itself while it is under way. */
 export type Resource =
   /** Room for one more process, in a workspace that others may work in too. */
   | "slot"
@@ -24,7 +24,7 @@ export interface Cancel {
   readonly needs: Extract<Resource, "nothing">;
 }
 
-export type Effect =
+export type Operation =
   /** Start the process of an attempt. */
   | { readonly type: "launch"; readonly at: AttemptRef; readonly needs: Extract<Resource, "slot"> }
   /** Find out what became of a process that an earlier owner had started. */
@@ -105,7 +105,7 @@ export type Effect =
 /** What has to be looked up outside before a visit can start. */
 export type LookupKind = "items" | "conversation";
 
-/** A step of the run that follows by itself; its effect on the world, if any, is another matter. */
+/** A step of the run that follows by itself; its operation on the world, if any, is another matter. */
 export type Decision =
   | { readonly type: "start"; readonly place: Place }
   /** All instances of this visit have ended. */
@@ -122,6 +122,6 @@ export type Decision =
 
 export type Action =
   | Decision
-  | Effect
+  | Operation
   /** Nothing to do before this time. */
   | { readonly type: "wake-at"; readonly time: number };

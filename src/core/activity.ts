@@ -4,7 +4,7 @@
  * the same from the evidence on the disk.
  *
  * Owns: this state, and what the reports of the executors mean for it.
- * Does not: decide anything about the run (decide.ts), or offer effects (effects.ts).
+ * Does not: decide anything about the run (decide.ts), or offer operations (operations.ts).
  * Invariants:
  * - activity/Y1 A report about something that is not under way changes nothing: it may be late or
  *   come twice.
@@ -33,7 +33,7 @@ export interface Activity {
   /** Running attempts with a process, or on the way to one. */
   readonly attempts: Map<Visit, AttemptActivity>;
   /** The operation under way in each workspace; there is one at a time. */
-  readonly files: Map<string, FilesOperation>;
+  readonly files: Map<string, FilesUse>;
   /** Workspaces of instances that this owner has seen to be there. */
   readonly made: Set<string>;
   /** What was looked up for the next attempt of a visit, by its place. */
@@ -43,7 +43,7 @@ export interface Activity {
 }
 
 /** Snapshots run beside steps; restores and merges keep others from starting. */
-export type FilesOperation = "snapshot" | "restore" | "merge";
+export type FilesUse = "snapshot" | "restore" | "merge";
 
 /** Answers that a start needs; `pending` until they are there. */
 export interface Lookup {

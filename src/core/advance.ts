@@ -1,20 +1,20 @@
 /**
- * One turn of the engine, as a pure function: facts in; events, and the effects that may begin, out.
+ * One turn of the engine, as a pure function: facts in; events, and the operations that may begin, out.
  *
  * Owns: the order facts -> events -> decisions, until nothing follows by itself.
- * Does not: append or start anything. The caller makes the events durable before any effect (J1).
+ * Does not: append or start anything. The caller makes the events durable before any operation (J1).
  */
 import type { Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
-import type { Action, Decision, Effect } from "./action.ts";
+import type { Action, Decision, Operation } from "./action.ts";
 import { type Activity, observe, settle } from "./activity.ts";
 import { decide } from "./decide.ts";
-import { lookupKey, startsBesideOthers } from "./effects.ts";
 import type { RunEvent } from "./event.ts";
 import { EVENT_VERSION } from "./event.ts";
 import { evolve } from "./evolve.ts";
 import type { Fact } from "./fact.ts";
 import { nextActions, nextDecisions } from "./next-actions.ts";
+import { lookupKey, startsBesideOthers } from "./operations.ts";
 import { findVisit, type Run, stepOf, type Visit } from "./run.ts";
 import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
 
@@ -28,7 +28,7 @@ export interface Turn {
   readonly run: Run;
   readonly events: readonly RunEvent[];
   /** What is to be done to the world once the events are durable; each is offered once. */
-  readonly effects: readonly Effect[];
+  readonly operations: readonly Operation[];
   /** When to come back although no fact has arrived. */
   readonly wakeAt?: number;
   /** There is more to decide at once. */
@@ -70,13 +70,13 @@ export function advance(
   return {
     run,
     events,
-    effects: actions.filter(isEffect),
+    operations: actions.filter(isOperation),
     more: decisions.length > 0,
     ...(wake === undefined ? {} : { wakeAt: wake.time }),
   };
 }
 
-function isEffect(action: Action): action is Effect {
+function isOperation(action: Action): action is Operation {
   return "needs" in action;
 }
 

@@ -104,7 +104,8 @@ export function fail(
     const keys = keysAtRetry(run, visit);
     const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
     const salt = `${run.id}/${placeText(placeOf(visit))}`;
-    const retry = retryAfterFailure(policy.backoff, failures, now, salt);
+    const sinceGrant = failures - (visit.failuresBefore ?? 0);
+    const retry = retryAfterFailure(policy.backoff, sinceGrant, now, salt);
     return { type: "step.failed", ...at, reason, message, ...known, retry, arrows: [] };
   }
   return finalFailure(run, visit, at, reason, message, evidence);

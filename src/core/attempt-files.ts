@@ -7,7 +7,8 @@ import { workedAlone } from "./workspace-files.ts";
 /**
  * The files that an attempt starts from. The first one takes them as they are. A new try starts from
  * where the first one did, in a workspace of the run's own, or where a person or the author says so;
- * what continues a conversation goes on with what is there, and so does who was not alone.
+ * what continues a conversation goes on with what is there, and so does who was not alone. Files that
+ * a person chose to keep are what later attempts start from as well.
  */
 export function filesFor(
   plan: Plan,
@@ -15,13 +16,17 @@ export function filesFor(
   visit: Visit,
   conversation: Conversation | undefined,
   base: string | undefined,
-): { readonly base?: string; readonly restore?: true } {
+): { readonly base?: string; readonly restore?: true; readonly keep?: true } {
   if (plan.workspace?.snapshots !== true || !hasProcess(stepOf(visit))) return {};
   // What is only to be merged stays as it is.
   if (visit.held !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
   const talks = conversation?.kind === "continue";
+  // What a step has done apart is merged against its base, whoever changed it.
+  if (visit.files === "keep" && !talks && stepOf(visit).own !== true) {
+    return base === undefined ? { keep: true } : { base };
+  }
   if (!startsOver(plan, run, visit, { wanted, talks })) return {};
   return { base: visit.base, restore: true };
 }

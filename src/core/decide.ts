@@ -17,7 +17,8 @@ import { complete, exited, fail, paidBy } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
 import { endOfBranches, pickBranch } from "./branches.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
-import { afterProbe, afterVerdict, doubtfulEnd, type Ends, unsettled } from "./doubt.ts";
+import { afterProbe, afterVerdict, doubtfulEnd, type Ends, repeated, unsettled } from "./doubt.ts";
+import { effectOf } from "./effect.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
@@ -137,13 +138,14 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
 }
 
 function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
-  const { owner, epoch, recover, choices } = fact;
+  const { owner, epoch, recover, choices, files } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
   const wanted = {
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
+    ...(files === undefined ? {} : { files }),
   };
-  const granted = run.state.status === "failed" ? allowances(run, fact.retried) : [];
+  const granted = run.state.status === "failed" ? allowances(run, fact) : [];
   return [{ ...opened, ...wanted }, ...granted];
 }
 
@@ -154,12 +156,16 @@ function runningAt(run: Run, at: AttemptRef): Visit | undefined {
 }
 
 /** What `resume` of a failed run grants: a new allowance, where the author wants that. */
-function allowances(run: Run, retried: string | undefined): readonly RunEvent[] {
+function allowances(
+  run: Run,
+  { retried, files }: Extract<Fact, { type: "opened" }>,
+): readonly RunEvent[] {
   const named = retried === undefined ? undefined : currentVisit(findStep(run, retried));
   const left = [...run.failed].filter((visit) => named === undefined || !isWithin(visit, named));
   return left.filter(resumeGrants).map((visit) => {
     const { attempts } = stepOf(visit).retry;
-    return { type: "step.granted", ...placeOf(visit), attempts };
+    const granted = { type: "step.granted", ...placeOf(visit), attempts } as const;
+    return files === undefined ? granted : { ...granted, files };
   });
 }
 
@@ -190,6 +196,8 @@ function dispatch(
       if (!held.value) return skip(run, visit, at);
     }
   }
+  const effect = visit.held === undefined ? effectOf(run, visit) : undefined;
+  if (effect !== undefined) return repeated(at, visit, effect);
   const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {

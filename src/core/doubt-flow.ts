@@ -8,6 +8,7 @@
  */
 import { assert } from "../util/assert.ts";
 import { draft } from "./draft.ts";
+import { forgetEffect, noteEffect } from "./effect.ts";
 import type { RunEvent, StepCompleted } from "./event.ts";
 import { closeIfOver, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
 import { isInDoubt, type Run, stepOf, type Visit } from "./run.ts";
@@ -21,16 +22,21 @@ export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: numb
       const { cause, message, asks, tool, snapshot } = event;
       const known = { ...(tool && { tool }), ...(snapshot && { snapshot }) };
       draft(visit).doubt = { cause, message, asks, ...known };
+      if (cause !== "repeated") noteEffect(run, visit, "uncertain");
       if (asks === "person") return leaveToPerson(run, visit, message, time);
       return enter(run, visit, { status: "unsettled", message });
     }
     case "step.probed":
       if (event.answer === "unknown") leaveToPerson(run, visit, event.message ?? "", time);
+      if (event.answer === "not-done") forgetEffect(run, visit);
       return;
     default:
       assert(isInDoubt(visit), () => `illegal event: ${event.type} of what is in no doubt`);
       // A person's word is worth new losses, however many there were.
-      if (event.as === "redo") draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
+      if (event.as === "redo") {
+        draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
+        forgetEffect(run, visit);
+      }
       return takeUp(run, visit);
   }
 }
@@ -52,7 +58,8 @@ export function vouched({ identity, settledBy }: StepCompleted): {
 
 /** The run cannot go on here before somebody says what is the case; the rest of it can. */
 function leaveToPerson(run: Run, visit: Visit, why: string, at: number): void {
-  const message = `whether it happened is unknown (${why})`;
+  const repeats = visit.doubt?.cause === "repeated" && visit.doubt.asks === "person";
+  const message = repeats ? why : `whether it happened is unknown (${why})`;
   enter(run, visit, { status: "failed", at, reason: "once", message, handled: false });
   closeIfOver(run, visit.record.scope);
 }

@@ -7,15 +7,18 @@
  * - O1 An exit status is evidence: what ended by itself is in no doubt, whatever its status. What was
  *   cut off is, unless it is proven that nothing of it ran.
  * - O2 A visit in doubt is not started again before its probe says "not done" or a person "redo".
+ *   So does a visit whose effect an earlier one had, whatever brought the step back (O3).
  */
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
+import { effectOf } from "./effect.ts";
 import type { AttemptRef, Doubt, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
 import { Refusal } from "./rewind.ts";
 import {
   attemptOf,
   currentVisit,
+  type Effect,
   findStep,
   findVisit,
   isInDoubt,
@@ -23,6 +26,9 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
+
+/** How much of another run's id is told. */
+const RUN_ID_SHOWN = 8;
 
 /** How the attempt of a step can be cut off. */
 type CutOff = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
@@ -60,6 +66,22 @@ export function unsettled(visit: Visit, ending: CutOff): RunEvent {
 function causeOf(ending: CutOff): Doubt["cause"] {
   if (ending.how === "timed-out") return ending.limit;
   return ending.how === "reined" ? ending.reason : ending.how;
+}
+
+/** The events of a visit that would repeat an effect: it is uncertain before anything of it runs. */
+export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly RunEvent[] {
+  const { place, run, done } = effect;
+  const where = run === undefined ? place : `${place} of run ${run.slice(0, RUN_ID_SHOWN)}`;
+  return [
+    { type: "step.started", ...at },
+    {
+      type: "step.unsettled",
+      ...at,
+      cause: "repeated",
+      message: done === true ? `it happened as ${where}` : `it may have happened as ${where}`,
+      asks: stepOf(visit).probe === undefined ? "person" : "probe",
+    },
+  ];
 }
 
 /** What completes a visit, whoever vouches for it. */
@@ -104,8 +126,9 @@ export function afterProbe(
     return [probed, ...ends.endAttempt(run, visit, endingOf(doubt), now)];
   }
   const { snapshot } = doubt;
-  const done = { ...result, identity, settledBy: "its probe", snapshot };
-  return [probed, ends.complete(run, visit, 0, done)];
+  const done = { ...earlier(run, visit), ...result, settledBy: "its probe", snapshot };
+  const named = { ...done, ...(identity && { identity }) };
+  return [probed, ends.complete(run, visit, 0, named)];
 }
 
 /** What follows from a person's word; refuses what is in no doubt. */
@@ -124,7 +147,12 @@ export function afterVerdict(
     case "done":
       return [
         settled,
-        ends.complete(run, visit, 0, { ...result, identity, settledBy: by, snapshot }),
+        ends.complete(run, visit, 0, {
+          ...earlier(run, visit),
+          ...result,
+          ...(identity && { identity }),
+          ...{ settledBy: by, snapshot },
+        }),
       ];
     case "redo":
       // Not as it would have ended: a person's word outweighs what is left of its retries.
@@ -139,6 +167,18 @@ export function afterVerdict(
   }
 }
 
+/** What the visit that had the effect before said of it: this one stands for the same. */
+function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "identity"> {
+  const state = effectOf(run, visit)?.visit?.state;
+  if (state?.status !== "completed") return {};
+  const { answer, told, identity } = state;
+  return {
+    ...(answer === undefined ? {} : { answer }),
+    ...(told === undefined ? {} : { told }),
+    ...(identity === undefined ? {} : { identity }),
+  };
+}
+
 /** The end of the attempt as it would have been told had there been no doubt about it. */
 function endingOf({ cause, message, tool }: Doubt): CutOff {
   const known = tool === undefined ? {} : { tool };
@@ -146,6 +186,8 @@ function endingOf({ cause, message, tool }: Doubt): CutOff {
     case "lost":
       return { how: "lost", started: true, message, ...known };
     case "stopped":
+    // Nothing of the attempt ran: the next one is the first that does.
+    case "repeated":
       return { how: "stopped", message, ...known };
     case "stall":
     case "turns":

@@ -129,16 +129,35 @@ export type FailureReason =
 
 /**
  * Why nobody knows whether a step that must not happen twice has happened: its attempt was lost, it
- * was stopped with the run, or it was ended at one of its limits.
+ * was stopped with the run, or it was ended at one of its limits. `repeated`: nothing of this attempt
+ * ran; an earlier visit has happened, or may have.
  */
 export interface Doubt {
-  readonly cause: "lost" | "stopped" | "timeout" | "idle" | "output-limit" | "stall" | "turns";
+  readonly cause:
+    | "lost"
+    | "stopped"
+    | "timeout"
+    | "idle"
+    | "output-limit"
+    | "stall"
+    | "turns"
+    | "repeated";
   readonly message: string;
   /** Who is to say whether it happened. */
   readonly asks: "probe" | "person";
   readonly tool?: LastTool;
   /** The files right after the attempt. */
   readonly snapshot?: Saved;
+}
+
+/** An effect that must happen once and that has happened, or may have. */
+export interface KnownEffect {
+  readonly name: string;
+  /** The visit (`push@1`) that it belongs to, and its run where that is another one. */
+  readonly place: string;
+  readonly run?: string;
+  /** It has happened. */
+  readonly done?: true;
 }
 
 /** What a probe says of an effect. */

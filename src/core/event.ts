@@ -22,6 +22,7 @@ import type {
   FailureReason,
   Found,
   Held,
+  KnownEffect,
   LastTool,
   Output,
   Owner,
@@ -52,6 +53,8 @@ export type RunEvent =
       readonly recover?: Recover;
       /** The same for single visits (`fix@2`), where the person was asked about each. */
       readonly choices?: Readonly<Record<string, Recover>>;
+      /** Work that goes on starts from the files that are there: a person wants them. */
+      readonly files?: "keep";
     }
   /** The run has a place to work in. */
   | { readonly type: "run.placed"; readonly workspace: Placed }
@@ -93,6 +96,8 @@ export type RunEvent =
         readonly base?: string;
         /** The files are put back to it first. */
         readonly restore?: true;
+        /** A person chose the files that are there: they are what its work begins with from now on. */
+        readonly keep?: true;
         /** Of a wait: when it is over. */
         readonly wake?: Deadline;
       })
@@ -196,6 +201,8 @@ export interface RunCreated {
   readonly cwd: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
+  /** What tells whether a value of those has changed since, and nothing else about it. */
+  readonly envMarks?: Readonly<Record<string, string>>;
   /** The directory in which the run is told in the form of the DOT language, as an absolute path. */
   readonly logs?: string;
   /** Of a fork: where it comes from. The events up to `run.forked` are those of that run. */
@@ -216,6 +223,8 @@ export interface RunForked {
   readonly input?: Json;
   /** The snapshot to which its files are put before anything starts. */
   readonly restore?: string;
+  /** What must happen once and has happened in the other run by now, or may have. */
+  readonly effects?: readonly KnownEffect[];
 }
 
 /** The run was carried from another place, by export and import. */
@@ -247,10 +256,14 @@ export interface RunRewound {
   readonly reopened: readonly string[];
   /** Unfinished steps before it that the person declared done. */
   readonly assumed: readonly string[];
+  /** The files that those hand on: step -> name -> file. */
+  readonly outputs?: Readonly<Record<string, Readonly<Record<string, Output>>>>;
   /** The snapshot to which the files are put back before anything starts. */
   readonly restore?: string;
   /** The visit to whose beginning the person went back, when it is not the last one. */
   readonly visit?: number;
+  /** Of a fan-out that completed: its failed visits that run again. It and the others stay. */
+  readonly items?: readonly string[];
 }
 
 /** The person adopted an edit of the pipeline: from here on the run goes by another plan. */

@@ -15,7 +15,9 @@ import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
 import { draft } from "./draft.ts";
+import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, Retry, RunEvent, Spent } from "./event.ts";
+import { reopenItems } from "./failed-items.ts";
 import {
   absorbFailures,
   closeIfOver,
@@ -37,6 +39,7 @@ import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
 import {
+  type Effect,
   findVisit,
   hasProcess,
   isComposite,
@@ -89,6 +92,7 @@ export function emptyRun(id: string): Run {
     composites: new Set<Visit>(),
     closing: new Set<Visit>(),
     failed: new Set<Visit>(),
+    effects: new Map<string, Effect>(),
     spent: NOTHING_SPENT,
     conversations: new Map<string, Spent>(),
     shared: new Map<string, SharedConversation>(),
@@ -150,14 +154,15 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
       chooseFor(run, event.choices ?? {});
-      return open(run, time);
+      open(run, time);
+      return event.files === undefined ? undefined : keepFiles(run);
     case "run.forked":
       return fork(run, event);
     case "run.restoring":
       draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
       return keepFiles(run);
     case "run.rewound":
-      return rewind(run, event, time);
+      return event.items === undefined ? rewind(run, event, time) : reopenItems(run, event, time);
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
       draft(run).added = addBudget(run.added, event.added);
@@ -210,6 +215,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.started":
       forgetChoices(visit);
       if (event.base !== undefined) draft(visit).base = event.base;
+      else if (event.keep === true) delete draft(visit).base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
@@ -230,6 +236,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       draft(visit).held = event.held;
       draft(visit).conflicts = [...event.paths];
       draft(visit).base = event.base;
+      noteEffect(run, visit, "done");
       // A person is needed first; whoever opens the run again merges again.
       return enter(run, visit, { status: "interrupted", message: event.message });
     case "step.completed":
@@ -386,6 +393,7 @@ function instancesTotal(work: Work, items: readonly Json[] = []): number {
 function grant(run: Run, visit: Visit, attempts: number): void {
   const closed = visit.record.scope.active === 0;
   draft(visit).failuresMax = visit.failures + attempts;
+  draft(visit).failuresBefore = visit.failures;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
   enter(run, visit, { status: "ready" });

@@ -15,6 +15,7 @@ import type {
   Place,
   Placed,
   ProbeAnswer,
+  RunRewound,
   Saved,
   Spent,
   StopMode,
@@ -30,6 +31,7 @@ export type Fact =
       readonly epoch: number;
       readonly recover?: Recover;
       readonly choices?: Readonly<Record<string, Recover>>;
+      readonly files?: "keep";
       /** The step that a person wants tried again: that wish grants what is in it, not the opening. */
       readonly retried?: string;
     }
@@ -138,13 +140,20 @@ export type Fact =
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }
   /** A person asked for this step again. */
-  | ({ readonly type: "retry-requested"; readonly step: string } & FilesWish)
+  | ({
+      readonly type: "retry-requested";
+      readonly step: string;
+      /** Of a fan-out: only what failed in it. */
+      readonly failed?: true;
+    } & FilesWish)
   /** A person asked to go on from this step, taking what lies before it as done. */
   | ({
       readonly type: "rewind-requested";
       readonly step: string;
       /** The visit to whose beginning the files go back, when it is not the last one. */
       readonly visit?: number;
+      /** What the steps that are taken as done hand on. */
+      readonly outputs?: RunRewound["outputs"];
     } & FilesWish)
   /** A person asked for the files of a checkpoint. */
   | { readonly type: "restore-requested"; readonly commit: string; readonly of: string }

@@ -10,6 +10,7 @@
  */
 import type { Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
+import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
 import { enter, isOver } from "./flow.ts";
 import { placeText } from "./place.ts";
@@ -21,6 +22,7 @@ export const FORK_STOP = "the fork";
 
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
+  takeEffects(run, event.from.run, event.effects ?? []);
   for (const visit of [...run.running, ...run.asked]) enter(run, visit, { status: "ready" });
   for (const { steps } of run.scopes.values()) {
     for (const record of steps) for (const visit of record?.visits ?? []) forgetTalk(visit);

@@ -86,6 +86,17 @@ export function answerEvents(
   return [answered, endOf(run, visit, answer, chosen, now)];
 }
 
+/** What counts for a question after its deadline: its default, or that nobody answered. */
+export function deadlineOf(
+  { state }: Visit,
+  by: string,
+): { readonly at: number; readonly otherwise: Answer } | undefined {
+  if (state.status !== "asked" || state.deadline === undefined) return undefined;
+  const { at } = state.deadline;
+  const choice = state.default === undefined ? {} : { choice: state.default };
+  return { at, otherwise: { ...choice, by, from: "timeout", given: at } };
+}
+
 function endOf(
   run: Run,
   visit: Visit,

@@ -1,10 +1,11 @@
 /**
  * The files that steps handed on and that others may still read, when a run is taken up again.
  *
- * Owns: which outputs those are, and whether anything of the run may have changed them since.
+ * Owns: which outputs an event names, which of them count now, and whether anything of the run may
+ * have changed them since.
  * Does not: look at files.
  */
-import type { Output, Recorded } from "./event.ts";
+import type { Output, Recorded, RunEvent } from "./event.ts";
 import { placeText, stepPath } from "./place.ts";
 import { currentVisit, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 
@@ -17,6 +18,20 @@ export interface HandedOn {
   readonly output: Output;
   /** Nobody whose work counts has worked since. */
   readonly untouched: boolean;
+}
+
+/** The files that an event says were handed on, or will be when their merge is done. */
+export function outputsNamedBy(event: RunEvent): readonly Output[] {
+  switch (event.type) {
+    case "step.completed":
+      return Object.values(event.outputs);
+    case "step.conflicted":
+      return Object.values(event.held.outputs);
+    case "run.rewound":
+      return Object.values(event.outputs ?? {}).flatMap((outputs) => Object.values(outputs));
+    default:
+      return [];
+  }
 }
 
 /** The outputs of done steps; of those with the same path only the last one counts. */

@@ -2,17 +2,24 @@
  * What can be done now: derived from the run and from what its owner has under way, never stored.
  *
  * Owns: the order of work (first ready, first started) and the limits on it.
- * Does not: do anything. Decisions come back as facts for `decide` at once (advance.ts); effects on
- * the world, each with the resource that it needs, are offered by effects.ts and carried out by the
+ * Does not: do anything. Decisions come back as facts for `decide` at once (advance.ts); operations on
+ * the world, each with the resource that it needs, are offered by operations.ts and carried out by the
  * engine.
  * Invariants:
  * - A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
 import type { Plan } from "../plan/plan.ts";
-import type { Action, Decision, Effect, LookupKind } from "./action.ts";
+import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import type { Activity } from "./activity.ts";
 import { sessionWanted } from "./conversation.ts";
-import { askedKey, isToWithdraw, lookupFor, lookupKey, nextSave, takeEffects } from "./effects.ts";
+import {
+  askedKey,
+  isToWithdraw,
+  lookupFor,
+  lookupKey,
+  nextSave,
+  takeOperations,
+} from "./operations.ts";
 import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { addSpent, usedUp } from "./spending.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
@@ -20,7 +27,7 @@ import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 export { attemptOf } from "./run.ts";
 
 /**
- * Everything that the run allows now. Effects are offered once: they are under way from then on.
+ * Everything that the run allows now. Operations are offered once: they are under way from then on.
  * Without an activity, the decisions alone, as if everything outside had been answered.
  */
 export function nextActions(
@@ -31,13 +38,13 @@ export function nextActions(
 ): readonly Action[] {
   const decisions = nextDecisions(plan, run, now, activity);
   if (activity === undefined) return decisions;
-  const effects = [
-    ...takeEffects(plan, run, activity, now),
+  const operations = [
+    ...takeOperations(plan, run, activity, now),
     ...questions(plan, run, activity, now),
   ];
-  if (decisions.length > 0) return [...decisions, ...effects];
+  if (decisions.length > 0) return [...decisions, ...operations];
   const wakeAt = earliest(plan, run, now, activity);
-  return wakeAt === undefined ? effects : [...effects, { type: "wake-at", time: wakeAt }];
+  return wakeAt === undefined ? operations : [...operations, { type: "wake-at", time: wakeAt }];
 }
 
 /** What follows by itself. */
@@ -69,7 +76,7 @@ function dueAt({ state }: Visit): number {
 }
 
 /** What is asked outside, each once by an owner: probes, lookups, and questions that expire. */
-function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Effect[] {
+function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
   return [
     ...probesOf(plan, run, activity),
@@ -78,20 +85,20 @@ function questions(plan: Plan, run: Run, activity: Activity, now: number): reado
   ];
 }
 
-function expiriesOf(run: Run, activity: Activity, now: number): readonly Effect[] {
-  const effects: Effect[] = [];
+function expiriesOf(run: Run, activity: Activity, now: number): readonly Operation[] {
+  const operations: Operation[] = [];
   for (const visit of run.asked) {
     if (dueAt(visit) > now) continue;
     const at = attemptOf(visit);
     if (isFirst(activity, askedKey("expire", at))) {
-      effects.push({ type: "expire", at, needs: "person" });
+      operations.push({ type: "expire", at, needs: "person" });
     }
   }
-  return effects;
+  return operations;
 }
 
 /** Probes are processes as well; what is in doubt comes before what is new. */
-function probesOf(plan: Plan, run: Run, activity: Activity): readonly Effect[] {
+function probesOf(plan: Plan, run: Run, activity: Activity): readonly Operation[] {
   const room = Math.max(0, plan.maxParallel - run.running.size);
   const asked = [...run.unsettled].slice(0, room).map(attemptOf);
   const news = asked.filter((at) => isFirst(activity, askedKey("probe", at)));
@@ -105,17 +112,17 @@ function isFirst(activity: Activity, key: string): boolean {
 }
 
 /** What has to be looked up before visits that have room can start. */
-function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Effect[] {
-  const effects: Effect[] = [];
+function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Operation[] {
+  const operations: Operation[] = [];
   for (const { visit, lookup } of startable(plan, run, now)) {
     const place = placeOf(visit);
     if (lookup === undefined || activity.lookups.has(lookupKey(place))) continue;
     activity.lookups.set(lookupKey(place), { pending: true });
     const session = sessionWanted(plan, run, visit);
     const wanted = session === undefined ? {} : { session };
-    effects.push({ type: "look-up", place, what: lookup, ...wanted, needs: "nothing" });
+    operations.push({ type: "look-up", place, what: lookup, ...wanted, needs: "nothing" });
   }
-  return effects;
+  return operations;
 }
 
 function whileStopping(run: Run, activity: Activity | undefined): readonly Decision[] {

@@ -68,6 +68,7 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
     case "run.opened":
       return openingOf(run, events, index, wishOf(event));
     case "run.rewound":
+      return said(...(event.items === undefined ? [wishOf(event)] : itemWishes(event)));
     case "run.funded":
       return said(wishOf(event));
     case "run.placed":
@@ -122,7 +123,7 @@ function causeOfStep(
     case "step.conflicted":
       return endOf(run, event);
     case "step.unsettled":
-      return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
+      return doubtOf(event);
     case "step.probed":
     case "step.settled":
       return { kind: "unknown", needs: DOUBT_NEEDS };
@@ -156,8 +157,9 @@ function answerIn({ choice, text, by, from, given }: EventOf<"step.answered">): 
 function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fact {
   switch (event.type) {
     case "run.opened": {
-      const { owner, epoch, recover } = event;
-      return { type: "opened", owner, epoch, ...(recover === undefined ? {} : { recover }) };
+      const { owner, epoch, recover, files } = event;
+      const wanted = { ...(recover && { recover }), ...(files && { files }) };
+      return { type: "opened", owner, epoch, ...wanted };
     }
     case "run.rewound":
       return {
@@ -165,12 +167,19 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
         step: event.step,
         ...(event.visit === undefined ? {} : { visit: event.visit }),
         ...(event.restore === undefined ? {} : { restore: event.restore }),
+        ...(event.outputs === undefined ? {} : { outputs: event.outputs }),
       };
     case "run.funded":
       return { type: "funds-added", added: event.added };
     default:
       return unreachable(event);
   }
+}
+
+/** A person asked for all failed items of a fan-out, or for one of them. */
+function itemWishes({ step, items = [] }: EventOf<"run.rewound">): readonly Fact[] {
+  const all = { type: "retry-requested", step, failed: true } as const;
+  return [all, ...items.map((item) => ({ type: all.type, step: item.replace(/@\d+$/, "") }))];
 }
 
 /** It is decided with the event whose arrow it follows from, unless that cannot be decided again. */
@@ -294,10 +303,16 @@ function retriedIn(run: Run, events: readonly Recorded[], index: number): readon
 
 const RETRY_EVENTS: ReadonlySet<RunEvent["type"]> = new Set(["run.restoring", "step.granted"]);
 
-/** What nobody wrote down of an effect that was in doubt. */
-const DOUBT_NEEDS = "what a probe or a person found of its effect";
+/** What nobody wrote down of an operation that was in doubt. */
+const DOUBT_NEEDS = "what a probe or a person found of its operation";
 
-/** How an attempt was cut off that left its effect in doubt. */
+/** What only repeats an operation comes with the start of its attempt, and is compared with that. */
+function doubtOf(event: EventOf<"step.unsettled">): Cause {
+  if (event.cause === "repeated") return { kind: "given" };
+  return said({ type: "attempt-ended", at: refOf(event), ending: doubtedEnd(event) });
+}
+
+/** How an attempt was cut off that left its operation in doubt. */
 function doubtedEnd(event: EventOf<"step.unsettled">): Ending {
   const { cause, message, tool, snapshot, spent } = event;
   const known = {
@@ -313,6 +328,8 @@ function doubtedEnd(event: EventOf<"step.unsettled">): Ending {
     case "stall":
     case "turns":
       return { how: "reined", reason: cause, message, ...known };
+    case "repeated":
+      return { how: "stopped", message };
     default:
       return { how: "timed-out", limit: cause, message, ...known };
   }

@@ -17,11 +17,11 @@ import { canonicalJson, type Json } from "../util/json.ts";
 import type { Action } from "./action.ts";
 import { BUDGET_STOP, EVENTS_PER_TURN } from "./advance.ts";
 import { decide } from "./decide.ts";
-import { lookupFor } from "./effects.ts";
 import type { Place, Recorded, RunEvent } from "./event.ts";
 import { emptyRun, evolve, type Plans } from "./evolve.ts";
 import type { Fact } from "./fact.ts";
 import { nextActions } from "./next-actions.ts";
+import { lookupFor } from "./operations.ts";
 import { attemptText, placeText } from "./place.ts";
 import { type Cause, causeOf } from "./recorded-fact.ts";
 import { Refusal } from "./rewind.ts";
@@ -67,7 +67,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.stopped": [],
   "run.completed": [],
   "run.failed": [],
-  "run.rewound": ["step", "reopened", "assumed"],
+  "run.rewound": ["step", "reopened", "assumed", "items"],
   "run.funded": [],
   "run.placed": [],
   "run.restored": [],

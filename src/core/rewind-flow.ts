@@ -13,7 +13,7 @@ import { enter, leave, recordAt, reopenBehind, restart } from "./flow.ts";
 import { abandonInside, makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import { wayTo } from "./rewind-way.ts";
-import { currentVisit, isDone, type Run, type Scope } from "./run.ts";
+import { currentVisit, isDone, type Run, type Scope, stepOf } from "./run.ts";
 
 /** Opens a step and all that lies behind it again; what was there stays as history. */
 export function rewind(run: Run, event: RunRewound, time: number): void {
@@ -32,7 +32,7 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
   const assumed = new Set(event.assumed.map((id) => byId.get(id)));
   const way = wayTo(scope.graph, start);
   for (const position of way.before) {
-    if (assumed.has(position)) assume(run, scope, position, time);
+    if (assumed.has(position)) assume(run, scope, position, event, time);
     else if (!isLeftOpen(scope, position)) continue;
     leave(run, recordAt(scope, position), way.arrowsFrom(position), way.steps);
   }
@@ -41,13 +41,14 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
 }
 
 /** Declares a step done without having run it. */
-function assume(run: Run, scope: Scope, position: number, time: number): void {
+function assume(run: Run, scope: Scope, position: number, event: RunRewound, time: number): void {
   const record = recordAt(scope, position);
   if (currentVisit(record) === undefined) restart(run, scope, position);
   const visit = currentVisit(record);
   assert(visit !== undefined, "a restarted step has a visit");
   abandonInside(run, visit, time);
-  enter(run, visit, { status: "completed", at: time, exit: 0, outputs: {}, assumed: true });
+  const outputs = event.outputs?.[stepOf(visit).id] ?? {};
+  enter(run, visit, { status: "completed", at: time, exit: 0, outputs, assumed: true });
 }
 
 /** True for a step that is done, but that a loop around it was to come to once more. */

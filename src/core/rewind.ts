@@ -3,6 +3,7 @@ import { closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
+import { failedInside, hidesFailures, outermost } from "./failed-items.ts";
 import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import { unfinishedBefore } from "./rewind-way.ts";
 import { currentVisit, findStep, isInDoubt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
@@ -30,13 +31,14 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
 export function rewindEvent(
   plan: Plan,
   run: Run,
-  { step, visit, restore }: Extract<Fact, { type: "rewind-requested" }>,
+  { step, visit, restore, outputs }: Extract<Fact, { type: "rewind-requested" }>,
 ): RunRewound {
   return {
     type: "run.rewound",
     ...planRewind(plan, run, step),
     ...(visit === undefined ? {} : { visit }),
     ...(restore === undefined ? {} : { restore }),
+    ...(outputs === undefined ? {} : { outputs }),
   };
 }
 
@@ -50,7 +52,7 @@ type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
 /** The events of running a step again: another allowance when it failed, a rewind when it is done. */
 export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly RunEvent[] {
-  const { step: path, restore, keep } = wish;
+  const { step: path, restore, keep, failed } = wish;
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
@@ -59,15 +61,42 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
     if (restore === undefined) return granted;
     return [{ type: "run.restoring", commit: restore, of: placeText(placeOf(visit)) }, ...granted];
   }
+  const items = visit === undefined ? [] : failedItems(run, visit, failed === true);
+  if (failed === true && items.length === 0) throw new Refusal(`no item of step ${path} failed`);
+  if (items.length > 0) return itemEvents(plan, run, items);
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
     throw new Refusal(notAgain(path, visit));
   }
-  const rewind = planRewind(plan, run, path);
-  const before = rewind.assumed[0];
-  if (before !== undefined) {
-    throw new Refusal(`step ${path} cannot run yet: step ${before} before it is not done`);
-  }
+  const rewind = planRetry(plan, run, path);
   return [{ type: "run.rewound", ...rewind, ...(restore === undefined ? {} : { restore }) }];
+}
+
+/** What running a step of the pipeline again opens; everything before it must be done. */
+function planRetry(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
+  const rewind = planRewind(plan, run, step);
+  const before = rewind.assumed[0];
+  if (before === undefined) return rewind;
+  throw new Refusal(`step ${step} cannot run yet: step ${before} before it is not done`);
+}
+
+/** The failed items that run again alone: those in a fan-out, or the one that is named. */
+function failedItems(run: Run, visit: Visit, all: boolean): readonly Visit[] {
+  const outer = all ? visit : outermost(visit);
+  if (outer.record.scope.id !== ROOT_SCOPE || !hidesFailures(outer)) return [];
+  const failed = [...failedInside(run, outer)].filter((one) => !isForPeople(one));
+  return all ? failed : failed.filter((one) => one === visit);
+}
+
+function itemEvents(plan: Plan, run: Run, items: readonly Visit[]): readonly RunEvent[] {
+  const [first] = items;
+  const step = first === undefined ? "" : stepOf(outermost(first)).id;
+  const { reopened, assumed } = planRetry(plan, run, step);
+  const behind = reopened.filter((id) => id !== step);
+  const places = items.map((item) => placeText(placeOf(item)));
+  return [
+    { type: "run.rewound", step, reopened: behind, assumed, items: places },
+    ...items.map((item) => ({ ...grantFor(item), files: "keep" }) as const),
+  ];
 }
 
 /** Why a step inside of another one is not run again by itself, and what is. */

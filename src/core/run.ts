@@ -19,6 +19,7 @@ import type {
   Doubt,
   FailureReason,
   Held,
+  KnownEffect,
   Origin,
   Output,
   Place,
@@ -72,6 +73,8 @@ export interface Run {
   readonly closing: ReadonlySet<Visit>;
   /** Failures that nothing handles. */
   readonly failed: ReadonlySet<Visit>;
+  /** Effects that must happen once and have happened, or may have, by name. */
+  readonly effects: ReadonlyMap<string, Effect>;
   /** What all attempts together used of models. */
   readonly spent: Spent;
   /** What each conversation has used, by its id. */
@@ -118,6 +121,12 @@ export interface WorkspaceFiles {
   readonly latest?: Visit;
   /** Paths that could not be merged; the workspace holds the merge with markers. */
   readonly conflicts?: readonly string[];
+}
+
+/** An effect that must happen once and that has happened, or may have. */
+export interface Effect extends KnownEffect {
+  /** The visit that it belongs to; absent when that is a visit of another run. */
+  readonly visit?: Visit;
 }
 
 export interface SharedConversation {
@@ -195,6 +204,8 @@ export interface Visit {
   /** How many failures it may have in all; granted anew by resume and retry. */
   readonly failuresMax: number;
   readonly lossesMax: number;
+  /** Failures before its present allowance; its pauses are counted from there. */
+  readonly failuresBefore?: number;
   /** Times that it could not go on through no fault of its own. */
   readonly pauses: number;
   readonly startedAt?: number;
@@ -211,6 +222,8 @@ export interface Visit {
   readonly cut?: true;
   /** Nobody knew whether its last attempt happened. */
   readonly doubt?: Doubt;
+  /** The key of an effect that an earlier visit may have had, when this is another attempt at it. */
+  readonly effectKey?: string;
   /** What a person wants done with it after it was cut off; holds for its next attempt. */
   readonly recover?: Recover;
   /** Its next attempt goes on with the files that are there: a person chose them. */

@@ -2,7 +2,7 @@
 import type { Plan } from "../plan/plan.ts";
 import { waitsForPerson } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
-import { currentVisit, type Run, type StepRecord, stepOf } from "./run.ts";
+import { currentVisit, type Run, type StepRecord, stepOf, type Visit } from "./run.ts";
 
 /** `waiting`: nothing moves before a person has answered. */
 export type RunStatus = "queued" | "running" | "waiting" | "interrupted" | "completed" | "failed";
@@ -42,23 +42,34 @@ export function initialSummary(plan: Plan): SummaryChange {
   return { status: "queued", stepsCompleted: 0, stepsTotal: steps.length, steps };
 }
 
+/** Where a visit works; the core knows the run's shared workspace only. */
+export type WorkspaceOf = (run: Run, visit: Visit) => string | undefined;
+
+const sharedWorkspace: WorkspaceOf = ({ workspace, created }) => workspace?.path ?? created?.cwd;
+
 /** The rows that changed: those of the given steps. */
-export function summaryOf(run: Run, changed: Iterable<StepRecord>): SummaryChange {
+export function summaryOf(
+  run: Run,
+  changed: Iterable<StepRecord>,
+  workspaceOf: WorkspaceOf = sharedWorkspace,
+): SummaryChange {
   return {
     status: statusOf(run),
     stepsCompleted: run.stepsDone,
     stepsTotal: run.stepsTotal,
-    steps: Array.from(changed, (record) => rowOf(run, record)),
+    steps: Array.from(changed, (record) => rowOf(run, record, workspaceOf)),
   };
 }
 
 /** All rows of a run, for rebuilding the tables. */
-export function fullSummary(run: Run): SummaryChange {
+export function fullSummary(run: Run, workspaceOf: WorkspaceOf = sharedWorkspace): SummaryChange {
   const steps: StepSummary[] = [];
   for (const scope of run.scopes.values()) {
     scope.graph.steps.forEach((step, position) => {
       const record = scope.steps[position];
-      steps.push(record === undefined ? pendingRow(scope.id + step.id) : rowOf(run, record));
+      steps.push(
+        record === undefined ? pendingRow(scope.id + step.id) : rowOf(run, record, workspaceOf),
+      );
     });
   }
   return { ...summaryOf(run, []), steps };
@@ -105,22 +116,20 @@ function pendingRow(stepId: string): StepSummary {
   return { stepId, state: "pending", retryCount: 0 };
 }
 
-function rowOf(run: Run, record: StepRecord): StepSummary {
+function rowOf(run: Run, record: StepRecord, workspaceOf: WorkspaceOf): StepSummary {
   const visit = currentVisit(record);
   const stepId = stepPath({ scope: record.scope.id, step: stepOf(record).id });
   const state = visit?.state;
+  const ended = state?.status === "completed" || state?.status === "failed";
+  const path = visit === undefined || visit.attempts === 0 ? undefined : workspaceOf(run, visit);
   const error = state !== undefined && "message" in state ? state.message : undefined;
   return {
     stepId,
     state: stepStateOf(record),
     retryCount: Math.max(0, (visit?.attempts ?? 0) - 1),
     ...(visit?.startedAt === undefined ? {} : { startedAt: visit.startedAt }),
-    ...(state?.status === "completed" ? { completedAt: state.at } : {}),
-    ...(visit === undefined || visit.attempts === 0 ? {} : workspaceOf(run)),
+    ...(ended ? { completedAt: state.at } : {}),
+    ...(path === undefined ? {} : { workspacePath: path }),
     ...(error === undefined ? {} : { errorMessage: error }),
   };
-}
-
-function workspaceOf(run: Run): { workspacePath?: string } {
-  return run.created === undefined ? {} : { workspacePath: run.created.cwd };
 }

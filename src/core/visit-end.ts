@@ -7,6 +7,7 @@
 import { handOn } from "./context.ts";
 import { vouched } from "./doubt-flow.ts";
 import { draft } from "./draft.ts";
+import { noteEffect } from "./effect.ts";
 import type { StepCompleted, StepFailed } from "./event.ts";
 import { absorbFailures, closeIfOver, enter, leave } from "./flow.ts";
 import { abandonInside } from "./past.ts";
@@ -20,6 +21,7 @@ export function complete(run: Run, visit: Visit, event: StepCompleted, time: num
   const { exit, outputs, answer, told: said } = event;
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
+  noteEffect(run, visit, "done");
   share(run, visit);
   const known = {
     ...(answer !== undefined && { answer }),

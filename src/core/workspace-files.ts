@@ -3,7 +3,7 @@
  * unless they, or a composite step around them, have `workspace: own`.
  *
  * Owns: which workspace a visit works in, and what the events say about the files there.
- * Does not: touch a file (room `workspace`), or decide when something is done to one (effects.ts).
+ * Does not: touch a file (room `workspace`), or decide when something is done to one (operations.ts).
  * Invariants:
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process has
  *   been started in it since, and its owner is the one that saw it.

@@ -5,12 +5,12 @@
  * Does not: decide what follows (core/decide.ts).
  * Invariants:
  * - N1 A step is complete only when its check has passed and every output that it names is there.
- * - N2 Secrets that stand in the environment do not reach the journal.
+ * - N2 No value is altered on its way into the journal: steps and conditions use what stands there.
  * - N3 An output's content is kept before the event that names it: no later attempt can lose it.
  */
 import { readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import type { CheckEvidence, Output, Told } from "../core/event.ts";
+import type { CheckEvidence, Output } from "../core/event.ts";
 import type { Ending, Result } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { mayRepeat } from "../core/stall.ts";
@@ -20,7 +20,6 @@ import { lastText } from "../runner/output.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts";
 import { schemaFault } from "../util/json-schema.ts";
-import { type Redact, redactJson } from "../util/redact.ts";
 import { renderText } from "../util/template.ts";
 import type { FileFacts } from "../workspace/artifact.ts";
 import {
@@ -50,24 +49,23 @@ export async function collectEvidence(
   visit: Visit,
   dir: string,
   ending: ProcessEnding,
-  redact: Redact,
 ): Promise<Ending> {
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
-  const keys = redactJson(redact, toolKeys(site, visit, dir));
+  const keys = toolKeys(site, visit, dir);
   const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: keys } as const;
   if (ending.exit !== 0) {
-    const { context, ...told } = statusAnyway(dir, redact);
-    const said = lastWords(visit, dir, ATTEMPT_FILE.output, redact);
+    const { context, ...told } = statusAnyway(dir);
+    const said = lastWords(visit, dir, ATTEMPT_FILE.output);
     return { ...nothing, ...told, context: { ...keys, ...context }, ...said };
   }
   const check = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
   if (check?.problem !== undefined) {
-    const problem = { reason: "check", message: redact(check.problem) } as const;
-    return { ...checked, problem, ...lastWords(visit, dir, ATTEMPT_FILE.checkOutput, redact) };
+    const problem = { reason: "check", message: check.problem } as const;
+    return { ...checked, problem, ...lastWords(visit, dir, ATTEMPT_FILE.checkOutput) };
   }
-  const result = await collectResult(site, visit, dir, redact);
+  const result = await collectResult(site, visit, dir);
   if ("problem" in result) return { ...checked, ...result };
   return { ...checked, ...result, context: { ...keys, ...result.context } };
 }
@@ -77,44 +75,32 @@ export async function collectResult(
   site: LaunchSite,
   visit: Visit,
   dir: string,
-  redact: Redact,
 ): Promise<Result | { readonly problem: Problem }> {
   const outputs = await findOutputs(site, visit);
   if ("message" in outputs) return { problem: outputs as Problem };
   const context = readContext(join(dir, CONTEXT_FILE));
-  if (!context.ok) return { problem: { reason: "context", message: redact(context.message) } };
+  if (!context.ok) return { problem: { reason: "context", message: context.message } };
   const status = readStatus(join(dir, STATUS_FILE));
-  if (!status.ok) return { problem: { reason: "status", message: redact(status.message) } };
+  if (!status.ok) return { problem: { reason: "status", message: status.message } };
   const { told } = status;
   return {
     outputs,
-    context: redactJson(redact, { ...context.values, ...status.context }),
-    ...(told === undefined ? {} : { told: redactTold(redact, told) }),
+    context: { ...context.values, ...status.context },
+    ...(told === undefined ? {} : { told }),
   };
 }
 
 /** What a step that failed anyway said of it; a file that cannot be read adds nothing to that. */
-function statusAnyway(dir: string, redact: Redact): Pick<Exited, "context" | "told"> {
+function statusAnyway(dir: string): Pick<Exited, "context" | "told"> {
   const status = readStatus(join(dir, STATUS_FILE));
   if (!status.ok) return { context: {} };
-  const context = redactJson(redact, status.context);
-  return status.told === undefined
-    ? { context }
-    : { context, told: redactTold(redact, status.told) };
-}
-
-function redactTold(redact: Redact, { outcome, label, next, notes }: Told): Told {
-  return {
-    ...(outcome === undefined ? {} : { outcome: redact(outcome) }),
-    ...(label === undefined ? {} : { label: redact(label) }),
-    ...(next === undefined ? {} : { next: next.map(redact) }),
-    ...(notes === undefined ? {} : { notes: redact(notes) }),
-  };
+  const { context, told } = status;
+  return told === undefined ? { context } : { context, told };
 }
 
 /** What a step that may come again printed last: an exit status alone does not tell failures apart. */
-function lastWords(visit: Visit, dir: string, file: string, redact: Redact): { said?: string } {
-  return mayRepeat(visit) ? { said: redact(lastText(join(dir, file), SAID_BYTES_MAX)) } : {};
+function lastWords(visit: Visit, dir: string, file: string): { said?: string } {
+  return mayRepeat(visit) ? { said: lastText(join(dir, file), SAID_BYTES_MAX) } : {};
 }
 
 /** Most steps have no files to describe, so what describes them is loaded by the first. */

@@ -6,13 +6,15 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { effectKey } from "../core/effect.ts";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
-import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { attemptText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
+import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
-import { SHARED, workspaceOf } from "../core/workspace-files.ts";
+import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/isolation.ts";
@@ -159,9 +161,14 @@ export function workDirOf(site: LaunchSite, visit: Visit): string {
   return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
 }
 
+/** Where the visits of a run work, for its summary. */
+export function workspaceOf(dir: RunDir): WorkspaceOf {
+  return (run, visit) => rootOf({ run, dir }, visit);
+}
+
 /** The top of the files that a step works on. */
-function rootOf({ run, dir }: LaunchSite, visit: Visit): string {
-  const workspace = workspaceOf(visit);
+function rootOf({ run, dir }: Pick<LaunchSite, "run" | "dir">, visit: Visit): string {
+  const workspace = workspaceKey(visit);
   if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
 }
@@ -169,7 +176,7 @@ function rootOf({ run, dir }: LaunchSite, visit: Visit): string {
 /** Git must not take the project above a directory of ours for that directory's own repository. */
 function gitFence({ run, dir }: LaunchSite, visit: Visit): Record<string, string> {
   const kind = run.workspace?.kind ?? "here";
-  const ours = workspaceOf(visit) !== SHARED || kind === "directory" || kind === "copy";
+  const ours = workspaceKey(visit) !== SHARED || kind === "directory" || kind === "copy";
   return ours ? { GIT_CEILING_DIRECTORIES: dir.root } : {};
 }
 
@@ -223,7 +230,7 @@ export function environmentOf(
     PERDURE_CONTEXT: join(dir, CONTEXT_FILE),
     PERDURE_STATUS_FILE: join(dir, STATUS_FILE),
     PERDURE_ATTEMPT_DIR: dir,
-    PERDURE_IDEMPOTENCY_KEY: `${run.id}/${placeText(at)}`,
+    PERDURE_IDEMPOTENCY_KEY: effectKey(run, visit),
     [RUN_VARIABLE]: run.id,
     [ATTEMPT_VARIABLE]: attemptIdOf(run.id, at),
   };

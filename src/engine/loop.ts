@@ -1,21 +1,21 @@
 /**
  * The only loop: new and resumed runs go through it alike. A turn makes events of facts, makes them
- * durable, and then lets executors begin the effects.
+ * durable, and then lets executors begin the operations.
  *
- * Owns: the order of a turn: facts -> events -> disk -> effects -> whoever watches, so that a step
+ * Owns: the order of a turn: facts -> events -> disk -> operations -> whoever watches, so that a step
  * does not wait for the files that report the one before it; and waiting.
  * Does not: decide anything (room `core`), or touch the world (executors/).
  * Invariants:
  * - E1 One await per turn.
  * - E4 A failed append ends this loop: the run in memory is then ahead of the disk, and only a new
  *   replay can be trusted.
- * - E5 Whatever the journal says is running is started by this owner or adopted: `takeEffects` offers
- *   nothing else (core/effects.ts).
- * - J1 Effects begin only after the events that say so are on the disk.
+ * - E5 Whatever the journal says is running is started by this owner or adopted: `takeOperations` offers
+ *   nothing else (core/operations.ts).
+ * - J1 Operations begin only after the events that say so are on the disk.
  * - loop/L1 Nothing of the loop outlives `drive`: it ends by closing its executors.
  */
 
-import type { Effect } from "../core/action.ts";
+import type { Operation } from "../core/action.ts";
 import { type Activity, newActivity } from "../core/activity.ts";
 import { advance, type Turn } from "../core/advance.ts";
 import { EVENT_VERSION, type Owner, type Placed, type Recorded } from "../core/event.ts";
@@ -24,14 +24,14 @@ import type { Environment, Fact } from "../core/fact.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { retriedBy } from "../core/rewind.ts";
 import type { Run, RunState } from "../core/run.ts";
-import { summaryOf } from "../core/summary.ts";
+import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Executors, Outlet } from "./executors/executor.ts";
 
-/** Sees every batch of events after it is on the disk; its effects may have begun. */
+/** Sees every batch of events after it is on the disk; its operations may have begun. */
 export type Watcher = (events: readonly Recorded[], run: Run) => void;
 
 /** How often an owner looks for answers that nobody told it of. */
@@ -56,6 +56,10 @@ export interface LoopOptions {
   readonly recover?: Recover;
   /** The same for single visits, by their place (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
+  /** Interrupted work continues on the files that are there. */
+  readonly files?: "keep";
+  /** Where visits work; in the run's shared workspace if absent. */
+  readonly workspaceOf?: WorkspaceOf;
   readonly clock: Clock;
   readonly env: Environment;
   /** Whether the files executor takes snapshots, restores and merges. */
@@ -115,7 +119,7 @@ export class Loop {
 
   /** The first turn of a new owner. */
   open(requests: readonly Fact[]): Turn {
-    const { owner, epoch, recover, choices, placed } = this.#options;
+    const { owner, epoch, recover, choices, files, placed } = this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
     const opened = {
@@ -124,6 +128,7 @@ export class Loop {
       epoch,
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
+      ...(files === undefined ? {} : { files }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
   }
@@ -138,7 +143,8 @@ export class Loop {
     const turn = advance(plan, this.#run, this.#activity, facts, now);
     this.#run = turn.run;
     if (turn.events.length > 0) {
-      const summary = summaryOf(turn.run, takeChanges(turn.run));
+      const changes = takeChanges(turn.run);
+      const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
       journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
       for (const [index, event] of turn.events.entries()) {
         const seq = afterSeq + 1 + index;
@@ -153,7 +159,7 @@ export class Loop {
   #begin(turn: Turn): void {
     const { executors, inlet } = this.#options;
     if (turn.events.some(({ type }) => type === "step.asked")) executors.gates.look(inlet);
-    for (const effect of turn.effects) beginEffect(executors, effect, inlet);
+    for (const operation of turn.operations) beginOperation(executors, operation, inlet);
   }
 
   /** Shows what the last turns recorded to whoever watches. */
@@ -185,28 +191,28 @@ export class Loop {
   }
 }
 
-function beginEffect(executors: Executors, effect: Effect, outlet: Outlet): void {
+function beginOperation(executors: Executors, operation: Operation, outlet: Outlet): void {
   const { processes, files, gates, probes } = executors;
-  switch (effect.type) {
+  switch (operation.type) {
     case "adopt":
-      return processes.adopt?.(effect.at, outlet);
+      return processes.adopt?.(operation.at, outlet);
     case "cancel":
-      return processes.stop?.(effect.at, effect.when);
+      return processes.stop?.(operation.at, operation.when);
     case "launch":
     case "look-up":
-      return processes.begin(effect, outlet);
+      return processes.begin(operation, outlet);
     case "probe":
-      return probes.begin(effect, outlet);
+      return probes.begin(operation, outlet);
     case "expire":
-      return gates.begin(effect, outlet);
+      return gates.begin(operation, outlet);
     case "snapshot":
     case "make-workspace":
     case "restore":
     case "rewind-files":
     case "merge":
     case "merge-scope":
-      return files.begin(effect, outlet);
+      return files.begin(operation, outlet);
     default:
-      return unreachable(effect);
+      return unreachable(operation);
   }
 }

@@ -10,7 +10,7 @@ import { EVENT_VERSION } from "../core/event.ts";
 import { evolve, takeChanges } from "../core/evolve.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
-import { summaryOf } from "../core/summary.ts";
+import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Plan } from "../plan/plan.ts";
 
@@ -21,6 +21,7 @@ export interface SettleSite {
   readonly run: Run;
   readonly epoch: number;
   readonly now: number;
+  readonly workspaceOf?: WorkspaceOf;
 }
 
 /** Makes a person's word durable; throws Refusal when there is nothing to settle. */
@@ -33,7 +34,7 @@ export function settle(site: SettleSite, fact: Extract<Fact, { type: "settled" }
   for (const event of events) {
     run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
   }
-  const summary = summaryOf(run, takeChanges(run));
+  const summary = summaryOf(run, takeChanges(run), site.workspaceOf);
   journal.append(id, { epoch, afterSeq, time: now, events, summary });
   return run;
 }

@@ -10,7 +10,7 @@ import { EVENT_VERSION, type Owner, type RunEvent } from "../core/event.ts";
 import { evolve, type Plans } from "../core/evolve.ts";
 import type { UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
-import { fullSummary } from "../core/summary.ts";
+import { fullSummary, type WorkspaceOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 
@@ -23,6 +23,7 @@ export interface UpdateOptions {
   readonly owner: Owner;
   readonly epoch: number;
   readonly now: number;
+  readonly workspaceOf?: WorkspaceOf;
 }
 
 /** Records that the run goes by another plan from now on. Throws Refusal or JournalError. */
@@ -43,7 +44,7 @@ export function recordUpdate(options: UpdateOptions, update: UpdateRequested): v
     afterSeq,
     time: now,
     events,
-    summary: fullSummary(run),
+    summary: fullSummary(run, options.workspaceOf),
     planText: freeze(update.plan).text,
   });
 }

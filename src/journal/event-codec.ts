@@ -15,6 +15,7 @@ import {
   type Deadline,
   EVENT_VERSION,
   type Held,
+  type KnownEffect,
   type LastTool,
   type Origin,
   type Owner,
@@ -78,6 +79,12 @@ const placed = record({
   base: optional(text),
 } satisfies Fields<Placed>);
 const origin = record({ run: text, seq: integer } satisfies Fields<Origin>);
+const knownEffect = record({
+  name: text,
+  place: text,
+  run: optional(text),
+  done: optional(boolean),
+} satisfies Fields<KnownEffect>);
 const recover = oneOf("continue", "restart");
 const stopMode = oneOf("now", "after-turn", "after-step");
 const lastTool = optional(
@@ -160,6 +167,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     args: listOf(text),
     cwd: text,
     envNames: listOf(text),
+    envMarks: optional(mapOf(text)),
     logs: optional(text),
     from: optional(origin),
   },
@@ -168,9 +176,15 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     epoch: integer,
     recover: optional(recover),
     choices: optional(mapOf(recover)),
+    files: optional(oneOf("keep")),
   },
   "run.restoring": { commit: text, of: text },
-  "run.forked": { from: origin, input: optional(json), restore: optional(text) },
+  "run.forked": {
+    from: origin,
+    input: optional(json),
+    restore: optional(text),
+    effects: optional(listOf(knownEffect)),
+  },
   "run.placed": { workspace: placed },
   "run.restored": { commit: text, aside: optional(text) },
   "run.stopping": { mode: stopMode, by: text },
@@ -189,8 +203,10 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     step: text,
     reopened: listOf(text),
     assumed: listOf(text),
+    outputs: optional(mapOf(mapOf(output))),
     restore: optional(text),
     visit: optional(integer),
+    items: optional(listOf(text)),
   },
   "run.moved": {
     from: text,
@@ -222,6 +238,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
+    keep: optional(boolean),
     wake: deadline,
   },
   "step.asked": {
@@ -300,7 +317,16 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   "step.interrupted": { ...attempt, message: text, tool: lastTool, snapshot: saved, spent },
   "step.unsettled": {
     ...attempt,
-    cause: oneOf("lost", "stopped", "timeout", "idle", "output-limit", "stall", "turns"),
+    cause: oneOf(
+      "lost",
+      "stopped",
+      "timeout",
+      "idle",
+      "output-limit",
+      "stall",
+      "turns",
+      "repeated",
+    ),
     message: text,
     asks: oneOf("probe", "person"),
     tool: lastTool,

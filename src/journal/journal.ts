@@ -40,8 +40,11 @@ export interface Journal {
   /** A wish from outside (stop, retry, ...); the owner reads it as a fact. */
   request(runId: string, request: NewRequest): void;
   requestsAfter(runId: string, id: number): readonly Request[];
-  /** Records an answer to an attempt of a gate (`approve@1.1`), unless there is one (H1). */
-  answer(runId: string, attempt: string, answer: Answer): Answered;
+  /**
+   * Records an answer to an attempt of a gate (`approve@1.1`), unless there is one (H1). Of an answer
+   * that was given after the deadline, what counts then is recorded in its place.
+   */
+  answer(runId: string, attempt: string, answer: Answer, deadline?: AnswerDeadline): Answered;
   /** The answer to an attempt of a gate that counts, if there is one. */
   answerTo(runId: string, attempt: string): Answer | undefined;
   /** All answers of a run that count, by the attempt that they answer, in one query. */
@@ -148,6 +151,17 @@ export interface Lease {
 export type Acquired =
   | { readonly ok: true; readonly epoch: number }
   | { readonly ok: false; readonly owner: Owner };
+
+/** Until when an answer counts, and what counts after that. */
+export interface AnswerDeadline {
+  readonly at: number;
+  readonly otherwise: Answer;
+}
+
+/** The answer to record: the one that was given, unless it came too late. */
+export function answerInTime(given: Answer, deadline: AnswerDeadline | undefined): Answer {
+  return deadline !== undefined && given.given > deadline.at ? deadline.otherwise : given;
+}
 
 /** Whether an answer was the first, and the one that counts. */
 export interface Answered {

@@ -6,6 +6,7 @@
  *   encoded and decoded like anything else.
  */
 import type { Answer, Owner } from "../core/event.ts";
+import { outputsNamedBy } from "../core/handed-on.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -21,7 +22,9 @@ import {
 } from "./event-codec.ts";
 import {
   type Acquired,
+  type AnswerDeadline,
   type Answered,
+  answerInTime,
   type Journal,
   JournalError,
   type Lease,
@@ -101,7 +104,7 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
       find(runId)
         .requests.filter((request) => request.id > id)
         .map((request) => decodeRequest(request.id, request.type, request.data)),
-    answer: (runId, attempt, answer) => addAnswer(find(runId), attempt, answer),
+    answer: (runId, attempt, answer, deadline) => addAnswer(find(runId), attempt, answer, deadline),
     answerTo: (runId, attempt) => answerTo(find(runId), attempt),
     answersOf: (runId) => answersOf(find(runId)),
     rebuildSummary: (runId, summary, time) => {
@@ -125,11 +128,17 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
   };
 }
 
-function addAnswer(run: StoredRun, attempt: string, answer: Answer): Answered {
+function addAnswer(
+  run: StoredRun,
+  attempt: string,
+  answer: Answer,
+  deadline: AnswerDeadline | undefined,
+): Answered {
   const known = answerTo(run, attempt);
   if (known !== undefined) return { first: false, answer: known };
-  run.answers.set(attempt, encodeAnswer(answer));
-  return { first: true, answer: answerTo(run, attempt) ?? answer };
+  const counts = answerInTime(answer, deadline);
+  run.answers.set(attempt, encodeAnswer(counts));
+  return { first: counts === answer, answer: answerTo(run, attempt) ?? counts };
 }
 
 function answerTo({ answers }: StoredRun, attempt: string): Answer | undefined {
@@ -201,9 +210,7 @@ function whileUnowned(
 
 function outputsOf({ runId, events }: StoredRun): readonly string[] {
   return events.flatMap((stored) => {
-    const { event } = decode(runId, stored);
-    if (event.type !== "step.completed") return [];
-    return Object.values(event.outputs).map((output) => output.sha256);
+    return outputsNamedBy(decode(runId, stored).event).map(({ sha256 }) => sha256);
   });
 }
 

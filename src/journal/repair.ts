@@ -39,6 +39,7 @@ export interface RepairOptions {
   readonly summarise: (
     plans: ReadonlyMap<string, string>,
     events: readonly Recorded[],
+    runId: string,
   ) => SummaryChange;
   readonly isAlive: (owner: Owner) => boolean;
 }
@@ -263,7 +264,7 @@ function restoreRun(
     plans: found,
     created: createdIn(events),
     events,
-    summary: summaryOf(found, events, notes, options),
+    summary: summaryOf(runId, found, events, notes, options),
     ...(lease === undefined ? {} : { lease }),
     ...(answers === undefined ? {} : { answers }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
@@ -328,13 +329,14 @@ function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Leas
 }
 
 function summaryOf(
+  runId: string,
   plans: ReadonlyMap<string, string>,
   events: readonly Recorded[],
   notes: string[],
   options: RepairOptions,
 ): SummaryChange {
   try {
-    return options.summarise(plans, events);
+    return options.summarise(plans, events, runId);
   } catch (error) {
     notes.push(`its events cannot be replayed: ${String(error)}`);
     return { status: "interrupted", stepsCompleted: 0, stepsTotal: 0, steps: [] };

@@ -70,14 +70,15 @@ export const EVENT = {
     "INSERT INTO events (run, seq, type, version, time, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?)",
   /** The number of the newest event of all runs: events are never deleted, so it only grows. */
   newest: "SELECT ifnull(max(rowid), 0) FROM events",
-  /** The hashes of what completed steps handed on, of runs whose files were not removed. */
+  /** The hashes of what steps handed on or still will, of runs whose files were not removed. */
   outputs: `
-    SELECT DISTINCT json_extract(output.value, '$.sha256') AS sha256
+    SELECT DISTINCT output.value AS sha256
     FROM events
     JOIN runs ON runs.run = events.run
     JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
-    JOIN json_each(events.data, '$.outputs') AS output
-    WHERE events.type = 'step.completed' AND s.cleaned_at IS NULL`,
+    JOIN json_tree(events.data) AS output
+    WHERE events.type IN ('step.completed', 'step.conflicted', 'run.rewound')
+      AND s.cleaned_at IS NULL AND output.key = 'sha256' AND output.type = 'text'`,
   from: `
     SELECT seq, type, version, time, data, crc FROM events
     WHERE run = ? AND seq >= ? ORDER BY seq`,

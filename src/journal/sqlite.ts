@@ -25,7 +25,9 @@ import {
 } from "./event-codec.ts";
 import {
   type Acquired,
+  type AnswerDeadline,
   type Answered,
+  answerInTime,
   type Journal,
   JournalError,
   type Lease,
@@ -70,7 +72,8 @@ export function openSqliteJournal(file: string, options: { readonly mode: OpenMo
     leaseOf: (runId) => leaseOf(database, runId),
     request: (runId, request) => addRequest(database, runId, request),
     requestsAfter: (runId, id) => requestsAfter(database, runId, id),
-    answer: (runId, attempt, answer) => addAnswer(database, runId, attempt, answer),
+    answer: (runId, attempt, answer, deadline) =>
+      addAnswer(database, runId, { attempt, answer, deadline }),
     answerTo: (runId, attempt) => answerTo(database, runId, attempt),
     answersOf: (runId) => answersOf(database, runId),
     rebuildSummary: (runId, summary, time) => rebuildSummary(database, runId, summary, time),
@@ -242,13 +245,19 @@ function requestsAfter(database: Database, runId: string, id: number): readonly 
     .map((row) => decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data")));
 }
 
-function addAnswer(database: Database, runId: string, attempt: string, answer: Answer): Answered {
+function addAnswer(
+  database: Database,
+  runId: string,
+  given: { attempt: string; answer: Answer; deadline: AnswerDeadline | undefined },
+): Answered {
+  const { attempt, answer, deadline } = given;
+  const inTime = answerInTime(answer, deadline);
   return database.write("answer", () => {
     const key = keyOf(database, runId);
-    const { changes } = database.run(ANSWER.insert, key, attempt, encodeAnswer(answer));
+    const { changes } = database.run(ANSWER.insert, key, attempt, encodeAnswer(inTime));
     const counts = answerTo(database, runId, attempt);
     assert(counts !== undefined, "H1: after an answer there is one");
-    return { first: changes === 1, answer: counts };
+    return { first: changes === 1 && inTime === answer, answer: counts };
   });
 }
 

@@ -171,6 +171,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
       shape.max_parallel ?? (shape.language === undefined ? PARALLEL_DEFAULT : WALK_PARALLEL_MAX),
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
     env: lowerEnv(shape.env, ["env"], source),
+    ...(shape.secrets === undefined ? {} : { secrets: shape.secrets }),
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,

@@ -15,6 +15,8 @@ export interface Pipeline {
   /** JSON Schema of the input. */
   readonly inputSchema?: Json;
   readonly env: Env;
+  /** Names of variables, inputs and context keys whose values are never shown. */
+  readonly secrets?: readonly string[];
   readonly agents: Readonly<Record<string, PipelineAgent>>;
   readonly budget?: Budget;
   readonly workspace: WorkspaceSettings;

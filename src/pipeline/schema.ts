@@ -394,6 +394,14 @@ export const pipelineSchema = z.strictObject({
     .describe("How many steps may run at the same time. Default: 4; in a walk: 64."),
   input: jsonSchema.optional().describe("The JSON Schema (an object) of the pipeline's input."),
   env: env.optional().describe("Variables for every step; values may hold ${{ }}."),
+  secrets: z
+    .array(name)
+    .max(ENTRIES_MAX)
+    .optional()
+    .describe(
+      "Names of variables, inputs and context keys whose values are masked wherever they are " +
+        "shown. Variables named like secrets (*_TOKEN, *_KEY, *_PASSWORD, ...) always are.",
+    ),
   agents: bounded(z.record(id, agent))
     .optional()
     .describe("The agents that steps may name: name -> command."),

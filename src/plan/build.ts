@@ -46,12 +46,14 @@ export function buildPlan(pipeline: Pipeline): Plan {
     agentIn: (file: Pipeline, agent: string) => agents.nameOf(file, agent),
   };
   const graph = buildGraph(steps, around);
+  const secrets = [...new Set(secretsNamed(pipeline))];
   return {
     format: PLAN_FORMAT,
     name,
     maxParallel,
     ...(inputSchema === undefined ? {} : { inputSchema }),
     env,
+    ...(secrets.length === 0 ? {} : { secrets }),
     agents: agents.definitions,
     ...(pipeline.context === undefined ? {} : { context: pipeline.context }),
     ...(pipeline.language === undefined ? {} : { keys: pipeline.language }),
@@ -107,6 +109,21 @@ function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
       .filter((name) => !Object.hasOwn(agents, name))
       .map((name) => [name, { adapter: name, args: [], env: {}, settings: {} }]),
   );
+}
+
+/** The secrets that a file and the files of its sub-pipelines name. */
+function secretsNamed({ secrets = [], steps }: Pipeline): readonly string[] {
+  return [...secrets, ...secretsInside(steps)];
+}
+
+function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
+  return steps.flatMap(({ work }) => {
+    if (work.kind === "branches") {
+      return work.branches.flatMap((branch) => secretsInside(branch.steps));
+    }
+    if (!("body" in work)) return [];
+    return "steps" in work.body ? secretsNamed(work.body) : secretsInside(work.body);
+  });
 }
 
 /** The agents that the steps of one file name, those in other steps included. */

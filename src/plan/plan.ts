@@ -37,6 +37,8 @@ export interface Plan {
   readonly inputSchema?: Json;
   /** Variables for every step; values are templates. */
   readonly env: Readonly<Record<string, string>>;
+  /** Names of variables, inputs and context keys whose values are never shown. */
+  readonly secrets?: readonly string[];
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
   /** The context that a run begins with. */

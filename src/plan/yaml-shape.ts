@@ -21,7 +21,7 @@ const MEGABYTE = 1024 * 1024;
 export function yamlShape(plan: Plan): PipelineShape {
   const defaults = yamlDefaults(plan);
   const { walk } = defaults;
-  const { name, maxParallel, inputSchema, env, context, budget, workspace } = plan;
+  const { name, maxParallel, inputSchema, env, secrets, context, budget, workspace } = plan;
   const agents = agentShapes(plan);
   const shared = defaultsShape(plan, defaults);
   return {
@@ -33,6 +33,7 @@ export function yamlShape(plan: Plan): PipelineShape {
     ...(inputSchema === undefined ? {} : { input: inputSchema as JsonObject }),
     ...(context === undefined ? {} : { context: { ...context } }),
     ...(Object.keys(env).length === 0 ? {} : { env }),
+    ...(secrets === undefined ? {} : { secrets: [...secrets] }),
     ...(Object.keys(agents).length === 0 ? {} : { agents }),
     ...(budget === undefined ? {} : { budget: budgetShape(budget) }),
     ...workspaceShape(workspace),

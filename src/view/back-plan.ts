@@ -2,6 +2,7 @@
 import type { RunRewound } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
+import { repeatText } from "./doubt-text.ts";
 import type { STEP_LOOKS } from "./step-status.ts";
 import { rootSteps } from "./step-tree.ts";
 
@@ -12,6 +13,8 @@ export interface BackPlan {
   readonly kept: readonly string[];
   /** Unfinished steps before it that are taken as done. */
   readonly assumed: readonly string[];
+  /** What must not happen twice among those that run again: "push; push@1 happened ...". */
+  readonly repeats: readonly string[];
 }
 
 /** What putting files back would do to them: paths. */
@@ -33,7 +36,11 @@ export function backPlan(run: Run, rewind: Pick<RunRewound, "reopened" | "assume
     .filter(({ status }) => KEPT.has(status))
     .map(({ path }) => path)
     .filter((path) => !again.includes(path) && !assumed.includes(path));
-  return { again, kept, assumed };
+  const repeats = again.flatMap((step) => {
+    const text = repeatText(run, step);
+    return text === "" ? [] : [step + text];
+  });
+  return { again, kept, assumed, repeats };
 }
 
 const KEPT: ReadonlySet<keyof typeof STEP_LOOKS> = new Set([
@@ -45,11 +52,12 @@ const KEPT: ReadonlySet<keyof typeof STEP_LOOKS> = new Set([
 
 /** The plan in words. */
 export function backLines(plan: BackPlan): readonly string[] {
-  const { again, kept, assumed } = plan;
+  const { again, kept, assumed, repeats } = plan;
   return [
     `runs again: ${shortList(again, NAMES_MAX)}`,
     `kept: ${kept.length === 0 ? "nothing" : shortList(kept, NAMES_MAX)}`,
     ...(assumed.length === 0 ? [] : [`taken as done: ${shortList(assumed, NAMES_MAX)}`]),
+    ...repeats.slice(0, NAMES_MAX).map((text) => `once: ${text}`),
   ];
 }
 

@@ -72,7 +72,9 @@ function wishText(event: RunEvent): string | undefined {
     case "run.rewound": {
       const assumed =
         event.assumed.length === 0 ? "" : `, taking ${event.assumed.join(", ")} as done`;
-      return `the run went back to ${event.step}${assumed}`;
+      return event.items === undefined
+        ? `the run went back to ${event.step}${assumed}`
+        : `what failed in ${event.step} ran again: ${event.items.join(", ")}`;
     }
     default:
       return undefined;

@@ -1,6 +1,8 @@
 /** What is done in a run and what comes next, in one line: "3 of 5 steps done: plan, ...". */
+
+import { hidesFailures } from "../core/failed-items.ts";
 import { stepPath } from "../core/place.ts";
-import { placeOf, type Run, type Visit } from "../core/run.ts";
+import { placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
 import { STEP_LOOKS } from "./step-status.ts";
 import { rootSteps } from "./step-tree.ts";
@@ -15,7 +17,22 @@ export function doneText(run: Run, rest: "next" | "not-done"): string {
   const list = shortList(names, NAMES_MAX, Math.max(names.length, run.stepsDone));
   const done = names.length === 0 ? count : `${count}: ${list}`;
   const left = rest === "next" ? next(run) : notDone(open);
-  return left === "" ? `${done}.` : `${done}; ${left}.`;
+  return `${[done, ...itemsText(run), ...(left === "" ? [] : [left])].join("; ")}.`;
+}
+
+/** The steps of the pipeline that completed although items of theirs failed. */
+export function fanOutsWithFailures(run: Run): readonly Visit[] {
+  return [...rootSteps(run)].flatMap(({ visit }) =>
+    visit !== undefined && hidesFailures(visit) ? [visit] : [],
+  );
+}
+
+/** Failed items that their fan-out goes on without: they count as done, and are said. */
+function itemsText(run: Run): readonly string[] {
+  return fanOutsWithFailures(run).map(({ instances, record }) => {
+    const { failed = 0, total = 0 } = instances ?? {};
+    return `${failed} of ${total} items of ${stepOf(record).id} failed`;
+  });
 }
 
 /** The paths of these visits. */

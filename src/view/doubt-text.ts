@@ -1,5 +1,7 @@
 /** Words for effects that must happen once: the doubt, the probe's answer, a person's word. */
+import { effectsWithin } from "../core/effect.ts";
 import type { RunEvent } from "../core/event.ts";
+import { type Run, stepOf } from "../core/run.ts";
 import { messageText } from "./failure-words.ts";
 
 type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
@@ -27,6 +29,7 @@ export function doubtText(event: DoubtEvent): string {
   switch (event.type) {
     case "step.unsettled": {
       const next = event.asks === "probe" ? "its probe is asked" : "settle it";
+      if (event.cause === "repeated") return `must not happen twice, and ${event.message}: ${next}`;
       return `may have happened or not (${messageText(event.message)}): ${next}`;
     }
     case "step.probed": {
@@ -38,4 +41,16 @@ export function doubtText(event: DoubtEvent): string {
       return `is settled by ${event.by}: ${VERDICTS[event.as]}${named}`;
     }
   }
+}
+
+/** What is said of a step that is to run again and must not happen twice, or holds one that must not. */
+export function repeatText(run: Run, step: string): string {
+  const effects = effectsWithin(run, step);
+  const [first] = effects;
+  if (first === undefined) return "";
+  const probed = first.visit !== undefined && stepOf(first.visit).probe !== undefined;
+  const more = effects.length === 1 ? "" : ` and ${effects.length - 1} more`;
+  const happened = first.done === true ? "happened" : "may have happened";
+  const asked = probed ? "its probe is asked first" : "you are asked first";
+  return `; ${first.place}${more} ${happened} and must not happen twice: ${asked}`;
 }

@@ -8,7 +8,7 @@ import type { Place, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { commitText, plainText } from "./display-text.ts";
+import { commitText, plainText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
@@ -17,6 +17,9 @@ import { toldText } from "./told-text.ts";
 import { updateText } from "./update-words.ts";
 
 /** Marks lines about the run itself. */
+/** How many items a line names. */
+const ITEMS_MAX = 6;
+
 const RUN_GLYPH = "●";
 
 /** What a new owner found of an attempt, in words. */
@@ -135,7 +138,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     case "run.funded":
       return `${RUN_GLYPH} the budget was raised`;
     case "run.rewound":
-      return `${RUN_GLYPH} going on from ${event.step}`;
+      if (event.items === undefined) return `${RUN_GLYPH} going on from ${event.step}`;
+      return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;
     case "run.restored": {
       const kept =
         event.aside === undefined ? "" : `; what was there is kept as ${commitText(event.aside)}`;

@@ -5,6 +5,7 @@
  * Does not: look for processes or files; the caller brings the evidence.
  */
 import { converse } from "../core/conversation.ts";
+import { effectsWithin } from "../core/effect.ts";
 import type { RunRewound, Says } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
 import { attemptOf } from "../core/next-actions.ts";
@@ -14,6 +15,7 @@ import { isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
+import { repeatText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, statusOf } from "./step-status.ts";
@@ -60,7 +62,7 @@ type Verdict = Omit<ResumeStep, "step">;
 export function resumePlan(input: ResumePlanInput): readonly ResumeStep[] {
   const { rewind } = input;
   const nodes = rewind === undefined ? stepTree(input.run) : rootSteps(input.run);
-  const known = rewind === undefined ? blockedSteps(input) : rewoundSteps(rewind);
+  const known = rewind === undefined ? blockedSteps(input) : rewoundSteps(input.run, rewind);
   return Array.from(nodes, (node) => ({
     step: node.path,
     ...(known.get(node.path) ?? verdictOf(node, input)),
@@ -73,17 +75,21 @@ export function resumePlanLines(steps: readonly ResumeStep[]): readonly string[]
   return tableLines([["STEP", "RESUME WILL", "BECAUSE"], ...rows]);
 }
 
-function rewoundSteps(rewind: Rewind): ReadonlyMap<string, Verdict> {
-  const { step, reopened, assumed } = rewind;
-  const behind: Verdict = { action: "run", why: `it lies behind ${step}` };
+function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
+  const { step, reopened, assumed, items } = rewind;
+  const again = (id: string): Verdict => {
+    const why = id === step ? "you asked to go on from here" : `it lies behind ${step}`;
+    const asked = repeatText(run, id);
+    return { action: asked === "" ? "run" : repeatAction(run, id), why: why + asked };
+  };
   const before: Verdict = {
     action: "reuse",
     why: `not done, but taken as done: you go on from ${step}`,
   };
   return new Map([
-    ...reopened.map((id) => [id, behind] as const),
+    ...reopened.map((id) => [id, again(id)] as const),
     ...assumed.map((id) => [id, before] as const),
-    [step, { action: "run", why: "you asked to go on from here" }],
+    [step, items === undefined ? again(step) : itemsVerdict(items.length)],
   ]);
 }
 
@@ -232,6 +238,18 @@ function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
   }
   const tries = retry.attempts === 1 ? "1 more try" : `${retry.attempts} more tries`;
   return { action: "run", why: `it failed (${failure}); it gets ${tries}` };
+}
+
+function itemsVerdict(count: number): Verdict {
+  const items = count === 1 ? "1 item" : `${count} items`;
+  return { action: "continue", why: `${items} that failed run again; the others stay done` };
+}
+
+function repeatAction(run: Run, step: string): ResumeAction {
+  const [effect] = effectsWithin(run, step);
+  const once = effect?.visit === undefined ? undefined : stepOf(effect.visit);
+  if (once === undefined || once.id !== step) return "run";
+  return once.probe === undefined ? "needs settle" : "probe first";
 }
 
 /** Who says whether a step that must not happen twice has happened. */

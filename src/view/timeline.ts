@@ -91,7 +91,7 @@ function runEntry(event: RunEvent): Told | undefined {
       return choiceEntry(event);
     case "run.rewound": {
       const to = event.visit === undefined ? event.step : `${event.step}@${event.visit}`;
-      const again = `runs again: ${shortList(event.reopened, STEPS_MAX)}`;
+      const again = `runs again: ${shortList([...(event.items ?? []), ...event.reopened], STEPS_MAX)}`;
       return { what: "run", outcome: "rewound", note: `to ${to}; ${again}` };
     }
     case "run.restoring":

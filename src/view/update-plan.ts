@@ -6,10 +6,11 @@
  */
 import type { Rerun } from "../core/event.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
-import { currentVisit, findRecord, isDone, type Run, stepOf } from "../core/run.ts";
+import { currentVisit, findRecord, isDone, type Run } from "../core/run.ts";
 import type { PlanUpdate } from "../core/update.ts";
 import type { Plan } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
+import { repeatText } from "./doubt-text.ts";
 import { costText, type Estimate, estimateText, sumOf } from "./estimate.ts";
 import { type Evidence, type ResumeAction, resumePlan } from "./resume-plan.ts";
 import { statusOf } from "./step-status.ts";
@@ -67,11 +68,8 @@ function anew(run: Run, rerun: Rerun): Pick<UpdateStep, "action" | "why"> {
   const visit = currentVisit(record);
   const started = (visit?.attempts ?? 0) > 0;
   const open = rerun.because === "new" || isDone(record) ? "" : "; it was not done";
-  const once =
-    visit !== undefined && started && stepOf(visit).once
-      ? "; it is marked `once`, and will happen a second time"
-      : "";
-  return { action: started ? "run again" : "run", why: rerunText(rerun) + open + once };
+  const why = rerunText(rerun) + open + repeatText(run, rerun.step);
+  return { action: started ? "run again" : "run", why };
 }
 
 function recordOf(run: Run, id: string): ReturnType<typeof findRecord> {

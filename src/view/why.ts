@@ -14,11 +14,11 @@ import { FORK_STOP } from "../core/fork.ts";
 import { attemptOf, waitsForPerson } from "../core/next-actions.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
-import { placeOf, type Run, type RunState, type Visit } from "../core/run.ts";
+import { placeOf, type Run, type RunState, stepOf, type Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
-import { doneText, NAMES_MAX, pathsOf } from "./done-text.ts";
+import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import {
   answerCommand,
@@ -100,10 +100,7 @@ function situation(input: WhyInput): Situation {
     case "completed":
       return {
         happened: `completed in ${formatDuration(run.updatedAt - (run.created?.time ?? 0))}`,
-        advice: [
-          { say: "Nothing is left to do. Look", command: perdure("show", shortId) },
-          { say: "a new run", command: newRun(run) },
-        ],
+        advice: completedAdvice(run, shortId),
       };
     case "failed":
       return failed(input, run.state);
@@ -119,6 +116,15 @@ function situation(input: WhyInput): Situation {
       if (waitsForPerson(run)) return waiting(input);
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+function completedAdvice(run: Run, shortId: string): Situation["advice"] {
+  const [first] = fanOutsWithFailures(run);
+  const show = perdure("show", shortId);
+  const others = { say: "a new run", command: newRun(run) };
+  if (first === undefined) return [{ say: "Nothing is left to do. Look", command: show }, others];
+  const command = perdure("retry", shortId, stepOf(first).id, "--failed");
+  return [{ say: "Run the failed items again", command }, { say: "look", command: show }, others];
 }
 
 /** Only a person can move it, or has done so already. */

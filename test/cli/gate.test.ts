@@ -35,7 +35,15 @@ async function asked(args: readonly string[] = ["run", "p.yaml"]): Promise<strin
   return idOf();
 }
 
+/** The deadline of the only question. */
+function deadlineOf(): { readonly at: number } {
+  const asked = events().find(({ type }) => type === "step.asked");
+  if (asked?.deadline === undefined) throw new Error("no question has a deadline");
+  return asked.deadline;
+}
+
 interface Told {
+  readonly deadline?: { readonly at: number };
   readonly type: string;
   readonly choice?: string;
   readonly text?: string;
@@ -196,13 +204,14 @@ describe("a gate that nobody can answer here", () => {
     expect(project.effects()).toEqual({ ship: 2 });
   });
 
-  it("keeps secrets out of the journal", async () => {
+  it("shows no secret of its answer, and keeps the answer as it was given", async () => {
     release();
     const id = await asked();
     const env = { DEPLOY_TOKEN: "hunter2hunter2" };
-    await project.must(["answer", id, "approve", "A", "-t", "key hunter2hunter2"], { env });
-    await project.must(["resume"]);
-    expect(answers()).toMatchObject([{ text: "key [redacted]" }]);
+    const args = ["answer", id, "approve", "A", "-t", "key hunter2hunter2"];
+    expect(await project.must(args, { env })).toContain("key [redacted]");
+    expect(await project.must(["resume"], { env })).toContain("key [redacted]");
+    expect(answers()).toMatchObject([{ text: "key hunter2hunter2" }]);
   });
 
   it("is carried elsewhere, asked or answered", async () => {
@@ -309,7 +318,7 @@ describe("time", () => {
     const id = await idOf();
     const late = await project.run(["answer", id, "approve", "reject"]);
     expect(late.exit).toBe(1);
-    expect(late.stderr).toContain('already: nobody answered in time: "approve" counts, on ');
+    expect(late.stderr).toMatch(/answered too late: approve stood until .*; its default "approve"/);
   });
 
   it("fails the gate where nothing counts instead, also when nobody watched", async () => {
@@ -323,10 +332,26 @@ describe("time", () => {
     });
   });
 
-  it("does not undo an answer that was there before anybody looked", async () => {
+  it("refuses an answer after the deadline, also when no runner was there", async () => {
     release('gate: {ask: "Ship it?", timeout: 1ms, default: reject}');
     const id = await asked();
+    for (const choice of ["approve", "reject"]) {
+      const late = await project.run(["answer", id, "approve", choice]);
+      expect(late.exit).toBe(1);
+      expect(late.stderr).toContain("answered too late: approve stood until ");
+      expect(late.stderr).toContain(`its default "reject" counts\n  next: perdure resume ${id}\n`);
+    }
+    expect((await project.run(["resume", "--auto-approve"])).exit).toBe(3);
+    expect(answers()).toMatchObject([{ choice: "R", from: "timeout" }]);
+    expect(project.effects()).toEqual({ build: 1 });
+  });
+
+  it("does not undo an answer that came in time and that nobody had looked at", async () => {
+    release('gate: {ask: "Ship it?", timeout: 1s, default: reject}');
+    const id = await asked();
     await project.must(["answer", id, "approve", "approve"]);
+    const { at } = deadlineOf();
+    await eventually("the deadline is over", () => Date.now() > at);
     await project.must(["resume"]);
     expect(answers()).toMatchObject([{ choice: "A", from: "command" }]);
   });

@@ -229,7 +229,7 @@ describe("stopping", () => {
     const play = new Play(planOf("a>b")).open();
     play.tell({ type: "stop-requested", mode: "now", by: "SIGINT" });
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
-    expect(play.effects("cancel")).toMatchObject([{ at, when: "now" }]);
+    expect(play.operations("cancel")).toMatchObject([{ at, when: "now" }]);
     play.end("a", { how: "stopped", message: "stopped" });
     expect(play.status).toBe("stopped");
     play.open();
@@ -239,7 +239,7 @@ describe("stopping", () => {
   it("lets running steps finish when asked to drain", () => {
     const play = new Play(planOf("a>b")).open();
     play.tell({ type: "stop-requested", mode: "after-step", by: "me" });
-    expect(play.effects("cancel")).toEqual([]);
+    expect(play.operations("cancel")).toEqual([]);
     play.end("a");
     expect(play.status).toBe("stopped");
     expect(play.launched).toEqual(["a@1.1"]);

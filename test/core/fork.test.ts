@@ -81,7 +81,7 @@ it("has no workspace but remembers what the other one's began with, and puts its
   const again = new Play(play.plan);
   again.run = run;
   again.tell({ type: "opened", owner: OWNER, epoch: 9 });
-  expect([again.effects("rewind-files")[0]?.commit, again.launched]).toEqual(["c1", []]);
+  expect([again.operations("rewind-files")[0]?.commit, again.launched]).toEqual(["c1", []]);
   again.tell({ type: "restored", commit: "c1" });
   expect(again.launched).toEqual(["b@1.2"]);
 });
@@ -92,7 +92,7 @@ it("lets a stop after the step wait for the files, and a stop at once not", () =
     return play.open({ type: "rewind-requested", step: "b", restore: "c1" });
   };
   const patient = make();
-  expect(patient.effects("rewind-files")).toMatchObject([{ commit: "c1" }]);
+  expect(patient.operations("rewind-files")).toMatchObject([{ commit: "c1" }]);
   patient.tell({ type: "stop-requested", mode: "after-step", by: "x" });
   expect(patient.status).toBe("stopping");
   patient.tell({ type: "restored", commit: "c1", aside: "c2" });

@@ -186,7 +186,7 @@ describe("the time for an answer", () => {
     expect(play.turn?.wakeAt).toBe(1_500);
     play.now = 1_500;
     play.tell();
-    expect(play.effects("expire").map(({ at }) => attemptText(at))).toEqual(["ask@1.1"]);
+    expect(play.operations("expire").map(({ at }) => attemptText(at))).toEqual(["ask@1.1"]);
     expect(play.run.asked.size).toBe(1);
     answer(play, "ask", given("A", { from: "timeout" }));
     expect(play.running()).toEqual(["b"]);

@@ -1,4 +1,4 @@
-/** Effects that must happen once: what is done when nobody knows whether one has happened (O1, O2). */
+/** Operations that must happen once: what is done when nobody knows whether one has happened (O1, O2). */
 import { describe, expect, it } from "vitest";
 import type { ProbeAnswer, RunEvent, Verdict } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
@@ -20,7 +20,7 @@ const timedOut: Ending = { how: "timed-out", limit: "timeout", message: "too lon
 const NOTHING: Result = { outputs: {}, context: {} };
 
 function answer(play: Play, said: ProbeAnswer, more: Partial<Fact> = {}): Play {
-  const at = play.effects("probe")[0]?.at;
+  const at = play.operations("probe")[0]?.at;
   if (at === undefined) throw new Error("no probe is asked");
   return play.tell({ type: "probed", at, answer: said, ...more } as Fact);
 }
@@ -65,7 +65,7 @@ describe("a step that must not happen twice", () => {
     const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", ending);
     expect(play.types().at(-1)).toBe("step.unsettled");
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
-    expect(play.effects("probe")).toMatchObject([{ at }]);
+    expect(play.operations("probe")).toMatchObject([{ at }]);
     expect(play.launched).toEqual(["a@1.1"]);
     const alone = new Play(planOf("a", { a: { once: true, retry: RETRY } })).open();
     expect(alone.end("a", ending).status).toBe("failed");
@@ -75,7 +75,7 @@ describe("a step that must not happen twice", () => {
 });
 
 describe("a probe", () => {
-  it("that says done completes the step with the effect's identity, and the run goes on", () => {
+  it("that says done completes the step with the operation's identity, and the run goes on", () => {
     const plan = planOf('a>b?results.a.identity=="pr/7"', { a: PROBED });
     const play = new Play(plan).open().end("a", lost);
     answer(play, "done", { identity: "pr/7", result: { ...NOTHING, context: { k: "v" } } });
@@ -122,7 +122,7 @@ describe("a probe", () => {
     const play = new Play(planOf("a b", { a: PROBED }, { maxParallel: 1 })).open();
     play.tell({ type: "stop-requested", mode: "now", by: "SIGINT" }).end("a", stopped);
     expect(play.status).toBe("stopped");
-    expect(play.effects("probe")).toEqual([]);
+    expect(play.operations("probe")).toEqual([]);
     play.open();
     expect(play.launched).toEqual(["a@1.1"]);
     answer(play, "not-done");
@@ -133,7 +133,7 @@ describe("a probe", () => {
 
   it("is old news when another attempt has begun", () => {
     const play = new Play(planOf("a", { a: PROBED })).open().end("a", lost);
-    const at = play.effects("probe")[0]?.at;
+    const at = play.operations("probe")[0]?.at;
     answer(play, "not-done");
     const before = play.events.length;
     if (at !== undefined) play.tell({ type: "probed", at, answer: "done" });

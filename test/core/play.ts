@@ -1,6 +1,6 @@
 /** Plays a plan through the pure core: the test says how each attempt ends. */
 
-import type { Effect } from "../../src/core/action.ts";
+import type { Operation } from "../../src/core/action.ts";
 import { type Activity, newActivity } from "../../src/core/activity.ts";
 import { advance, type Turn } from "../../src/core/advance.ts";
 import { decide } from "../../src/core/decide.ts";
@@ -38,7 +38,7 @@ interface Around {
   readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
 }
 
-type EffectOf<T extends Effect["type"]> = Extract<Effect, { type: T }>;
+type OperationOf<T extends Operation["type"]> = Extract<Operation, { type: T }>;
 
 export class Play {
   plan: Plan;
@@ -54,7 +54,7 @@ export class Play {
   around: Around = { env: {}, offer: () => undefined };
   turn: Turn | undefined;
   /** What the last facts led to outside. */
-  #effects: Effect[] = [];
+  #operations: Operation[] = [];
   #activity: Activity = newActivity({ env: {}, keepsFiles: false });
 
   constructor(plan: Plan, input: Json = null) {
@@ -82,7 +82,7 @@ export class Play {
 
   tell(...facts: readonly Fact[]): this {
     let pending = facts;
-    this.#effects = [];
+    this.#operations = [];
     if (facts.some(({ type }) => type === "opened")) {
       this.#activity = newActivity({ env: this.around.env, keepsFiles: false });
     }
@@ -91,22 +91,22 @@ export class Play {
       this.run = this.turn.run;
       this.events.push(...this.turn.events);
       this.times.push(...this.turn.events.map(() => this.now));
-      this.#effects.push(...this.turn.effects);
-      const launches = this.turn.effects.filter(({ type }) => type === "launch");
+      this.#operations.push(...this.turn.operations);
+      const launches = this.turn.operations.filter(({ type }) => type === "launch");
       this.launched.push(...launches.flatMap((one) => ("at" in one ? [attemptText(one.at)] : [])));
-      pending = this.turn.effects.flatMap((one) => this.#lookUp(one));
+      pending = this.turn.operations.flatMap((one) => this.#lookUp(one));
     } while (this.turn.more || pending.length > 0);
     return this;
   }
 
-  /** The effects of one kind that the last facts led to. */
-  effects<T extends Effect["type"]>(type: T): readonly EffectOf<T>[] {
-    return this.#effects.filter((one): one is EffectOf<T> => one.type === type);
+  /** The operations of one kind that the last facts led to. */
+  operations<T extends Operation["type"]>(type: T): readonly OperationOf<T>[] {
+    return this.#operations.filter((one): one is OperationOf<T> => one.type === type);
   }
 
-  #lookUp(effect: Effect): readonly Fact[] {
-    if (effect.type !== "look-up") return [];
-    const { place, session } = effect;
+  #lookUp(operation: Operation): readonly Fact[] {
+    if (operation.type !== "look-up") return [];
+    const { place, session } = operation;
     const items = this.around.items?.(place);
     const offer = this.around.offer(place, session);
     return [{ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) }];

@@ -255,7 +255,7 @@ describe("a stop", () => {
     const cancels = (mode: "after-step" | "after-turn" | "now") =>
       play
         .tell({ type: "stop-requested", mode, by: "me" })
-        .effects("cancel")
+        .operations("cancel")
         .map(({ when }) => when);
     expect(cancels("after-step")).toEqual([]);
     expect(cancels("after-turn")).toEqual(["after-turn"]);
@@ -272,7 +272,7 @@ describe("a budget of time", () => {
     expect(play.turn?.wakeAt).toBe(play.now + 100);
     play.now += 100;
     play.tell();
-    expect(play.effects("cancel")).toMatchObject([{ when: "now" }]);
+    expect(play.operations("cancel")).toMatchObject([{ when: "now" }]);
     expect(play.run.state).toMatchObject({ by: "the budget: 100ms of 100ms have run" });
   });
 

@@ -220,6 +220,12 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(journal.answerTo(runIdOf(0), "ask@1.1")).toBeUndefined();
     expect(journal.answer(runIdOf(0), "ask@1.1", answer)).toEqual({ first: true, answer });
     expect(journal.answer(runIdOf(0), "ask@1.1", other)).toEqual({ first: false, answer });
+    const otherwise = { by: "ann@laptop", from: "timeout", given: 4 } as const;
+    const late = journal.answer(runIdOf(0), "ask@2.1", answer, { at: 4, otherwise });
+    expect(late).toEqual({ first: false, answer: otherwise });
+    expect(journal.answerTo(runIdOf(0), "ask@2.1")).toEqual(otherwise);
+    const inTime = journal.answer(runIdOf(0), "ask@3.1", answer, { at: 5, otherwise });
+    expect(inTime).toEqual({ first: true, answer });
     expect(journal.answerTo(runIdOf(0), "ask@1.1")).toEqual(answer);
     expect(journal.answer(runIdOf(0), "ask@1.2", other)).toEqual({ first: true, answer: other });
     expect(journal.answer(runIdOf(1), "ask@1.1", other)).toEqual({ first: true, answer: other });

@@ -2,22 +2,22 @@
  * The simulated disk: workspaces as maps of files, and snapshots of them. Operations take time, and a
  * crash leaves them half done. What must never happen to files is checked here, where it would.
  */
-import type { Effect } from "../../src/core/action.ts";
+import type { Operation } from "../../src/core/action.ts";
 import type { AttemptRef } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { findVisit, type Run } from "../../src/core/run.ts";
 import { SHARED, workspaceOf } from "../../src/core/workspace-files.ts";
-import type { FilesEffect } from "../../src/engine/executors/executor.ts";
+import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
 import { Violation } from "./talk-checkers.ts";
 import type { World } from "./world.ts";
 
-export type FilesAction = Extract<Effect, { type: FilesEffect }>;
+export type FilesAction = Extract<Operation, { type: FilesOperationType }>;
 type Tree = ReadonlyMap<string, string>;
 
 interface Operation {
-  readonly effect: FilesAction;
+  readonly operation: FilesAction;
   readonly endsAt: number;
 }
 
@@ -47,8 +47,8 @@ export class FakeFiles {
     const workspace = workspaceOf(visit);
     this.#workspaceOf.set(attemptText(at), workspace);
     const operation = this.#operationIn(workspace);
-    if (operation !== undefined && operation.effect.type !== "snapshot") {
-      fail(`${attemptText(at)} starts in "${workspace}" during ${operation.effect.type}`);
+    if (operation !== undefined && operation.operation.type !== "snapshot") {
+      fail(`${attemptText(at)} starts in "${workspace}" during ${operation.operation.type}`);
     }
     if (run.files.size > 0 && workspace !== SHARED && !this.#workspaces.has(workspace)) {
       fail(`${attemptText(at)} starts in "${workspace}", which was not made`);
@@ -73,15 +73,15 @@ export class FakeFiles {
     this.#write(SHARED, name);
   }
 
-  begin(effect: FilesAction): void {
-    for (const workspace of workspacesOf(effect)) {
+  begin(operation: FilesAction): void {
+    for (const workspace of workspacesOf(operation)) {
       const other = this.#operationIn(workspace);
-      if (other !== undefined) fail(`${effect.type} begins during ${other.effect.type}`);
-      if (effect.needs !== "workspace-alone") continue;
+      if (other !== undefined) fail(`${operation.type} begins during ${other.operation.type}`);
+      if (operation.needs !== "workspace-alone") continue;
       const worker = this.#world.alive().find(({ at }) => this.#worksIn(at) === workspace);
-      if (worker) fail(`${effect.type} begins while ${attemptText(worker.at)} works there`);
+      if (worker) fail(`${operation.type} begins while ${attemptText(worker.at)} works there`);
     }
-    this.#operations.push({ effect, endsAt: this.#world.now + this.#random.below(60) });
+    this.#operations.push({ operation, endsAt: this.#world.now + this.#random.below(60) });
   }
 
   /** When the next operation will have ended. */
@@ -94,14 +94,15 @@ export class FakeFiles {
   ended(run: Run): readonly Fact[] {
     const over = this.#operations.filter(({ endsAt }) => endsAt <= this.#world.now);
     for (const one of over) this.#operations.splice(this.#operations.indexOf(one), 1);
-    return over.map(({ effect }) => this.#finish(effect, run));
+    return over.map(({ operation }) => this.#finish(operation, run));
   }
 
   /** The owner died: each operation has done some of its work, or none. */
   crash(run: Run): void {
-    for (const { effect } of this.#operations.splice(0)) {
-      if (effect.type === "restore") this.#apply(effect.workspace, effect.from, effect.to, 0.5);
-      else if (this.#random.chance(0.3)) this.#finish(effect, run);
+    for (const { operation } of this.#operations.splice(0)) {
+      if (operation.type === "restore")
+        this.#apply(operation.workspace, operation.from, operation.to, 0.5);
+      else if (this.#random.chance(0.3)) this.#finish(operation, run);
     }
   }
 
@@ -124,39 +125,39 @@ export class FakeFiles {
     }
   }
 
-  #finish(effect: FilesAction, run: Run): Fact {
-    switch (effect.type) {
+  #finish(operation: FilesAction, run: Run): Fact {
+    switch (operation.type) {
       case "snapshot": {
-        const { workspace, serves } = effect;
+        const { workspace, serves } = operation;
         const commit = this.#commit(this.#in(workspace));
         const base = serves.aside && findVisit(run, serves.aside)?.base;
         const changed = base === undefined || !sameTree(this.#tree(base), this.#tree(commit));
         return { type: "snapshotted", workspace, serves, snapshot: { commit }, changed };
       }
       case "make-workspace": {
-        const { at, workspace, base, afresh } = effect;
+        const { at, workspace, base, afresh } = operation;
         if (afresh || !this.#workspaces.has(workspace)) {
           this.#workspaces.set(workspace, new Map(this.#tree(base)));
         }
         return { type: "files-ready", at, workspace, how: "made" };
       }
       case "restore": {
-        const { at, workspace, from, to } = effect;
+        const { at, workspace, from, to } = operation;
         this.#apply(workspace, from, to, 1);
         return { type: "files-ready", at, workspace, how: "restored" };
       }
       case "rewind-files": {
         const aside = this.#commit(this.#in(SHARED));
-        this.#apply(SHARED, aside, effect.commit, 1);
-        return { type: "restored", commit: effect.commit, aside };
+        this.#apply(SHARED, aside, operation.commit, 1);
+        return { type: "restored", commit: operation.commit, aside };
       }
       case "merge": {
-        const { at, workspace } = effect;
-        return { type: "merged", at, workspace, result: this.#merge(placeText(at), effect) };
+        const { at, workspace } = operation;
+        return { type: "merged", at, workspace, result: this.#merge(placeText(at), operation) };
       }
       case "merge-scope": {
-        const { scope, workspace } = effect;
-        return { type: "scope-merged", scope, workspace, result: this.#merge(scope, effect) };
+        const { scope, workspace } = operation;
+        return { type: "scope-merged", scope, workspace, result: this.#merge(scope, operation) };
       }
     }
   }
@@ -164,9 +165,9 @@ export class FakeFiles {
   /** Adds what was done apart; sometimes it does not fit, until somebody has seen to it. */
   #merge(
     own: string,
-    effect: Extract<FilesAction, { type: "merge" | "merge-scope" }>,
+    operation: Extract<FilesAction, { type: "merge" | "merge-scope" }>,
   ): MergeReport {
-    const { workspace, base, conflicts } = effect;
+    const { workspace, base, conflicts } = operation;
     const theirs = this.#in(own);
     const ours = this.#commit(this.#in(workspace));
     const saved = { commit: this.#commit(theirs) };
@@ -213,7 +214,7 @@ export class FakeFiles {
   }
 
   #operationIn(workspace: string): Operation | undefined {
-    return this.#operations.find(({ effect }) => workspacesOf(effect).includes(workspace));
+    return this.#operations.find(({ operation }) => workspacesOf(operation).includes(workspace));
   }
 
   #write(workspace: string, path: string): void {
@@ -251,16 +252,16 @@ export class FakeFiles {
 }
 
 /** The workspaces that an operation must have for itself among operations. */
-function workspacesOf(effect: FilesAction): readonly string[] {
-  switch (effect.type) {
+function workspacesOf(operation: FilesAction): readonly string[] {
+  switch (operation.type) {
     case "rewind-files":
       return [SHARED];
     case "merge":
-      return [effect.workspace, placeText(effect.at)];
+      return [operation.workspace, placeText(operation.at)];
     case "merge-scope":
-      return [effect.workspace, effect.scope];
+      return [operation.workspace, operation.scope];
     default:
-      return [effect.workspace];
+      return [operation.workspace];
   }
 }
 

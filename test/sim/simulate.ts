@@ -5,7 +5,7 @@
  * from one seed.
  */
 
-import type { Effect } from "../../src/core/action.ts";
+import type { Operation } from "../../src/core/action.ts";
 import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
@@ -331,14 +331,14 @@ class Simulation {
       gates,
       probes: { begin: ({ at }) => this.#probe(at), close },
       processes: {
-        begin: (effect) => {
+        begin: (operation) => {
           if (closed) throw new Violation("an executor was used after it was closed");
-          if (effect.type === "look-up") return this.#lookUp(effect, run());
+          if (operation.type === "look-up") return this.#lookUp(operation, run());
           // The checkers see what is durable before the process begins.
           loop().show();
           if (this.#chance(0.02)) throw this.#crash("between two spawns");
-          this.#spawn(effect.at, run());
-          if (this.#bug === "spawn-twice") this.#spawn(effect.at, run());
+          this.#spawn(operation.at, run());
+          if (this.#bug === "spawn-twice") this.#spawn(operation.at, run());
           if (this.#bug !== "spawn-before-append" || !this.#random.chance(0.05)) return;
           this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, run());
         },
@@ -347,17 +347,17 @@ class Simulation {
         close,
       },
       files: {
-        begin: (effect, outlet) => {
-          this.#note(`begin ${JSON.stringify(effect)}`);
-          this.#files.begin(effect);
-          if (this.#bug?.endsWith("reports-early") !== true || effect.type !== early) return;
+        begin: (operation, outlet) => {
+          this.#note(`begin ${JSON.stringify(operation)}`);
+          this.#files.begin(operation);
+          if (this.#bug?.endsWith("reports-early") !== true || operation.type !== early) return;
           // Planted: the report comes before the work is done.
-          if (effect.type === "restore") {
-            const { at, workspace } = effect;
+          if (operation.type === "restore") {
+            const { at, workspace } = operation;
             outlet.post({ type: "files-ready", at, workspace, how: "restored" });
-          } else if (effect.type === "snapshot") {
+          } else if (operation.type === "snapshot") {
             const snapshot = { commit: this.#files.anyCommit() };
-            const { workspace, serves } = effect;
+            const { workspace, serves } = operation;
             outlet.post({ type: "snapshotted", workspace, serves, snapshot, changed: true });
           }
         },
@@ -368,8 +368,8 @@ class Simulation {
     };
   }
 
-  #lookUp(effect: Extract<Effect, { type: "look-up" }>, run: Run): void {
-    const { place, session, what } = effect;
+  #lookUp(operation: Extract<Operation, { type: "look-up" }>, run: Run): void {
+    const { place, session, what } = operation;
     const items = what === "items" ? this.#items() : undefined;
     const offer = this.#offer(findVisit(run, place), session);
     this.#late.push({ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) });
@@ -506,7 +506,6 @@ class Simulation {
     return new GateExecutor({
       journal: this.#journal,
       run,
-      redact: (text) => text,
       now: () => this.#world.clock,
       by: "o@h",
       autoApprove: this.#random.chance(0.1),

@@ -60,7 +60,7 @@ test("a failed run on one page", () => {
       version, who
 
     Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout: 1m 00s.
-    6 of 8 steps done: plan, each and 4 more; not done: test (failed), publish.
+    6 of 8 steps done: plan, each and 4 more; 1 of 2 items of each failed; not done: test (failed), publish.
     Go on: perdure resume a1b2c3d4   (look first: perdure logs a1b2c3d4 test)
     "
   `);

@@ -8,7 +8,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { answerGate, askedAt, openQuestions } from "../give-answer.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { findRunId, openProject } from "../project.ts";
 
 export interface AnswerOptions extends OutputOptions {
@@ -40,13 +40,7 @@ function show(known: KnownRun, gate: string | undefined, options: OutputOptions)
   const only = gate === undefined ? undefined : askedAt(known, gate);
   const open = openQuestions(known).filter(({ visit }) => only === undefined || visit === only);
   if (wantsJson(options)) {
-    print(
-      JSON.stringify(
-        open.map(({ visit }) => questionJson(visit)),
-        null,
-        2,
-      ),
-    );
+    printJson(open.map(({ visit }) => questionJson(visit)));
     return EXIT.done;
   }
   if (open.length === 0) print(`Run ${known.shortId} asks nothing now.`);

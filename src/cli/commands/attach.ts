@@ -4,13 +4,12 @@ import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
 import type { Answered } from "../../journal/journal.ts";
-import { redactor } from "../../util/redact.ts";
 import { whyLines } from "../../view/why.ts";
 import { lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { giveAnswer } from "../give-answer.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
+import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { openScreen } from "../open-screen.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { isOutputClosed, print } from "../print.ts";
@@ -56,7 +55,6 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     past: known.events,
     readers: await lineReaders(known.plan),
     dir: known.dir,
-    redact: redactor(process.env),
     now: Date.now,
     footer: desk && ((width) => desk.footer(width)),
   });
@@ -71,6 +69,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     const news = journal.eventsAfter(known.id, run.seq);
     for (const recorded of news) run = evolve(known.planOf, run, recorded);
     if (news.length > 0) {
+      hideSecretsOf(known.plan, run);
       desk?.update(run);
       screen.update(news, run);
     }

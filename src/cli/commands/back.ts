@@ -6,7 +6,7 @@ import { filesOption } from "../back-files.ts";
 import { RunError } from "../cli-error.ts";
 import { execute } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type BackRequest, linesOf, planBack } from "../going-back.ts";
+import { type BackRequest, factsOf, linesOf, planBack } from "../going-back.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
@@ -48,7 +48,7 @@ async function goBack(id: string, request: BackRequest, options: BackOptions): P
     screen: "quiet",
     foreign: "keep",
     stopBy: `perdure ${request.verb}`,
-    wishes: async (now) => (await planBack(project, now, request)).facts,
+    wishes: async (now) => factsOf(now, await planBack(project, now, request)),
   });
   sayOutcome(project, known);
   return exit;

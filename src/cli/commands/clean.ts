@@ -1,6 +1,7 @@
 /** `perdure clean`: removes the files of runs and keeps their records. */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { outputsNamedBy } from "../../core/handed-on.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
@@ -156,9 +157,7 @@ function outputsOf({ journal }: Project, runId: string): readonly (readonly [str
   return journal
     .load(runId)
     .events.flatMap(({ event }) =>
-      event.type === "step.completed"
-        ? Object.values(event.outputs).map(({ sha256, bytes }) => [sha256, bytes] as const)
-        : [],
+      outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
     );
 }
 

@@ -27,7 +27,7 @@ import { CliError, RunError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printError, printText } from "../print.ts";
+import { print, printError, printJson, printText } from "../print.ts";
 import { openProject, resolveRunId } from "../project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../run-workspace.ts";
 
@@ -52,7 +52,7 @@ export async function diffCommand(
   const changed = await differences(files.store, a, b);
   const context = contextOf(known, from, to);
   const patch = options.patch === true ? await patchBetween(files.store, a, b) : undefined;
-  if (json) print(JSON.stringify(diffJson({ from, to, changed, context, patch }), null, 2));
+  if (json) printJson(diffJson({ from, to, changed, context, patch }));
   else sayDiff({ from, to, changed, context, patch });
   return EXIT.done;
 }
@@ -126,7 +126,7 @@ export async function timelineCommand(id: string, options: OutputOptions): Promi
   const changes = await changesOf(store, known.events, entries);
   if (json) {
     const rows = entries.map((entry, index) => entryJson(entry, changes[index]));
-    print(JSON.stringify(rows, null, 2));
+    printJson(rows);
     return EXIT.done;
   }
   const rows = entries.map((entry, index) => entryCells(entry, changes[index]));

@@ -1,7 +1,10 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
+import { workspaceOf } from "../../engine/launch.ts";
+import { runDirOf, stateDirOf } from "../../engine/state-dir.ts";
 import { checkState, LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
 import type { Plan } from "../../plan/plan.ts";
@@ -80,9 +83,10 @@ function repaired(root: string): RepairReport {
   try {
     return repair(root, {
       isAlive: isOwnerAlive,
-      summarise: (plans, events) => {
-        const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", "");
-        return fullSummary(replay(planOf, "", events));
+      summarise: (plans, events, runId) => {
+        const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
+        const dir = runDirOf(stateDirOf(dirname(root)), runId);
+        return fullSummary(replay(planOf, runId, events), workspaceOf(dir));
       },
     });
   } catch (error) {

@@ -5,7 +5,7 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { openProject, resolveRunId } from "../project.ts";
 
 /** Tells the story of one step. */
@@ -22,7 +22,7 @@ export async function explainCommand(
     const message = `run ${shortId} has no step ${step}`;
     throw new CliError(EXIT.usage, message, `perdure show ${shortId}`);
   }
-  if (json) print(JSON.stringify(explainJson(explained), null, 2));
+  if (json) printJson(explainJson(explained));
   else for (const line of explainLines(explained)) print(line);
   return EXIT.done;
 }

@@ -7,6 +7,7 @@
  */
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { outputsNamedBy } from "../../core/handed-on.ts";
 import { attemptOf } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
 import { placeOf } from "../../core/run.ts";
@@ -34,7 +35,7 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
-import { print } from "../print.ts";
+import { masked, print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { packageVersion } from "../version.ts";
 
@@ -167,6 +168,8 @@ async function exportRun(
     print(`Exported run ${shortId} to ${file} (${formatBytes(statSync(file).size)}):`);
     print(`  ${counts.join(", ")}`);
     for (const note of notes) print(`  note: ${note}`);
+    if (holdsSecrets(known))
+      print("  note: it holds secrets as they are; keep it as you keep them");
     print(`Go on elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`);
   } finally {
     rmSync(bundle, { force: true });
@@ -214,9 +217,7 @@ function carriedOf(
 
 /** What all attempts handed on, not only the last ones. */
 function artifactParts({ events, dir }: KnownRun): readonly PartSource[] {
-  const hashes = events.flatMap(({ event }) =>
-    event.type === "step.completed" ? Object.values(event.outputs).map((one) => one.sha256) : [],
-  );
+  const hashes = events.flatMap(({ event }) => outputsNamedBy(event).map(({ sha256 }) => sha256));
   return [...new Set(hashes)]
     .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
     .filter(({ file }) => statSync(file, { throwIfNoEntry: false }) !== undefined);
@@ -249,4 +250,10 @@ function plansText({ planTexts, planText, events }: KnownRun): string {
   const [first = ""] = planFingerprints(events);
   const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
   return [planTexts.get(first) ?? planText, ...others.map(([, text]) => text)].join("\n");
+}
+
+/** An archive is what another machine goes on with, so nothing in it is masked. */
+function holdsSecrets({ events }: KnownRun): boolean {
+  const text = JSON.stringify(events);
+  return masked(text) !== text;
 }

@@ -8,14 +8,17 @@
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
 import { randomUUID } from "node:crypto";
+import { effectsOf } from "../../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import { parsePlace } from "../../core/place.ts";
+import { stepOf } from "../../core/run.ts";
 import { fullSummary } from "../../core/summary.ts";
+import { workspaceOf } from "../../engine/launch.ts";
+import { runDirOf } from "../../engine/state-dir.ts";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
-import { redactJson, redactor } from "../../util/redact.ts";
 import { changeLines } from "../../view/back-plan.ts";
 import { type ForkPoint, pointAfterLast, pointBefore } from "../../view/fork-point.ts";
 import { savedBy } from "../../view/work-history.ts";
@@ -27,7 +30,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
@@ -53,7 +56,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const restore = await restoreOf(project, known, point, options);
   const quiet = wantsJson(options) || options.quiet === true;
   const say = (line: string): void => (quiet ? undefined : print(line));
-  for (const line of restore.lines) say(line);
+  for (const line of [...restore.lines, ...repeatLines(known, point)]) say(line);
   if (options.dryRun === true) return EXIT.done;
   const runId = randomUUID();
   if (keepsFiles(known)) await keepSnapshots(project, known, runId, point);
@@ -63,7 +66,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const fork = loadRun(project, runId);
   RunFiles.open(fork.dir, fork.run, fork, fork.events).close(fork.run);
   if (wantsJson(options) && options.run !== true) {
-    print(JSON.stringify({ run_id: runId, forked_from: known.id, sequence: point.seq }, null, 2));
+    printJson({ run_id: runId, forked_from: known.id, sequence: point.seq });
   }
   say(`Run ${runId} was forked from ${known.shortId}, ${point.where}`);
   if (options.run !== true) {
@@ -88,8 +91,19 @@ async function inputOf(
   given: readonly string[],
 ): Promise<Json | undefined> {
   if (given.length === 0) return undefined;
-  const fitted = await fitInput(parseInput(given), plan.inputSchema, run.created?.file || "FILE");
-  return redactJson(redactor(process.env), fitted);
+  const { inputSchema: schema } = plan;
+  return fitInput(parseInput(given, schema), schema, run.created?.file || "FILE");
+}
+
+/** What must not happen twice and happened after the point: the fork comes to it again. */
+function repeatLines({ run, shortId }: KnownRun, { seq }: ForkPoint): readonly string[] {
+  const later = [...run.effects.values()].filter(({ visit }) => (visit?.endSeq ?? seq + 1) > seq);
+  return later.map(({ place, done, visit }) => {
+    const probed = visit !== undefined && stepOf(visit).probe !== undefined;
+    const happened = done === true ? "happened" : "may have happened";
+    const asked = probed ? "its probe is" : "you are";
+    return `once: ${place} ${happened} in run ${shortId}; ${asked} asked before it happens again`;
+  });
 }
 
 interface Restore {
@@ -145,7 +159,7 @@ async function keepSnapshots(
 }
 
 function createFork(
-  { journal }: Project,
+  { journal, dir }: Project,
   known: KnownRun,
   runId: string,
   given: { point: ForkPoint; input: Json | undefined; restore: string | undefined },
@@ -157,6 +171,7 @@ function createFork(
   assert(first?.event.type === "run.created", "a run begins with its creation");
   const time = Date.now();
   const changed = input === undefined ? {} : { input };
+  const effects = effectsOf(known.run);
   // The directory of the other run is that of the other run.
   const { logs: _, ...common } = first.event;
   const created: RunCreated = { ...common, ...changed, from };
@@ -165,6 +180,7 @@ function createFork(
     from,
     ...changed,
     ...(restore === undefined ? {} : { restore }),
+    ...(effects.length === 0 ? {} : { effects }),
   };
   const version = EVENT_VERSION;
   const past: readonly Recorded[] = [
@@ -172,7 +188,8 @@ function createFork(
     { seq: point.seq + 1, time, version, event: forked },
   ];
   const all = [{ seq: 1, time, version, event: created }, ...past];
-  const summary = fullSummary(replay(planOf, runId, all));
+  const places = workspaceOf(runDirOf(dir, runId));
+  const summary = fullSummary(replay(planOf, runId, all), places);
   const planText = planTexts.get(created.fingerprint) ?? known.planText;
   journal.create({ runId, planText, created, time, past, summary });
 }

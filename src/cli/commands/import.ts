@@ -17,6 +17,7 @@ import { evolve, replay } from "../../core/evolve.ts";
 import { movedPath } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
 import { fullSummary } from "../../core/summary.ts";
+import { workspaceOf } from "../../engine/launch.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { ForeignFiles } from "../../engine/workspace-place.ts";
 import { parseEvents } from "../../journal/events-file.ts";
@@ -102,7 +103,8 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
 function receive(project: Project, { about, planTexts }: Traveller, arrival: Arrival): void {
   const { dir, run, events } = arrival;
   const { run: runId, answers = {} } = about;
-  project.journal.receive({ runId, planTexts, events, answers, summary: fullSummary(run) });
+  const summary = fullSummary(run, workspaceOf(dir));
+  project.journal.receive({ runId, planTexts, events, answers, summary });
   failpoint("import.received");
   RunFiles.open(dir, run, loadRun(project, about.run), events).close(run);
 }

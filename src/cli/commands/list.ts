@@ -4,7 +4,7 @@ import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { findStateDir, isUnused, livenessOf, openProject } from "../project.ts";
 
 export interface ListOptions extends OutputOptions {
@@ -20,7 +20,7 @@ export async function listCommand(options: ListOptions): Promise<ExitCode> {
   const json = wantsJson(options);
   const dir = findStateDir(process.cwd());
   const rows = dir === undefined || isUnused(dir) ? [] : listRows(options);
-  if (json) print(JSON.stringify(runListJson(rows), null, 2));
+  if (json) await showJson(rows);
   else if (rows.length === 0) print(emptyText(options));
   else for (const line of runTable(rows)) print(line);
   return EXIT.done;
@@ -34,6 +34,17 @@ function emptyText({ status, pipeline }: ListOptions): string {
   const of = pipeline === undefined ? "" : ` of ${pipeline}`;
   const what = status === undefined ? "" : ` with status ${status}`;
   return `No runs${of}${what}. See all of them: perdure list runs`;
+}
+
+/** The table has no inputs; with them come the secrets that each run's own plan declares. */
+async function showJson(rows: readonly RunRow[]): Promise<void> {
+  const given = rows.filter(({ input }) => typeof input === "object" && input !== null);
+  if (given.length > 0) {
+    const { loadRun } = await import("../known-run.ts");
+    const project = openProject(process.cwd(), "read-only");
+    for (const { runId } of given) loadRun(project, runId);
+  }
+  printJson(runListJson(rows));
 }
 
 function listRows(options: ListOptions): readonly RunRow[] {

@@ -8,7 +8,6 @@ import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { followLines } from "../../runner/output.ts";
-import { redactor } from "../../util/redact.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/event-line.ts";
 import { spokenLines } from "../../view/question-text.ts";
@@ -69,7 +68,6 @@ interface Wanted {
 
 /** Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. */
 function printerFor(known: KnownRun, at: AttemptRef, wanted: Wanted): (line: string) => void {
-  const redact = redactor(process.env);
   const visit = findVisit(known.run, at);
   const read: LineReader = visit === undefined ? (line) => [line] : wanted.readers(stepOf(visit));
   const mark = (line: string): string =>
@@ -77,7 +75,7 @@ function printerFor(known: KnownRun, at: AttemptRef, wanted: Wanted): (line: str
   return (line) => {
     for (const shown of read(line)) {
       wanted.lines++;
-      print(mark(redact(shown)));
+      print(mark(shown));
     }
   };
 }

@@ -6,7 +6,7 @@ import { why, whyLines } from "../../view/why.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { findRunId, openProject } from "../project.ts";
 
 /** Everything about one run. */
@@ -16,7 +16,7 @@ export async function showCommand(
 ): Promise<ExitCode> {
   const known = findRun(id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
-  if (wantsJson(options)) print(JSON.stringify(showJson(input), null, 2));
+  if (wantsJson(options)) printJson(showJson(input));
   else for (const line of reportLines(input)) print(line);
   return EXIT.done;
 }
@@ -33,7 +33,7 @@ export async function whyCommand(
   const { partialWork } = await import("../partial-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
-    print(JSON.stringify({ ...why(input), partial_work: cut.map(partialJson) }, null, 2));
+    printJson({ ...why(input), partial_work: cut.map(partialJson) });
     return EXIT.done;
   }
   for (const line of whyLines(input)) print(line);

@@ -5,7 +5,7 @@ import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.t
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { parsePlan } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { findRunId, openProject, shortIdOf } from "../project.ts";
 
 /** The status is 3 when today's core would have decided something else. */
@@ -23,7 +23,7 @@ export async function replayCommand(
   const found = redecide(planOf, runId, events);
   const shortId = shortIdOf(project.journal, runId);
   const input = { runId, shortId, pipeline: plan.name, found };
-  if (json) print(JSON.stringify(replayJson(input), null, 2));
+  if (json) printJson(replayJson(input));
   else for (const line of replayLines(input)) print(line);
   return replayDiffers(found) ? EXIT.failed : EXIT.done;
 }

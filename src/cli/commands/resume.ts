@@ -1,16 +1,18 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
+import { perdure } from "../../view/command-text.ts";
+import { shortList } from "../../view/display-text.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
-import { checkEnvironment } from "../environment.ts";
+import { changedVariables, checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
@@ -20,7 +22,7 @@ import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 
@@ -44,6 +46,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly autoApprove?: boolean;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
+  /** With retry, of a fan-out: only its failed items. */
+  readonly failed?: boolean;
   /** The directory that the run writes to, in place of its id. */
   readonly logs?: string;
 }
@@ -66,8 +70,12 @@ export async function resumeCommand(
 }
 
 function chosenRun(id: string | undefined, options: ResumeOptions): LogsRun {
+  if (id !== undefined && options.pipelineId !== undefined) {
+    const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
+    throw new CliError(EXIT.usage, message, `perdure resume ${id}`);
+  }
   const project = openProject(process.cwd(), "read-write");
-  return { project, runId: chooseRun(project, id ?? options.pipelineId, options.file) };
+  return { project, runId: chooseRun(project, id ?? options.pipelineId, options) };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -79,7 +87,8 @@ export async function retryCommand(
   const project = openProject(process.cwd(), "read-write");
   const runId = resolveRunId(project.journal, id);
   const files = filesOption(options.files);
-  return goOn(project, runId, { verb: "retry", step, files }, options);
+  const { failed } = options;
+  return goOn(project, runId, { verb: "retry", step, files, failed }, options);
 }
 
 async function goOn(
@@ -109,8 +118,9 @@ async function goOn(
     return EXIT.done;
   }
   const back = request && (await workedOut(project, known, request));
-  const cut =
-    back === undefined ? await partialWork(project, known, recoverWord(options.recover)) : [];
+  const kept = options.files === "keep" ? "continue" : undefined;
+  const recover = recoverWord(options.recover) ?? kept;
+  const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   if (options.detach === true) {
@@ -136,17 +146,45 @@ async function goOn(
 }
 
 function chooseRun(
-  { journal }: Project,
+  project: Project,
   given: string | undefined,
-  file: string | undefined,
+  { file, fromStep }: ResumeOptions,
 ): string {
-  if (given !== undefined) return resolveRunId(journal, given);
+  const { journal } = project;
+  if (given !== undefined) {
+    const runId = resolveRunId(journal, given);
+    if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
+    return runId;
+  }
   const status = ["queued", "running", "waiting", "interrupted", "failed"] as const;
   const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
   const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
   if (last !== undefined) return last.runId;
   const where = file === undefined ? "here" : `of ${file}`;
   throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
+}
+
+/** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
+function refuseOtherFile(
+  { run, plan, shortId }: KnownRun,
+  file: string,
+  fromStep: string | undefined,
+): void {
+  const own = run.created?.file ?? "";
+  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
+  const message = `run ${shortId} is a run of ${own}, not of ${file}`;
+  const from = fromStep === undefined ? [] : ["--from-step", fromStep];
+  throw new CliError(EXIT.usage, message, perdure("resume", shortId, ...from));
+}
+
+/** A path without links; one that leads nowhere is taken as it is written. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return path;
+  }
 }
 
 /** What the process in the background has to be told again. */
@@ -174,6 +212,11 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
+  const changed = changedVariables(run.created?.envMarks ?? {});
+  if (changed.length > 0) {
+    const what = changed.length === 1 ? "its value" : "their values";
+    lines.push(`${shortList(changed, 5)} changed since the run began: steps see ${what} of now`);
+  }
   const now = fileNow(known);
   if (now === "same") return lines;
   const asItWas = "the run goes on with its plan as it was";
@@ -218,7 +261,7 @@ async function showPlan(
     now: Date.now(),
   });
   if (wantsJson(options)) {
-    print(JSON.stringify(steps, null, 2));
+    printJson(steps);
     return EXIT.done;
   }
   for (const line of resumePlanLines(steps)) print(line);

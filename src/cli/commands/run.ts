@@ -42,7 +42,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   if (options.logs !== undefined) {
     (await import("../logs-run.ts")).refuseUsedLogs(options.logs);
   }
-  const input = await fitInput(parseInput(options.input), plan.inputSchema, file);
+  const input = await fitInput(parseInput(options.input, plan.inputSchema), plan.inputSchema, file);
   checkEnvironment(envNamesOf(plan));
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);

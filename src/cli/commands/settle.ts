@@ -11,10 +11,10 @@ import type { Result } from "../../core/fact.ts";
 import { attemptOf } from "../../core/next-actions.ts";
 import { Refusal } from "../../core/rewind.ts";
 import { collectResult } from "../../engine/evidence.ts";
+import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { systemClock } from "../../util/clock.ts";
-import { redactor } from "../../util/redact.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { ownedError } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -66,8 +66,9 @@ export async function settleCommand(
     const result = as === "done" ? await resultOf(now, step) : undefined;
     const fact = { type: "settled", step, as, by } as const;
     const { identity } = options;
-    const named = identity === undefined ? {} : { identity: redactor(process.env)(identity) };
-    const site = { ...now, journal: project.journal, epoch, now: systemClock().now() };
+    const named = identity === undefined ? {} : { identity };
+    const places = { workspaceOf: workspaceOf(now.dir) };
+    const site = { ...now, ...places, journal: project.journal, epoch, now: systemClock().now() };
     settle(site, { ...fact, ...named, ...(result && { result }) });
   } catch (error) {
     if (error instanceof Refusal || error instanceof CliError) {
@@ -97,7 +98,7 @@ async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Pr
   const visit = visitInDoubt(run, step);
   const env = { ...process.env };
   const attemptDir = attemptDirOf(dir, attemptOf(visit));
-  const found = await collectResult({ plan, run, dir, env }, visit, attemptDir, redactor(env));
+  const found = await collectResult({ plan, run, dir, env }, visit, attemptDir);
   if (!("problem" in found)) return found;
   const { message } = found.problem;
   throw new CliError(

@@ -4,7 +4,7 @@ import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { printDiagnostics, readPipeline } from "../pipeline-file.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 
 /** Checks each file; the status is 4 when one of them cannot be run. */
 export async function validateCommand(
@@ -22,6 +22,6 @@ export async function validateCommand(
     await printDiagnostics(diagnostics, text);
     if (plan !== undefined) print(`${file}: valid, ${countText(plan.graph.steps.length, "step")}`);
   }
-  if (json) print(JSON.stringify(reports, null, 2));
+  if (json) printJson(reports);
   return valid ? EXIT.done : EXIT.invalid;
 }

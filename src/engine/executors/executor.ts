@@ -1,5 +1,5 @@
-/** What carries out the effects of a run: one executor for processes, files, gates and probes each. */
-import type { Effect } from "../../core/action.ts";
+/** What carries out the operations of a run: one executor for processes, files, gates and probes each. */
+import type { Operation } from "../../core/action.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact } from "../../core/fact.ts";
 import type { RunState } from "../../core/run.ts";
@@ -13,11 +13,11 @@ export interface Outlet {
 }
 
 /**
- * Carries out effects of some kinds. It reports facts and changes nothing else of the run (E2). When
+ * Carries out operations of some kinds. It reports facts and changes nothing else of the run (E2). When
  * `close` has resolved, nothing of it is left: no timer, no watcher, no promise. Steps live on.
  */
-export interface Executor<T extends Effect["type"]> {
-  begin(effect: Extract<Effect, { type: T }>, outlet: Outlet): void;
+export interface Executor<T extends Operation["type"]> {
+  begin(operation: Extract<Operation, { type: T }>, outlet: Outlet): void;
   /** Takes over what an earlier owner had begun. */
   adopt?(at: AttemptRef, outlet: Outlet): void;
   /** Ends what was begun for an attempt. */
@@ -26,8 +26,8 @@ export interface Executor<T extends Effect["type"]> {
   close(status: RunState["status"]): Promise<void>;
 }
 
-/** The effects on files. */
-export type FilesEffect =
+/** The operations on files. */
+export type FilesOperationType =
   | "snapshot"
   | "make-workspace"
   | "restore"
@@ -38,7 +38,7 @@ export type FilesEffect =
 /** All executors of one owner. */
 export interface Executors {
   readonly processes: Executor<"launch" | "look-up">;
-  readonly files: Executor<FilesEffect>;
+  readonly files: Executor<FilesOperationType>;
   readonly gates: GatesExecutor;
   readonly probes: Executor<"probe">;
 }

@@ -3,7 +3,7 @@
  * and instances, and merges what was done there.
  *
  * Owns: the names of snapshots, and the directories of workspaces.
- * Does not: decide when anything of it is done (core/effects.ts), or know git (room `workspace`).
+ * Does not: decide when anything of it is done (core/operations.ts), or know git (room `workspace`).
  * Invariants:
  * - files/F1 What is reported is on the disk: an event never names a snapshot that a power cut could
  *   take.
@@ -14,7 +14,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
-import type { Effect } from "../../core/action.ts";
+import type { Operation } from "../../core/action.ts";
 import type { AttemptRef, Placed, Saved } from "../../core/event.ts";
 import type { Fact, MergeReport, Served } from "../../core/fact.ts";
 import { attemptText, placeText } from "../../core/place.ts";
@@ -39,7 +39,7 @@ import {
   type PlaceOptions,
   workspaceAt,
 } from "../workspace-place.ts";
-import type { Executor, FilesEffect, Outlet } from "./executor.ts";
+import type { Executor, FilesOperationType, Outlet } from "./executor.ts";
 
 /** How many files that are not in a snapshot an event names. */
 const SKIPPED_MAX = 20;
@@ -59,7 +59,7 @@ export interface FilesOptions {
 }
 
 /** The files of one run, for one owner. */
-export class FilesExecutor implements Executor<FilesEffect> {
+export class FilesExecutor implements Executor<FilesOperationType> {
   readonly placed: Placed;
   readonly #options: FilesOptions;
   readonly #store: SnapshotStore;
@@ -93,8 +93,8 @@ export class FilesExecutor implements Executor<FilesEffect> {
     return new FilesExecutor(options, store, placed, shared);
   }
 
-  begin(effect: Extract<Effect, { type: FilesEffect }>, outlet: Outlet): void {
-    const work = this.#carryOut(effect).then(
+  begin(operation: Extract<Operation, { type: FilesOperationType }>, outlet: Outlet): void {
+    const work = this.#carryOut(operation).then(
       (fact) => {
         this.#underWay.delete(work);
         if (!this.#closed) outlet.post(fact);
@@ -113,38 +113,48 @@ export class FilesExecutor implements Executor<FilesEffect> {
     await Promise.all(this.#underWay);
   }
 
-  async #carryOut(effect: Extract<Effect, { type: FilesEffect }>): Promise<Fact> {
-    switch (effect.type) {
+  async #carryOut(operation: Extract<Operation, { type: FilesOperationType }>): Promise<Fact> {
+    switch (operation.type) {
       case "snapshot":
-        return this.#snapshot(effect);
+        return this.#snapshot(operation);
       case "make-workspace":
-        await this.#makeWorkspace(effect);
-        return { type: "files-ready", at: effect.at, workspace: effect.workspace, how: "made" };
+        await this.#makeWorkspace(operation);
+        return {
+          type: "files-ready",
+          at: operation.at,
+          workspace: operation.workspace,
+          how: "made",
+        };
       case "restore":
-        await this.#putBack(effect.workspace, effect.to);
+        await this.#putBack(operation.workspace, operation.to);
         failpoint("workspace.restored");
-        return { type: "files-ready", at: effect.at, workspace: effect.workspace, how: "restored" };
+        return {
+          type: "files-ready",
+          at: operation.at,
+          workspace: operation.workspace,
+          how: "restored",
+        };
       case "rewind-files":
-        return this.#rewind(effect);
+        return this.#rewind(operation);
       case "merge": {
-        const { at, workspace } = effect;
+        const { at, workspace } = operation;
         const name = refWord(attemptText(at));
-        const result = await this.#merge({ ...effect, own: placeText(at), name });
+        const result = await this.#merge({ ...operation, own: placeText(at), name });
         return { type: "merged", at, workspace, result };
       }
       case "merge-scope": {
-        const { scope, workspace } = effect;
-        const result = await this.#merge({ ...effect, own: scope, name: refWord(scope) });
+        const { scope, workspace } = operation;
+        const result = await this.#merge({ ...operation, own: scope, name: refWord(scope) });
         return { type: "scope-merged", scope, workspace, result };
       }
       default:
-        return unreachable(effect);
+        return unreachable(operation);
     }
   }
 
-  async #snapshot(effect: Extract<Effect, { type: "snapshot" }>): Promise<Fact> {
-    const { workspace, serves } = effect;
-    const kept = effect.adopted === true ? await this.#keptBefore(serves) : undefined;
+  async #snapshot(operation: Extract<Operation, { type: "snapshot" }>): Promise<Fact> {
+    const { workspace, serves } = operation;
+    const kept = operation.adopted === true ? await this.#keptBefore(serves) : undefined;
     if (kept !== undefined) {
       return { type: "snapshotted", workspace, serves, snapshot: { commit: kept }, changed: true };
     }
@@ -168,8 +178,8 @@ export class FilesExecutor implements Executor<FilesEffect> {
     return base === undefined ? undefined : (await readSnapshot(this.#store, base)).tree;
   }
 
-  async #makeWorkspace(effect: Extract<Effect, { type: "make-workspace" }>): Promise<void> {
-    const { workspace, base, afresh } = effect;
+  async #makeWorkspace(operation: Extract<Operation, { type: "make-workspace" }>): Promise<void> {
+    const { workspace, base, afresh } = operation;
     const path = ownPathOf(this.#options.dir, workspace);
     const there = existsSync(path);
     if (there && !afresh) return;
@@ -212,8 +222,8 @@ export class FilesExecutor implements Executor<FilesEffect> {
   }
 
   /** Puts the files back for a person; what they were is kept (F2). */
-  async #rewind(effect: Extract<Effect, { type: "rewind-files" }>): Promise<Fact> {
-    const { commit, since } = effect;
+  async #rewind(operation: Extract<Operation, { type: "rewind-files" }>): Promise<Fact> {
+    const { commit, since } = operation;
     const ref = this.#ref(`aside/${since}`);
     const [kept] = await listRefs(this.#store, ref);
     const aside =

@@ -8,20 +8,18 @@
  * - E6 An answer becomes a fact only after it was recorded as the first: what a runner that died in
  *   between had claimed is found by the next.
  */
-import type { Effect } from "../../core/action.ts";
+import type { Operation } from "../../core/action.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
-import { approvingChoice } from "../../core/gate.ts";
+import { approvingChoice, deadlineOf } from "../../core/gate.ts";
 import { attemptText } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run } from "../../core/run.ts";
 import type { Answered, Journal } from "../../journal/journal.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { type Redact, redactJson } from "../../util/redact.ts";
 import type { GatesExecutor, Outlet } from "./executor.ts";
 
 export interface GatesOptions {
   readonly journal: Journal;
   readonly run: () => Run;
-  readonly redact: Redact;
   readonly now: () => number;
   /** Who answers here: `user@host`. */
   readonly by: string;
@@ -54,7 +52,7 @@ export class GateExecutor implements GatesExecutor {
   }
 
   /** The time of a question is over: its default counts, unless somebody was faster. */
-  begin({ at }: Extract<Effect, { type: "expire" }>, outlet: Outlet): void {
+  begin({ at }: Extract<Operation, { type: "expire" }>, outlet: Outlet): void {
     const { run } = this.#options;
     const visit = findVisit(run(), at);
     if (visit?.state.status !== "asked" || this.#taken.has(attemptText(at))) return;
@@ -79,10 +77,12 @@ export class GateExecutor implements GatesExecutor {
   }
 
   #claim(outlet: Outlet, at: AttemptRef, from: Answer["from"], reply: Reply): Answered {
-    const { journal, run, by, now, redact } = this.#options;
-    const given: Answer = { ...redactJson(redact, reply), by, from, given: now() };
+    const { journal, run, by, now } = this.#options;
+    const given: Answer = { ...reply, by, from, given: now() };
     failpoint("gate.claim");
-    const answered = journal.answer(run().id, attemptText(at), given);
+    const visit = findVisit(run(), at);
+    const deadline = visit && deadlineOf(visit, by);
+    const answered = journal.answer(run().id, attemptText(at), given, deadline);
     failpoint("gate.claimed");
     this.#take(outlet, at, answered.answer);
     return answered;
@@ -92,6 +92,6 @@ export class GateExecutor implements GatesExecutor {
     const key = attemptText(at);
     if (this.#taken.has(key)) return;
     this.#taken.add(key);
-    outlet.post({ type: "answered", at, answer: redactJson(this.#options.redact, answer) });
+    outlet.post({ type: "answered", at, answer });
   }
 }

@@ -11,7 +11,7 @@
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Effect } from "../../core/action.ts";
+import type { Operation } from "../../core/action.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact, Result } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
@@ -22,7 +22,6 @@ import type { Launch, Limits, ProcessEnding, StepProcess } from "../../runner/st
 import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../../runner/sweep.ts";
 import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import type { Redact } from "../../util/redact.ts";
 import { renderShell } from "../../util/shell.ts";
 import { TemplateError } from "../../util/template.ts";
 import { collectEvidence } from "../evidence.ts";
@@ -47,7 +46,7 @@ import type { Executor, Outlet } from "./executor.ts";
 const PROBE_TIMEOUT_MS = 5 * 60_000;
 /** How much a probe may print. */
 const PROBE_OUTPUT_BYTES_MAX = 1024 ** 2;
-/** How much of its last line is taken for the effect's identity. */
+/** How much of its last line is taken for the operation's identity. */
 const IDENTITY_LENGTH_MAX = 1_000;
 
 /** Where the probes of an attempt lie, in its folder. */
@@ -61,7 +60,6 @@ type Probed = Extract<Fact, { type: "probed" }>;
 
 export interface ProbeOptions {
   readonly site: () => LaunchSite;
-  readonly redact: Redact;
 }
 
 /** The probes of one run, for one owner. */
@@ -74,8 +72,8 @@ export class ProbeExecutor implements Executor<"probe"> {
     this.#options = options;
   }
 
-  begin({ at }: Extract<Effect, { type: "probe" }>, outlet: Outlet): void {
-    const { site, redact } = this.#options;
+  begin({ at }: Extract<Operation, { type: "probe" }>, outlet: Outlet): void {
+    const { site } = this.#options;
     const visit = findVisit(site().run, at);
     if (visit === undefined) return;
     const start = async (launch: Launch): Promise<ProcessEnding> => {
@@ -87,7 +85,7 @@ export class ProbeExecutor implements Executor<"probe"> {
       if (this.#closed) process.stop("at-once");
       return process.ended.finally(() => this.#probes.delete(process));
     };
-    askProbe({ site: site(), visit, at, redact, start }).then(
+    askProbe({ site: site(), visit, at, start }).then(
       (fact) => outlet.post(fact),
       (error: unknown) => outlet.fail(error),
     );
@@ -105,17 +103,16 @@ interface Asked {
   readonly site: LaunchSite;
   readonly visit: Visit;
   readonly at: AttemptRef;
-  readonly redact: Redact;
   readonly start: (launch: Launch) => Promise<ProcessEnding>;
 }
 
 /** Runs the probe of an attempt to its end. */
-async function askProbe({ site, visit, at, redact, start }: Asked): Promise<Probed> {
+async function askProbe({ site, visit, at, start }: Asked): Promise<Probed> {
   const id = `${attemptIdOf(site.run.id, at)}/${PROBE_DIR}`;
   const folder = join(attemptDirOf(site.dir, at), PROBE_DIR);
   if (existsSync(folder)) await sweep(attemptMarker(id));
   const unknown = (why: string): Probed => {
-    const message = redact(why).slice(0, IDENTITY_LENGTH_MAX);
+    const message = why.slice(0, IDENTITY_LENGTH_MAX);
     return { type: "probed", at, answer: "unknown", message };
   };
   const launch = probeLaunch(site, visit, at, { folder, id });
@@ -126,9 +123,9 @@ async function askProbe({ site, visit, at, redact, start }: Asked): Promise<Prob
   if (ending.how !== "exited") return unknown(`its probe did not end: ${ending.message}`);
   if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };
   if (ending.exit !== DONE_EXIT) return unknown(exitWords(launch.dir, ending.exit));
-  const result = await resultOf(site, visit, launch.dir, ending, redact);
+  const result = await resultOf(site, visit, launch.dir, ending);
   if ("problem" in result) return unknown(`its probe says that it happened, but ${result.problem}`);
-  const line = redact(lastLine(join(launch.dir, ATTEMPT_FILE.output)));
+  const line = lastLine(join(launch.dir, ATTEMPT_FILE.output));
   const identity = line.slice(0, IDENTITY_LENGTH_MAX);
   const done = { type: "probed", at, answer: "done", result } as const;
   return identity === "" ? done : { ...done, identity };
@@ -197,9 +194,8 @@ async function resultOf(
   visit: Visit,
   dir: string,
   ending: ProcessEnding,
-  redact: Redact,
 ): Promise<Result | { readonly problem: string }> {
-  const found = await collectEvidence(site, visit, dir, ending, redact);
+  const found = await collectEvidence(site, visit, dir, ending);
   if (found.how !== "exited") return { problem: "its result cannot be read" };
   const { problem, outputs, context, check } = found;
   if (problem !== undefined) return { problem: problem.message };

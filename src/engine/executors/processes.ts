@@ -3,9 +3,9 @@
  * and reports how they ended with the evidence that they left.
  *
  * Owns: the processes of running attempts, and the streams of their agents.
- * Does not: know when an attempt may start or what its files are (core/effects.ts, files.ts).
+ * Does not: know when an attempt may start or what its files are (core/operations.ts, files.ts).
  */
-import type { Effect } from "../../core/action.ts";
+import type { Operation } from "../../core/action.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
 import { attemptText } from "../../core/place.ts";
@@ -18,7 +18,6 @@ import { attemptMarker, runMarker, sweep } from "../../runner/sweep.ts";
 import { assert } from "../../util/assert.ts";
 import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { type Redact, redactJson } from "../../util/redact.ts";
 import { TemplateError } from "../../util/template.ts";
 import type { AgentSteps, FollowedAgent } from "../agent-steps.ts";
 import { collectEvidence } from "../evidence.ts";
@@ -32,7 +31,6 @@ export interface ProcessOptions {
   readonly run: () => Run;
   readonly dir: RunDir;
   readonly env: Environment;
-  readonly redact: Redact;
   /** For plans with steps that talk to agents. */
   readonly agents: AgentSteps | undefined;
 }
@@ -54,9 +52,9 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#options = options;
   }
 
-  begin(effect: Extract<Effect, { type: "launch" | "look-up" }>, outlet: Outlet): void {
-    if (effect.type === "look-up") return this.#lookUp(effect, outlet);
-    const { at } = effect;
+  begin(operation: Extract<Operation, { type: "launch" | "look-up" }>, outlet: Outlet): void {
+    if (operation.type === "look-up") return this.#lookUp(operation, outlet);
+    const { at } = operation;
     const visit = this.#visit(at);
     const { agents } = this.#options;
     if (agents?.serves(visit) !== true) {
@@ -106,8 +104,8 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
   }
 
   /** Looks up what the start of a visit needs. */
-  #lookUp(effect: Extract<Effect, { type: "look-up" }>, outlet: Outlet): void {
-    const { place, what, session } = effect;
+  #lookUp(operation: Extract<Operation, { type: "look-up" }>, outlet: Outlet): void {
+    const { place, what, session } = operation;
     if (what === "items") {
       const items = findItems(this.#site(), place);
       outlet.post({ type: "looked-up", place, ...(items && { items }) });
@@ -127,8 +125,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       const ending = notStarted(error);
       // What is not about this step (a full disk) is no fact: the run stops loudly.
       if (ending === undefined) throw error;
-      const message = this.#options.redact(ending.message);
-      outlet.post({ type: "process-ended", at, ending: { ...ending, message } });
+      outlet.post({ type: "process-ended", at, ending });
     }
   }
 
@@ -174,15 +171,14 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     ending: ProcessEnding,
     agent: FollowedAgent | undefined,
   ): Promise<Ending> {
-    const { redact } = this.#options;
     const visit = this.#visit(at);
-    if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending, redact);
-    const said = redactJson(redact, await agent.end(ending));
+    if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending);
+    const said = await agent.end(ending);
     if (said.how !== "exited" || said.problem !== undefined) return said;
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
     // What the agent itself said stays beside what its files and its check say.
-    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good, redact)) };
+    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good)) };
   }
 
   /** What all processes of an attempt carry. */

@@ -1,20 +1,20 @@
 /**
- * What is to be done to the world now: processes, files, probes. Each effect names the resource that
+ * What is to be done to the world now: processes, files, probes. Each operation names the resource that
  * it needs, and is offered only while that resource is free; so whatever is concurrent is decided
  * here, and never by the order in which promises resolve.
  *
  * Owns: the order of the operations on files, and who waits for whom.
  * Does not: carry anything out (room `engine`), or make events (decide.ts).
  * Invariants:
- * - effects/R1 While a workspace is restored or merged into, no process is started in it; and it is
+ * - operations/R1 While a workspace is restored or merged into, no process is started in it; and it is
  *   restored only while no process works in it.
- * - effects/R2 There is one operation on a workspace at a time. A snapshot serves all that wait for one
+ * - operations/R2 There is one operation on a workspace at a time. A snapshot serves all that wait for one
  *   when it begins.
- * - effects/R3 Work done apart is merged in the order of the steps in the plan, not of their ends: of
+ * - operations/R3 Work done apart is merged in the order of the steps in the plan, not of their ends: of
  *   two that run at the same time, the later one waits for the earlier.
  */
 import type { Plan } from "../plan/plan.ts";
-import type { Effect, LookupKind } from "./action.ts";
+import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, forgetEnded, isToMerge, track } from "./activity.ts";
 import type { AttemptRef, Place } from "./event.ts";
 import { childScopes } from "./flow.ts";
@@ -42,33 +42,33 @@ export function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
   return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
 }
 
-/** All effects that can begin now; each is under way from here on. */
-export function takeEffects(
+/** All operations that can begin now; each is under way from here on. */
+export function takeOperations(
   plan: Plan,
   run: Run,
   activity: Activity,
   now: number,
-): readonly Effect[] {
+): readonly Operation[] {
   forgetEnded(activity, run);
   const { status } = run.state;
   if (status !== "running" && status !== "stopping") return [];
-  const effects: Effect[] = [];
+  const operations: Operation[] = [];
   for (const visit of run.running) {
     if (activity.attempts.has(visit)) continue;
     const { at } = track(activity, visit, attemptOf(visit), "working", now);
-    effects.push({ type: "adopt", at, needs: "slot" });
+    operations.push({ type: "adopt", at, needs: "slot" });
   }
-  if (run.restoring !== undefined) return [...effects, ...rewindFiles(run, activity)];
+  if (run.restoring !== undefined) return [...operations, ...rewindFiles(run, activity)];
   if (activity.keepsFiles) {
-    effects.push(...mergeEffects(run, activity), ...snapshotEffects(plan, run, activity, now));
+    operations.push(...merges(run, activity), ...snapshots(plan, run, activity, now));
   }
   for (const [visit, entry] of activity.attempts) {
-    if (entry.phase === "working") effects.push(...cancelOf(run, entry));
+    if (entry.phase === "working") operations.push(...cancelOf(run, entry));
     if (entry.phase === "preparing" && !entry.busy && status === "running") {
-      effects.push(...preparation(run, activity, visit, entry));
+      operations.push(...preparation(run, activity, visit, entry));
     }
   }
-  return effects;
+  return operations;
 }
 
 /** When the files of a working attempt are to be saved next. */
@@ -90,7 +90,7 @@ export function isToWithdraw(visit: Visit, { phase, busy, at }: AttemptActivity)
 }
 
 /** The files of the whole run go back for a person: nothing else may be under way. */
-function rewindFiles(run: Run, activity: Activity): readonly Effect[] {
+function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
   const { restoring } = run;
   if (restoring === undefined || activity.files.size > 0 || run.running.size > 0) return [];
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "after-step" };
@@ -99,7 +99,7 @@ function rewindFiles(run: Run, activity: Activity): readonly Effect[] {
   return [{ type: "rewind-files", ...restoring, needs: "workspace-alone" }];
 }
 
-function cancelOf(run: Run, entry: AttemptActivity): readonly Effect[] {
+function cancelOf(run: Run, entry: AttemptActivity): readonly Operation[] {
   if (run.state.status !== "stopping" || run.state.mode === "after-step") return [];
   const when = run.state.mode;
   if (entry.cancelled === when || entry.cancelled === "now") return [];
@@ -113,13 +113,13 @@ function preparation(
   activity: Activity,
   visit: Visit,
   entry: AttemptActivity,
-): readonly Effect[] {
+): readonly Operation[] {
   const workspace = workspaceOf(visit);
   if (visit.held !== undefined) return [];
   if (activity.keepsFiles) {
     const unmade = workspaceToMake(run, activity, visit, entry);
     if (unmade !== undefined) return makeWorkspace(activity, entry, unmade);
-    // A snapshot is on its way (snapshotEffects).
+    // A snapshot is on its way (snapshots).
     if (visit.base === undefined) return [];
     if (isToRestore(visit, entry)) return restore(activity, visit, entry);
   }
@@ -157,7 +157,7 @@ function makeWorkspace(
   activity: Activity,
   entry: AttemptActivity,
   unmade: UnmadeWorkspace,
-): readonly Effect[] {
+): readonly Operation[] {
   const { workspace, afresh } = unmade;
   if (activity.files.has(workspace) || (afresh && isWorkedIn(activity, workspace))) return [];
   entry.busy = true;
@@ -173,8 +173,8 @@ function isWorkedIn(activity: Activity, workspace: string): boolean {
   );
 }
 
-/** What is there is kept first (`snapshotEffects`); then the files are put back. */
-function restore(activity: Activity, visit: Visit, entry: AttemptActivity): readonly Effect[] {
+/** What is there is kept first (`snapshots`); then the files are put back. */
+function restore(activity: Activity, visit: Visit, entry: AttemptActivity): readonly Operation[] {
   const workspace = workspaceOf(visit);
   const { aside, at } = entry;
   if (aside === undefined || activity.files.has(workspace)) return [];
@@ -200,7 +200,7 @@ function isToRestore(visit: Visit, entry: AttemptActivity): boolean {
 }
 
 /** One snapshot in each workspace for all that wait for one (R2). */
-function snapshotEffects(plan: Plan, run: Run, activity: Activity, now: number): readonly Effect[] {
+function snapshots(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   const wanted = new Map<string, SnapshotWanted>();
   const adopted: [string, AttemptActivity][] = [];
   const into = (workspace: string): SnapshotWanted => {
@@ -240,7 +240,7 @@ function adoptedSnapshot(
   activity: Activity,
   workspace: string,
   entry: AttemptActivity,
-): readonly Effect[] {
+): readonly Operation[] {
   if (activity.files.has(workspace)) return [];
   activity.files.set(workspace, "snapshot");
   entry.busy = true;
@@ -270,7 +270,7 @@ function snapshotFor(
   activity: Activity,
   workspace: string,
   { entries, aside, scopes = [], ...refs }: SnapshotWanted,
-): readonly Effect[] {
+): readonly Operation[] {
   if (activity.files.has(workspace)) return [];
   activity.files.set(workspace, "snapshot");
   for (const entry of entries) entry.busy = true;
@@ -297,8 +297,8 @@ function scopesToMake(run: Run): readonly Scope[] {
 }
 
 /** Work done apart that may be merged now, in the order of the plan (R3). */
-function mergeEffects(run: Run, activity: Activity): readonly Effect[] {
-  const effects: Effect[] = [];
+function merges(run: Run, activity: Activity): readonly Operation[] {
+  const operations: Operation[] = [];
   for (const [visit, entry] of activity.attempts) {
     const again = visit.held !== undefined && entry.phase === "preparing";
     if (entry.busy || !(again || (entry.phase === "ended" && isToMerge(visit, entry)))) continue;
@@ -308,15 +308,15 @@ function mergeEffects(run: Run, activity: Activity): readonly Effect[] {
     entry.busy = true;
     const { base = "", conflicts = [] } = visit;
     const { at } = entry;
-    effects.push({ type: "merge", at, workspace, base, conflicts, needs: "workspace" });
+    operations.push({ type: "merge", at, workspace, base, conflicts, needs: "workspace" });
   }
-  if (run.state.status !== "running") return effects;
+  if (run.state.status !== "running") return operations;
   for (const scope of run.merging) {
     const workspace = workspaceAround(scope);
     if (!isTurnOfScope(run, scope) || !takeBoth(activity, workspace, scope.id)) continue;
     const { base = "", conflicts = [] } = filesIn(run, scope.id);
     const { id } = scope;
-    effects.push({
+    operations.push({
       type: "merge-scope",
       scope: id,
       workspace,
@@ -325,7 +325,7 @@ function mergeEffects(run: Run, activity: Activity): readonly Effect[] {
       needs: "workspace",
     });
   }
-  return effects;
+  return operations;
 }
 
 /** A merge needs the workspace that it merges and the one that it merges into; both or none. */

@@ -1,0 +1,91 @@
+/**
+ * Effects that must happen once: which of them have happened in a run, or may have.
+ *
+ * Owns: the name of an effect, and the record of effects, for evolve.ts alone (C2).
+ * Does not: decide what follows; decide.ts asks a probe or a person before an effect is repeated.
+ * Invariants:
+ * - O3 The name of an effect does not change when a person or a retry brings its step back. A new
+ *   round of a loop, the next iteration and a scope that its author begins anew are other effects.
+ */
+
+import { draft } from "./draft.ts";
+import type { KnownEffect } from "./event.ts";
+import { placeText } from "./place.ts";
+import { type Effect, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+
+/** Only a process has an effect; a step that is made of others has those of the others. */
+function hasEffect(visit: Visit): boolean {
+  const step = stepOf(visit);
+  return step.once && hasProcess(step);
+}
+
+/** The name of the effect that a visit has: its step, round and items, without attempts (O3). */
+function effectName(visit: Visit): string {
+  const { scope, past } = visit.record;
+  const outer = scope.parent === undefined ? "" : `${effectName(scope.parent)}[${scope.index}]/`;
+  const begun = scope.restarts === undefined ? "" : `~${scope.restarts}`;
+  return `${outer}${stepOf(visit).id}${begun}#${visit.number - past}`;
+}
+
+/** The effect that a visit would repeat; undefined when nothing of it has happened. */
+export function effectOf(run: Run, visit: Visit): Effect | undefined {
+  return hasEffect(visit) ? run.effects.get(effectName(visit)) : undefined;
+}
+
+/** What every attempt at an effect carries, so that its receiver can tell a repetition. */
+export function effectKey(run: Run, visit: Visit): string {
+  const effect = effectOf(run, visit);
+  if (effect === undefined) return visit.effectKey ?? `${run.id}/${placeText(placeOf(visit))}`;
+  return keyOf(run, effect);
+}
+
+function keyOf(run: Run, { run: other, place }: KnownEffect): string {
+  return `${other ?? run.id}/${place}`;
+}
+
+/** Notes that the effect of a visit has happened, or may have. */
+export function noteEffect(run: Run, visit: Visit, how: "done" | "uncertain"): void {
+  if (!hasEffect(visit)) return;
+  const name = effectName(visit);
+  const { run: other, place = placeText(placeOf(visit)) } = run.effects.get(name) ?? {};
+  const known = { name, place, ...(other === undefined ? {} : { run: other }) };
+  draft(run).effects.set(name, { ...known, ...(how === "done" ? { done: true } : {}), visit });
+}
+
+/** Somebody says that the effect is to happen. One that was never confirmed keeps its key. */
+export function forgetEffect(run: Run, visit: Visit): void {
+  const effect = effectOf(run, visit);
+  if (effect === undefined) return;
+  if (effect.done !== true) draft(visit).effectKey = keyOf(run, effect);
+  draft(run).effects.delete(effect.name);
+}
+
+/** Of a fork: the effects so far are those of the other run, whatever that did after this point. */
+export function takeEffects(run: Run, other: string, later: readonly KnownEffect[]): void {
+  for (const visit of run.running) noteEffect(run, visit, "uncertain");
+  for (const [name, effect] of run.effects) {
+    draft(run).effects.set(name, { ...effect, run: effect.run ?? other });
+  }
+  for (const effect of later) {
+    if (!run.effects.has(effect.name)) draft(run).effects.set(effect.name, effect);
+  }
+}
+
+/** The effects of a run as a fork of it has to know them; what is running may happen. */
+export function effectsOf(run: Run): readonly KnownEffect[] {
+  const known = Array.from(run.effects.values(), knownOf);
+  const names = new Set(known.map(({ name }) => name));
+  const running = [...run.running]
+    .filter((visit) => hasEffect(visit) && !names.has(effectName(visit)))
+    .map((visit) => ({ name: effectName(visit), place: placeText(placeOf(visit)) }));
+  return [...known, ...running].map((effect) => ({ run: run.id, ...effect }));
+}
+
+function knownOf({ name, place, run, done }: Effect): KnownEffect {
+  return { name, place, ...(run && { run }), ...(done && { done }) };
+}
+
+/** The effects of a step of the pipeline itself and of all that is in it. */
+export function effectsWithin(run: Run, step: string): readonly Effect[] {
+  return [...run.effects.values()].filter(({ name }) => /^[^~#]*/.exec(name)?.[0] === step);
+}

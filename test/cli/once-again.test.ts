@@ -1,0 +1,161 @@
+/**
+ * A step that must not happen twice does not, whatever brings it back (P4): retry, resume --from-step,
+ * rewind, fork, an edit of the pipeline, and the retry of a group around it. Effects are counted.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+/** The effect leaves a mark with its key, which a probe can look for. */
+const PUSH = `echo "$PERDURE_IDEMPOTENCY_KEY" >> pushed`;
+const PROBE = `grep -qxF "$PERDURE_IDEMPOTENCY_KEY" pushed && echo "found $PERDURE_IDEMPOTENCY_KEY"`;
+
+function pipeline(once: string, a = "one"): string {
+  return `steps:
+  - id: a
+    run: ${project.effect("a")} # ${a}
+  - id: push
+    once: ${once}
+    run: |
+      ${project.effect("push")}
+      ${PUSH}
+  - id: z
+    run: ${project.effect("z")}
+`;
+}
+
+async function completed(once: string): Promise<string> {
+  project.write("p.yaml", pipeline(once));
+  await project.must(["run", "p.yaml"]);
+  const [id = ""] = await project.runIds();
+  return id.slice(0, 8);
+}
+
+const WITH_PROBE = `{ probe: '${PROBE}' }`;
+
+type Way = readonly [name: string, bring: (id: string) => readonly (readonly string[])[]];
+
+const WAYS: readonly Way[] = [
+  ["retry of a step before it", (id) => [["retry", id, "a"]]],
+  ["retry of the step itself", (id) => [["retry", id, "push"]]],
+  ["resume --from-step", (id) => [["resume", id, "--from-step", "a"]]],
+  [
+    "rewind and resume",
+    (id) => [
+      ["rewind", id, "a"],
+      ["resume", id],
+    ],
+  ],
+  ["fork --run", (id) => [["fork", id, "--at", "a", "--run"]]],
+  ["fork --run at the step", (id) => [["fork", id, "--at", "push", "--run"]]],
+];
+
+describe.each(WAYS)("brought back by %s", (_name, bring) => {
+  it("its probe is asked first, and its yes stands for the effect", async () => {
+    const id = await completed(WITH_PROBE);
+    let out = "";
+    for (const args of bring(id)) out = await project.must(args);
+    expect(out).toMatch(
+      /\? push must not happen twice, and it happened as push@1.*its probe is asked/,
+    );
+    expect(out).toMatch(/\? push happened, says its probe: found /);
+    expect(project.effects()).toMatchObject({ push: 1, z: 2 });
+  });
+
+  it("without a probe a person is asked, who may say that it happened", async () => {
+    const id = await completed("true");
+    let exit: number | null = 0;
+    let out = "";
+    for (const args of bring(id)) ({ exit, stdout: out } = await project.run(args));
+    expect(exit).toBe(3);
+    expect(project.effects()).toMatchObject({ push: 1, z: 1 });
+    const [settle = "", run = ""] = /perdure settle (\w+) push done/.exec(out) ?? [];
+    await project.must(settle.split(" ").slice(1));
+    await project.must(["resume", run]);
+    expect(project.effects()).toMatchObject({ push: 1, z: 2 });
+  });
+});
+
+it("it runs again when its probe says no, and when a person says redo", async () => {
+  const id = await completed(WITH_PROBE);
+  project.write("pushed", "");
+  await project.must(["retry", id, "push"]);
+  expect(project.effects()).toMatchObject({ push: 2, z: 2 });
+  // The effect of the second visit has a key of its own, and is found by it.
+  await project.must(["retry", id, "a"]);
+  expect(project.effects()).toMatchObject({ a: 2, push: 2, z: 3 });
+
+  const other = await completed("true");
+  await project.run(["retry", other, "push"]);
+  await project.must(["settle", other, "push", "redo"]);
+  await project.must(["resume", other]);
+  expect(project.effects()).toMatchObject({ push: 4, z: 5 });
+});
+
+it("an edit that has it run again asks first", async () => {
+  const id = await completed(WITH_PROBE);
+  project.write("p.yaml", pipeline(WITH_PROBE, "two").replace("effects' #", "effects' ; true #"));
+  const told = await project.must(["resume", id, "--update", "--dry-run"]);
+  expect(told).toContain("push@1 happened and must not happen twice: its probe is asked first");
+  await project.must(["resume", id, "--update", "--yes"]);
+  expect(project.effects()).toEqual({ a: 2, push: 1, z: 2 });
+});
+
+it("the retry of a group around it asks first", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: group
+    retry: 3
+    steps:
+      - id: push
+        once: ${WITH_PROBE}
+        run: |
+          ${project.effect("push")}
+          ${PUSH}
+      - id: late
+        run: ${project.effect("late")}; test "$(grep -c late '${project.path("effects")}')" = 3
+`,
+  );
+  await project.must(["run", "p.yaml"]);
+  expect(project.effects()).toEqual({ push: 1, late: 3 });
+});
+
+it("a new round of a loop is another effect, which nobody is asked about", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: push
+    once: true
+    run: ${project.effect("push")}
+  - id: test
+    run: test "$(grep -c push '${project.path("effects")}')" = 3
+    on_failure: push
+    max_visits: 5
+`,
+  );
+  await project.must(["run", "p.yaml"]);
+  expect(project.effects()).toEqual({ push: 3 });
+});
+
+it("says beforehand what will be asked", async () => {
+  const probed = await completed(WITH_PROBE);
+  const table = await project.must(["retry", probed, "a", "--dry-run"]);
+  expect(table).toMatch(/push +probe first +it lies behind a; push@1 happened and must not happen/);
+  const plain = await completed("true");
+  expect(await project.must(["resume", plain, "--from-step", "a", "--dry-run"])).toMatch(
+    /push +needs settle +it lies behind a; push@1 happened .* you are asked first/,
+  );
+  expect(await project.must(["rewind", plain, "a", "--dry-run"])).toContain(
+    "once: push; push@1 happened and must not happen twice: you are asked first\n",
+  );
+  expect(await project.must(["fork", probed, "--at", "a", "--dry-run"])).toContain(
+    `once: push@1 happened in run ${probed}; its probe is asked before it happens again\n`,
+  );
+  expect(project.effects()).toMatchObject({ push: 2 });
+});
