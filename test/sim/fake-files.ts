@@ -16,7 +16,7 @@ import type { World } from "./world.ts";
 export type FilesAction = Extract<Operation, { type: FilesOperationType }>;
 type Tree = ReadonlyMap<string, string>;
 
-interface Operation {
+interface UnderWay {
   readonly operation: FilesAction;
   readonly endsAt: number;
 }
@@ -28,7 +28,7 @@ export class FakeFiles {
   readonly #commits = new Map<string, Tree>();
   /** Snapshots by what is in them; a file's content is its name. */
   readonly #idOf = new Map<string, string>();
-  readonly #operations: Operation[] = [];
+  readonly #operations: UnderWay[] = [];
   readonly #workspaceOf = new Map<string, string>();
   /** Files that somebody else wrote into the shared workspace. */
   readonly #bystanders = new Map<string, string>();
@@ -213,7 +213,7 @@ export class FakeFiles {
     return this.#workspaceOf.get(attemptText(at));
   }
 
-  #operationIn(workspace: string): Operation | undefined {
+  #operationIn(workspace: string): UnderWay | undefined {
     return this.#operations.find(({ operation }) => workspacesOf(operation).includes(workspace));
   }
 
