@@ -11,17 +11,19 @@
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
 import type { Owner, Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
-import { waitsForPerson } from "../core/next-actions.ts";
-import type { Run } from "../core/run.ts";
+import { attemptOf, waitsForPerson } from "../core/next-actions.ts";
+import { stepPath } from "../core/place.ts";
+import { placeOf, type Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
 import { Driver, type People } from "../engine/drive.ts";
 import { Engine } from "../engine/engine.ts";
 import { findItems } from "../engine/item-source.ts";
-import { runDirOf } from "../engine/state-dir.ts";
+import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
+import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { redactor } from "../util/redact.ts";
@@ -31,7 +33,7 @@ import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
-import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
+import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import { type Project, shortIdOf } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
@@ -57,7 +59,7 @@ export interface ExecuteOptions {
   readonly choices?: Readonly<Record<string, Recover>>;
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
-  /** The person vouches that an owner on another machine is dead. */
+  /** The person vouches that an owner elsewhere, and what it started there, is dead. */
   readonly takeOver?: boolean;
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
@@ -118,13 +120,31 @@ export function own(
   );
   if (!acquired.ok) throw ownedError(shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
-  const loaded = reloadRun(project, known);
-  if (options.update !== undefined && loaded.run.seq !== seenSeq) {
+  try {
+    const loaded = reloadRun(project, known);
+    if (options.update !== undefined && loaded.run.seq !== seenSeq) {
+      const message = `run ${shortId} has gone on since its update was shown`;
+      throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+    }
+    if (takeOver !== true) refuseUnseenSteps(loaded);
+    return { known: loaded, owner, epoch };
+  } catch (error) {
     journal.release(runId, epoch);
-    const message = `run ${shortId} has gone on since its update was shown`;
-    throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+    throw error;
   }
-  return { known: loaded, owner, epoch };
+}
+
+/** A step that outlived its owner where nobody here can see it would run a second time. */
+function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
+  const unseen = [...run.running].find((visit) =>
+    mayLiveElsewhere(attemptDirOf(dir, attemptOf(visit))),
+  );
+  if (unseen === undefined) return;
+  const step = stepPath(placeOf(unseen));
+  const message =
+    `step ${step} of run ${shortId} was started in another container or on another machine, ` +
+    "and may still run there";
+  throw new CliError(EXIT.owned, message, takeOverText(shortId));
 }
 
 /** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
@@ -142,11 +162,13 @@ export async function driveOwned(
 /** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
 export function ownedError(shortId: string, owner: Owner): OwnedError {
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next =
-    owner.boot === thisOwner().boot
-      ? `perdure attach ${shortId}`
-      : `if you know that it is dead: perdure resume ${shortId} --take-over`;
+  const next = isOwnerElsewhere(owner) ? takeOverText(shortId) : `perdure attach ${shortId}`;
   return new OwnedError(owner, message, next);
+}
+
+/** What a person can do about something that cannot be seen from here. */
+function takeOverText(shortId: string): string {
+  return `if you know that it is dead: perdure resume ${shortId} --take-over`;
 }
 
 /**

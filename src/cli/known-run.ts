@@ -16,7 +16,7 @@ import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
 
 /** A run with everything that is known about it. */
 export interface KnownRun {
@@ -125,6 +125,7 @@ export function whyInputOf(known: KnownRun, now: number): WhyInput {
     pipeline: known.plan.name,
     run: known.run,
     liveness: known.liveness,
+    elsewhere: isElsewhere(known.lease),
     owner: known.lease?.owner,
     cleanedAt: known.cleanedAt,
     answers: known.answers,

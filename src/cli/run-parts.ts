@@ -12,7 +12,7 @@ import type { WorkspaceKeeper } from "../engine/workspace-keeper.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import type { Plan } from "../plan/plan.ts";
-import { lookAt } from "../runner/adopt.ts";
+import { mayLive } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -63,9 +63,7 @@ export async function settleOutputs(
   if (events.every(({ event }) => !("outputs" in event && Object.keys(event.outputs).length > 0))) {
     return [];
   }
-  const living = [...run.running].some(
-    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "alive",
-  );
+  const living = [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   // Who lives may be at work on them right now.
   if (living) return [];
   // Nothing starts that could read them.

@@ -51,6 +51,8 @@ const owner = record({
   pid: integer,
   started: text,
   boot: text,
+  namespace: optional(text),
+  machine: optional(text),
   host: text,
   user: text,
   unsignalled: optional(boolean),

@@ -21,7 +21,7 @@ import {
 } from "./attempt-folder.ts";
 import { type Belongings, findBelongings } from "./belongings.ts";
 import { watchFile } from "./file-watch.ts";
-import { ageMs, bootId, HAS_PROC, type Identity, isAlive } from "./identity.ts";
+import { ageMs, bootId, HAS_PROC, type Identity, isAlive, lifeOf } from "./identity.ts";
 import { pause } from "./long-timer.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
 import { Supervision, withSurvivors } from "./supervision.ts";
@@ -62,6 +62,21 @@ export function lookAt(dir: string): "alive" | "exited" | "dead" {
   // In this order: it may end between the two looks.
   if (readExit(dir) !== undefined) return "exited";
   return alive ? "alive" : "dead";
+}
+
+/**
+ * True when the process of this folder may live where this process cannot see it: in another PID
+ * namespace or on another machine. Only a person can say that it is dead; adoption then loses it.
+ */
+export function mayLiveElsewhere(dir: string): boolean {
+  if (readExit(dir) !== undefined) return false;
+  const claim = readClaim(dir);
+  return claim.by === "process" && lifeOf(claim.identity) === "unknown";
+}
+
+/** True unless the process of this folder is proven to have ended, or never to have started. */
+export function mayLive(dir: string): boolean {
+  return lookAt(dir) === "alive" || mayLiveElsewhere(dir);
 }
 
 async function settle(

@@ -15,7 +15,7 @@ import { type OpenConversation, openConversations } from "../../engine/open-conv
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
 import { planFingerprints } from "../../journal/journal.ts";
-import { lookAt } from "../../runner/adopt.ts";
+import { mayLive } from "../../runner/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
@@ -98,8 +98,8 @@ function refuse(known: KnownRun, { force }: ExportOptions): void {
       `perdure stop ${shortId}, or a copy of it as it is now: perdure export ${shortId} --force`,
     );
   }
-  const living = [...known.run.running].find(
-    (visit) => lookAt(attemptDirOf(known.dir, attemptOf(visit))) === "alive",
+  const living = [...known.run.running].find((visit) =>
+    mayLive(attemptDirOf(known.dir, attemptOf(visit))),
   );
   if (living === undefined) return;
   throw new CliError(

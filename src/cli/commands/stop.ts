@@ -2,7 +2,6 @@
 import { userInfo } from "node:os";
 import type { StopMode } from "../../core/event.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
-import { bootId } from "../../runner/identity.ts";
 import { perdure } from "../../view/command-text.ts";
 import { gateName } from "../../view/question-text.ts";
 import { CliError } from "../cli-error.ts";
@@ -11,7 +10,14 @@ import { openQuestions } from "../give-answer.ts";
 import { loadRun } from "../known-run.ts";
 import { ownerText, wake } from "../owner.ts";
 import { print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
+import {
+  isElsewhere,
+  livenessOf,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../project.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;
@@ -34,7 +40,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
     throw unownedError(project, runId);
   }
-  if (lease.owner.boot !== bootId()) {
+  if (isElsewhere(lease)) {
     // Its pid means another process here, or none.
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
     throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
