@@ -9,7 +9,7 @@
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
 import { BUDGET_STOP, MERGE_STOP } from "../core/advance.ts";
-import type { Owner, Recorded } from "../core/event.ts";
+import type { Owner, Recorded, StopMode } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
 import { attemptOf, waitsForPerson } from "../core/next-actions.ts";
 import { stepPath } from "../core/place.ts";
@@ -49,6 +49,8 @@ export interface ExecuteOptions {
   readonly wishes?: (known: KnownRun) => Promise<readonly Fact[]>;
   /** Nothing is started; the run is stopped in this name once the wishes are granted. */
   readonly stopBy?: string;
+  /** Nothing is started; what runs is ended in this way. */
+  readonly stop?: { readonly mode: StopMode; readonly by: string };
   /** The edit that the person adopted, seeing the run as it was when it was loaded. */
   readonly update?: UpdateRequested;
   /** What the person added to the budget. */
@@ -209,6 +211,9 @@ async function driveAll(
   options: ExecuteOptions,
 ): Promise<Run> {
   const { wishes, stopBy, update } = options;
+  if (options.stop !== undefined) {
+    return drive(project, owned, given, options, [{ type: "stop-requested", ...options.stop }]);
+  }
   const funds: readonly Fact[] =
     options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
   if (update !== undefined) {
