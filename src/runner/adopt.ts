@@ -15,9 +15,11 @@ import {
   type Claim,
   type ExitStatus,
   fence,
+  KILLED,
   readCause,
   readClaim,
   readExit,
+  wasKilled,
 } from "./attempt-folder.ts";
 import { type Belongings, findBelongings } from "./belongings.ts";
 import { watchFile } from "./file-watch.ts";
@@ -86,7 +88,7 @@ async function settle(
 ): Promise<ProcessEnding | StepProcess> {
   const status = readExit(dir);
   const cause = readCause(dir);
-  if (status !== undefined && cause === undefined) return statusOrShutdown(dir, status);
+  if (status !== undefined && cause === undefined) return statusOrLoss(dir, marker, status);
   const claim = await settledClaim(dir, marker);
   if (claim.by !== "process") {
     const message = claim.by === "fence" ? "it had not started" : "it died while it was starting";
@@ -95,7 +97,7 @@ async function settle(
   const { identity } = claim;
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
   const late = readExit(dir);
-  if (late !== undefined && cause === undefined) return { how: "exited", ...late };
+  if (late !== undefined && cause === undefined) return statusOrLoss(dir, marker, late);
   const loss: Cause = {
     how: "lost",
     started: true,
@@ -107,9 +109,22 @@ async function settle(
 /** Exit statuses of work that SIGHUP, SIGINT or SIGTERM ended. */
 const ENDED_BY_SIGNAL: readonly number[] = [129, 130, 143];
 
-/** A machine that goes down ends everything with SIGTERM: that status says nothing of the work. */
-function statusOrShutdown(dir: string, status: ExitStatus): ProcessEnding {
+/**
+ * What was killed is lost, whatever its status says. A machine that goes down ends everything with
+ * SIGTERM: that status says nothing of the work either.
+ */
+async function statusOrLoss(
+  dir: string,
+  marker: string,
+  status: ExitStatus,
+): Promise<ProcessEnding> {
   const claim = readClaim(dir);
+  if (wasKilled(dir, status)) {
+    return conclude(
+      KILLED,
+      claim.by === "process" ? { marker, leader: claim.identity } : { marker },
+    );
+  }
   const earlierBoot = claim.by === "process" && claim.identity.boot !== bootId();
   if (!earlierBoot || !ENDED_BY_SIGNAL.includes(status.exit)) return { how: "exited", ...status };
   return { how: "lost", started: true, message: "it was ended when the machine went down" };
