@@ -139,7 +139,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
     .option("--resume <run>", "the same as: perdure resume RUN")
-    .option("--resume-last", "the same as: perdure resume; with FILE: its last unfinished run")
+    .option("--resume-last", "the same as: perdure resume; with FILE: only its runs")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
     .option("--run <run>", "the run that --from-step is about; the last unfinished one if absent")
     .addHelpText("after", RUN_EXAMPLES)
@@ -174,7 +174,7 @@ function addResume(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("go on with a run from exactly where it was")
-    .argument("[run]", "id or a prefix of 8 or more; the last unfinished run if absent")
+    .argument("[run]", "id or a prefix of 8 or more; the run that was interrupted last if absent")
     .option("--pipeline-id <run>", "the run, spelled as an option")
     .option("--logs <dir>", "the run that writes to this directory (run --logs)")
     .option(
@@ -193,7 +193,7 @@ function addResume(program: Command, finish: Finish): void {
     .option("-d, --detach", "leave the run to a background process")
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
-    .option("--take-over", "its owner is on another machine, and I know that it is dead")
+    .option("--take-over", "its owner cannot be seen from here, and I know that it is dead")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, options) =>

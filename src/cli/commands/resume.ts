@@ -1,11 +1,11 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
+import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
 import { parseBudget } from "../budget.ts";
@@ -16,7 +16,6 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../going-on.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import type { LogsRun } from "../logs-run.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
@@ -48,15 +47,19 @@ export interface ResumeOptions extends OutputOptions {
   readonly logs?: string;
 }
 
-/** Resumes the run that is named, or the last unfinished one. */
+/** Resumes the run that is named, or the one that was interrupted last. */
 export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { project, runId } =
     options.logs === undefined
-      ? chosenRun(id, options)
+      ? await chosenRun(id, options)
       : await (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
+  if (runId === undefined) {
+    print("Nothing was started.");
+    return EXIT.interrupted;
+  }
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
     options.fromStep === undefined
@@ -65,9 +68,17 @@ export async function resumeCommand(
   return goOn(project, runId, request, options);
 }
 
-function chosenRun(id: string | undefined, options: ResumeOptions): LogsRun {
+async function chosenRun(
+  id: string | undefined,
+  options: ResumeOptions,
+): Promise<{ readonly project: Project; readonly runId: string | undefined }> {
   const project = openProject(process.cwd(), "read-write");
-  return { project, runId: chooseRun(project, id ?? options.pipelineId, options.file) };
+  const given = id ?? options.pipelineId;
+  if (given !== undefined) return { project, runId: resolveRunId(project.journal, given) };
+  const { lastRun } = await import("../last-run.ts");
+  const { file, fromStep, dryRun } = options;
+  const failedToo = fromStep !== undefined || dryRun === true;
+  return { project, runId: await lastRun(project, { file, canAsk: canAsk(options), failedToo }) };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -133,20 +144,6 @@ async function goOn(
   });
   sayGoodbye(project, runId, screen);
   return exit;
-}
-
-function chooseRun(
-  { journal }: Project,
-  given: string | undefined,
-  file: string | undefined,
-): string {
-  if (given !== undefined) return resolveRunId(journal, given);
-  const status = ["queued", "running", "waiting", "interrupted", "failed"] as const;
-  const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
-  const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
-  if (last !== undefined) return last.runId;
-  const where = file === undefined ? "here" : `of ${file}`;
-  throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
 }
 
 /** What the process in the background has to be told again. */

@@ -3,7 +3,7 @@ import { relative, resolve } from "node:path";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
-import { ask } from "../ask.ts";
+import { ask, canAsk } from "../ask.ts";
 import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
@@ -98,9 +98,7 @@ async function askAboutUnfinished(
   const shortId = shortIdOf(journal, last.runId);
   const told = unfinishedText(last, shortId, file);
   if (screenKind(options) === "plain") print(told);
-  const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  if (!interactive || screenKind(options) !== "live" || options.detach === true)
-    return { kind: "new" };
+  if (!canAsk(options)) return { kind: "new" };
   // Who is driven by another process can only be looked at.
   const [offer, kind] =
     livenessOf(last.lease) === "owned"
