@@ -31,7 +31,7 @@ import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
-import { type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
+import { type KnownRun, loadRun, reloadOwned, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
@@ -63,6 +63,8 @@ export interface ExecuteOptions {
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner elsewhere, and what it started there, is dead. */
   readonly takeOver?: boolean;
+  /** The person wants the run to go on in a copy of its project. */
+  readonly asCopy?: boolean;
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
   /** Every question is answered with the choice that approves. */
@@ -123,7 +125,7 @@ export function own(
   if (!acquired.ok) throw ownedError(shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
   try {
-    const loaded = reloadRun(project, known);
+    const loaded = reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
     if (options.update !== undefined && loaded.run.seq !== seenSeq) {
       const message = `run ${shortId} has gone on since its update was shown`;
       throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);

@@ -193,6 +193,7 @@ function addResume(program: Command, finish: Finish): void {
     .option("-d, --detach", "leave the run to a background process")
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
+    .option("--as-copy", "this project is a copy of the run's: go on here, with the files here")
     .option("--take-over", "its owner cannot be seen from here, and I know that it is dead")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")

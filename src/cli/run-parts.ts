@@ -18,15 +18,17 @@ import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
+import { relinkWorktrees } from "./run-workspace.ts";
 import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function keeperOf(
   project: Project,
-  { plan, run, id }: KnownRun,
+  known: KnownRun,
   foreign: ForeignFiles | undefined,
   say: (line: string) => void,
 ): Promise<WorkspaceKeeper | undefined> {
+  const { plan, run, id } = known;
   const { workspace } = plan;
   if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
     return undefined;
@@ -35,6 +37,7 @@ export async function keeperOf(
   const { WorkspaceError } = await import("../workspace/workspace-error.ts");
   const dir = runDirOf(project.dir, id);
   try {
+    await relinkWorktrees(project, known);
     return await WorkspaceKeeper.open({
       plan: workspace,
       run,

@@ -161,6 +161,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     input: json,
     args: listOf(text),
     cwd: text,
+    project: optional(text),
     envNames: listOf(text),
     logs: optional(text),
     from: optional(origin),

@@ -6,6 +6,7 @@
  *   encoded and decoded like anything else.
  */
 import type { Answer, Owner } from "../core/event.ts";
+import { movedPath } from "../core/move.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -216,6 +217,10 @@ function append(run: StoredRun, write: Write): void {
   if (write.planText !== undefined) {
     run.planText = write.planText;
     run.steps.clear();
+  }
+  for (const event of write.events) {
+    if (event.type !== "run.moved") continue;
+    run.summary = { ...run.summary, file: movedPath(event, run.summary.file) };
   }
   change(run, write.summary, write.time);
 }

@@ -112,6 +112,8 @@ export const SUMMARY = {
     UPDATE pipeline_state SET status = ?, steps_completed = ?, steps_total = ?, updated_at = ?,
       last_seq = ?, last_crc = ?
     WHERE pipeline_id = ?`,
+  file: "SELECT file FROM pipeline_state WHERE pipeline_id = ?",
+  move: "UPDATE pipeline_state SET file = ? WHERE pipeline_id = ?",
   clean: "UPDATE pipeline_state SET cleaned_at = ? WHERE pipeline_id = ?",
   deleteSteps: "DELETE FROM step_state WHERE pipeline_id = ?",
   putStep: `

@@ -32,10 +32,11 @@ import {
 } from "../carried-run.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
+import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
+import { relinkWorktrees } from "../run-workspace.ts";
 import { packageVersion } from "../version.ts";
 
 export interface ExportOptions {
@@ -67,7 +68,10 @@ export async function exportCommand(
   const epoch = acquire(project, known, options);
   try {
     const file = resolve(options.output ?? `${known.shortId}.perdure`);
-    await exportRun(project, reloadRun(project, known), file, options);
+    const now =
+      epoch === undefined ? reloadRun(project, known) : reloadOwned(project, known, { epoch });
+    await relinkWorktrees(project, now);
+    await exportRun(project, now, file, options);
     return EXIT.done;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;

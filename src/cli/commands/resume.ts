@@ -16,6 +16,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../going-on.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
+import { refuseCopy } from "../moved-project.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
@@ -29,6 +30,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
+  /** Go on in a copy of the run's project. */
+  readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
   /** What to do with work that was cut off. */
@@ -104,6 +107,7 @@ async function goOn(
   checkRecover(options);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
+  refuseCopy(project.dir, known, options.asCopy === true);
   if (request !== undefined && options.update === true) {
     const message = "--update and --from-step are two wishes: first the one, then the other";
     throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
@@ -152,6 +156,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.fromStep === undefined ? [] : ["--from-step", options.fromStep]),
     ...(options.files === undefined ? [] : ["--files", options.files]),
     ...(options.takeOver === true ? ["--take-over"] : []),
+    ...(options.asCopy === true ? ["--as-copy"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),
