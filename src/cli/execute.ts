@@ -29,6 +29,7 @@ import { failpoint } from "../util/failpoint.ts";
 import { redactor } from "../util/redact.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
+import { refuseBeside, workerOf } from "./beside.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { type KnownRun, loadRun, reloadOwned, whyInputOf } from "./known-run.ts";
@@ -63,6 +64,8 @@ export interface ExecuteOptions {
   readonly foreign?: ForeignFiles;
   /** The person vouches that an owner elsewhere, and what it started there, is dead. */
   readonly takeOver?: boolean;
+  /** The run may work beside others in one directory. */
+  readonly beside?: boolean;
   /** The person wants the run to go on in a copy of its project. */
   readonly asCopy?: boolean;
   /** Waits for people's answers when nothing else can move, instead of ending. */
@@ -91,7 +94,7 @@ export async function execute(
     // Who answered while we let go of the run has been told that we go on.
     const now = loadRun(project, known.id);
     const { screen, stay = false, autoApprove = false } = options;
-    const rest = { screen, stay, autoApprove };
+    const rest = { screen, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
   const granted = options.stopBy !== undefined && wishes.first === undefined;
@@ -131,6 +134,10 @@ export function own(
       throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
     }
     if (takeOver !== true) refuseUnseenSteps(loaded);
+    const starts = options.stop === undefined && options.stopBy === undefined;
+    if (starts && options.beside !== true) {
+      refuseBeside(project, workerOf(loaded), `perdure resume ${shortId}`);
+    }
     return { known: loaded, owner, epoch };
   } catch (error) {
     journal.release(runId, epoch);

@@ -14,6 +14,8 @@ import { walkFilesOf } from "./run-parts.ts";
 
 export interface GoingOn {
   readonly takeOver?: boolean;
+  /** Go on beside other runs in the same directory. */
+  readonly beside?: boolean;
   /** Go on in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
@@ -35,6 +37,7 @@ export function goingOn(
   return {
     takeOver: options.takeOver === true,
     asCopy: options.asCopy === true,
+    beside: options.beside === true,
     stay: options.stay === true,
     autoApprove: options.autoApprove === true,
     ...(request === undefined

@@ -118,6 +118,8 @@ Examples:
 const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
 const APPROVE_HELP = "answer every question with its first choice that does not reject";
 
+const BESIDE_HELP = "work in a directory in which another run with agents is at work";
+
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
@@ -138,6 +140,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--handler <type=command>", "DOT: a command for a node type; may be repeated", collect)
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
+    .option("--beside", BESIDE_HELP)
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: only its runs")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
@@ -154,6 +157,7 @@ function addRunning(program: Command, finish: Finish): void {
     .argument("<step>", "the step")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
+    .option("--beside", BESIDE_HELP)
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, step, options) =>
@@ -193,6 +197,7 @@ function addResume(program: Command, finish: Finish): void {
     .option("-d, --detach", "leave the run to a background process")
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
+    .option("--beside", BESIDE_HELP)
     .option("--as-copy", "this project is a copy of the run's: go on here, with the files here")
     .option("--take-over", "its owner cannot be seen from here, and I know that it is dead")
     .option("-o, --output <format>", "text, or json for a stream of events")
@@ -236,6 +241,7 @@ interface RunArguments extends ReadingOptions {
   readonly quiet?: boolean;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
+  readonly beside?: boolean;
   readonly resume?: string;
   readonly resumeLast?: boolean;
   readonly fromStep?: string;

@@ -8,6 +8,7 @@ import { why } from "../../view/why.ts";
 import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
+import { besideLines, startsBeside, workerOf } from "../beside.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
 import { checkEnvironment } from "../environment.ts";
@@ -30,6 +31,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
+  /** Go on beside other runs in the same directory. */
+  readonly beside?: boolean;
   /** Go on in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
@@ -128,6 +131,16 @@ async function goOn(
     back === undefined ? await partialWork(project, known, recoverWord(options.recover)) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
+  const worker = workerOf(known);
+  const { starts, beside } = await startsBeside(project, worker, {
+    beside: options.beside === true,
+    canAsk: canAsk(options),
+    command: `perdure resume ${known.shortId}`,
+  });
+  if (!starts) {
+    print("Nothing was started.");
+    return EXIT.interrupted;
+  }
   if (options.detach === true) {
     const { detach, peopleOptions } = await import("../detach.ts");
     const told = [...detachedOptions(options), ...peopleOptions(options)];
@@ -137,11 +150,12 @@ async function goOn(
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
-    ...goingOn(project, { request, back }, options),
+    ...goingOn(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
+      ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
@@ -157,6 +171,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.files === undefined ? [] : ["--files", options.files]),
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.asCopy === true ? ["--as-copy"] : []),
+    ...(options.beside === true ? ["--beside"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),
