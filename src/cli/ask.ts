@@ -1,4 +1,11 @@
 /** A question to the person at the terminal. */
+import { type OutputOptions, screenKind } from "./output-options.ts";
+
+/** True when a person sees what is asked and can answer. */
+export function canAsk(options: OutputOptions & { readonly detach?: boolean }): boolean {
+  const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  return isTerminal && screenKind(options) === "live" && options.detach !== true;
+}
 
 import { terminalText } from "../view/display-text.ts";
 

@@ -10,10 +10,11 @@
  */
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
-import type { Owner, Recorded } from "../core/event.ts";
+import type { Owner, Recorded, StopMode } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
-import { waitsForPerson } from "../core/next-actions.ts";
-import type { Run } from "../core/run.ts";
+import { attemptOf, waitsForPerson } from "../core/next-actions.ts";
+import { stepPath } from "../core/place.ts";
+import { placeOf, type Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
 import { GateExecutor } from "../engine/executors/gates.ts";
 import { NO_FILES } from "../engine/executors/no-files.ts";
@@ -22,19 +23,21 @@ import { ProcessExecutor } from "../engine/executors/processes.ts";
 import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
 import { Loop } from "../engine/loop.ts";
 import { Mailbox } from "../engine/mailbox.ts";
-import { runDirOf } from "../engine/state-dir.ts";
+import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
+import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
+import { refuseBeside, workerOf } from "./beside.ts";
 import { CliError, OwnedError, RunError } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
-import { hideSecretsOf, type KnownRun, loadRun, reloadRun, whyInputOf } from "./known-run.ts";
+import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
-import { isOwnerAlive, ownerText, thisOwner, thisPerson } from "./owner.ts";
+import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import { type Project, removedState, shortIdOf } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
@@ -50,6 +53,8 @@ export interface ExecuteOptions {
   readonly wishes?: (known: KnownRun) => Promise<readonly Fact[]>;
   /** Nothing is started; the run is stopped in this name once the wishes are granted. */
   readonly stopBy?: string;
+  /** Nothing is started; what runs is ended in this way. */
+  readonly stop?: { readonly mode: StopMode; readonly by: string };
   /** The edit that the person adopted, seeing the run as it was when it was loaded. */
   readonly update?: UpdateRequested;
   /** What the person added to the budget. */
@@ -62,8 +67,12 @@ export interface ExecuteOptions {
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
-  /** The person vouches that an owner on another machine is dead. */
+  /** The person vouches that an owner elsewhere, and what it started there, is dead. */
   readonly takeOver?: boolean;
+  /** The run may work beside others in one directory. */
+  readonly beside?: boolean;
+  /** The person wants the run to go on in a copy of its project. */
+  readonly asCopy?: boolean;
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
   /** Every question is answered with the choice that approves. */
@@ -90,7 +99,7 @@ export async function execute(
     // Who answered while we let go of the run has been told that we go on.
     const now = loadRun(project, known.id);
     const { screen, stay = false, autoApprove = false } = options;
-    const rest = { screen, stay, autoApprove };
+    const rest = { screen, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
   const granted = options.stopBy !== undefined && wishes.first === undefined;
@@ -123,13 +132,35 @@ export function own(
   );
   if (!acquired.ok) throw ownedError(shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
-  const loaded = reloadRun(project, known);
-  if (options.update !== undefined && loaded.run.seq !== seenSeq) {
+  try {
+    const loaded = reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
+    if (options.update !== undefined && loaded.run.seq !== seenSeq) {
+      const message = `run ${shortId} has gone on since its update was shown`;
+      throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+    }
+    if (takeOver !== true) refuseUnseenSteps(loaded);
+    const starts = options.stop === undefined && options.stopBy === undefined;
+    if (starts && options.beside !== true) {
+      refuseBeside(project, workerOf(loaded), `perdure resume ${shortId}`);
+    }
+    return { known: loaded, owner, epoch };
+  } catch (error) {
     journal.release(runId, epoch);
-    const message = `run ${shortId} has gone on since its update was shown`;
-    throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+    throw error;
   }
-  return { known: loaded, owner, epoch };
+}
+
+/** A step that outlived its owner where nobody here can see it would run a second time. */
+function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
+  const unseen = [...run.running].find((visit) =>
+    mayLiveElsewhere(attemptDirOf(dir, attemptOf(visit))),
+  );
+  if (unseen === undefined) return;
+  const step = stepPath(placeOf(unseen));
+  const message =
+    `step ${step} of run ${shortId} was started in another container or on another machine, ` +
+    "and may still run there";
+  throw new CliError(EXIT.owned, message, takeOverText(shortId));
 }
 
 /** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
@@ -149,11 +180,13 @@ export async function driveOwned(
 /** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
 export function ownedError(shortId: string, owner: Owner): OwnedError {
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next =
-    owner.boot === thisOwner().boot
-      ? `perdure attach ${shortId}`
-      : `if you know that it is dead: perdure resume ${shortId} --take-over`;
+  const next = isOwnerElsewhere(owner) ? takeOverText(shortId) : `perdure attach ${shortId}`;
   return new OwnedError(owner, message, next);
+}
+
+/** What a person can do about something that cannot be seen from here. */
+function takeOverText(shortId: string): string {
+  return `if you know that it is dead: perdure resume ${shortId} --take-over`;
 }
 
 /**
@@ -195,6 +228,9 @@ async function driveAll(
   options: ExecuteOptions,
 ): Promise<Run> {
   const { wishes, stopBy, update } = options;
+  if (options.stop !== undefined) {
+    return drive(project, owned, given, options, [{ type: "stop-requested", ...options.stop }]);
+  }
   const funds: readonly Fact[] =
     options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
   if (update !== undefined) {

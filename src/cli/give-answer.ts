@@ -11,7 +11,6 @@ import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/plac
 import { replyOf } from "../core/question.ts";
 import { findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
-import { bootId } from "../runner/identity.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { perdure } from "../view/command-text.ts";
@@ -97,7 +96,7 @@ export function giveAnswer(
   const lease = journal.leaseOf(known.id);
   const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
   // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
-  if (told && lease.owner.boot === bootId()) wakeIfAlive(lease.owner);
+  if (told) wakeIfAlive(lease.owner);
   return { ...answered, told };
 }
 

@@ -14,6 +14,10 @@ import { walkFilesOf } from "./run-parts.ts";
 
 export interface GoingOn {
   readonly takeOver?: boolean;
+  /** Go on beside other runs in the same directory. */
+  readonly beside?: boolean;
+  /** Go on in a copy of the run's project. */
+  readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
   /** What to do with the files: keep or restore. */
@@ -32,6 +36,8 @@ export function goingOn(
 ): Omit<ExecuteOptions, "screen"> {
   return {
     takeOver: options.takeOver === true,
+    asCopy: options.asCopy === true,
+    beside: options.beside === true,
     stay: options.stay === true,
     autoApprove: options.autoApprove === true,
     ...(request === undefined

@@ -4,11 +4,13 @@
  * Owns: loading it, and reading its plans.
  * Does not: find it (project.ts) or change it.
  */
-import type { Answer, Recorded } from "../core/event.ts";
+import type { Answer, Recorded, RunMoved } from "../core/event.ts";
 import { evolve, replay } from "../core/evolve.ts";
+import { move } from "../core/move.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
+import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
@@ -18,8 +20,9 @@ import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import { moveTo, refuseCopy } from "./moved-project.ts";
 import { hideSecrets } from "./print.ts";
-import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
 
 /** A run with everything that is known about it. */
 export interface KnownRun {
@@ -39,6 +42,8 @@ export interface KnownRun {
   /** Answers to its questions that no owner has taken up yet, by attempt. */
   readonly answers: ReadonlyMap<string, Answer>;
   readonly cleanedAt: number | undefined;
+  /** The project is not where the run left it; the paths in `run` are those of this place. */
+  readonly moved: RunMoved | undefined;
 }
 
 /** Loads a run and says whether somebody owns it. */
@@ -50,6 +55,8 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
   const all = fingerprints.length > 1 ? fingerprints : [];
   const lease = journal.leaseOf(runId);
   const run = replay(planOf, runId, events);
+  const moved = moveTo(dir, run);
+  if (moved !== undefined) move(run, moved);
   hideSecretsOf(plan, run);
   return {
     id: runId,
@@ -65,6 +72,7 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
     liveness: livenessOf(lease),
     answers: answersTo(journal, run),
     cleanedAt,
+    moved,
   };
 }
 
@@ -89,6 +97,25 @@ export function reloadRun(project: Project, known: KnownRun): KnownRun {
   const events = [...known.events, ...news];
   const answers = answersTo(journal, run);
   return { ...known, events, run, lease, liveness: livenessOf(lease), answers };
+}
+
+/**
+ * A run whose lease is ours, as the journal has it now. If its project was moved, the journal says so
+ * from here on; a copy of the project is refused unless that is wanted.
+ */
+export function reloadOwned(
+  project: Project,
+  known: KnownRun,
+  { epoch, asCopy = false }: { readonly epoch: number; readonly asCopy?: boolean },
+): KnownRun {
+  const loaded = known.moved === undefined ? reloadRun(project, known) : loadRun(project, known.id);
+  const { id, run, moved } = loaded;
+  if (moved === undefined) return loaded;
+  refuseCopy(project.dir, loaded, asCopy);
+  const summary = fullSummary(run);
+  const write = { epoch, afterSeq: run.seq, time: Date.now(), events: [moved], summary };
+  project.journal.append(id, write);
+  return loadRun(project, id);
 }
 
 /** What was answered to the questions of a run and is not in it yet. */
@@ -135,6 +162,7 @@ export function whyInputOf(known: KnownRun, now: number): WhyInput {
     pipeline: known.plan.name,
     run: known.run,
     liveness: known.liveness,
+    elsewhere: isElsewhere(known.lease),
     owner: known.lease?.owner,
     cleanedAt: known.cleanedAt,
     answers: known.answers,

@@ -133,6 +133,8 @@ Examples:
 const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
 const APPROVE_HELP = "answer every question with its first choice that does not reject";
 
+const BESIDE_HELP = "work in a directory in which another run with agents is at work";
+
 function addRunning(program: Command, finish: Finish): void {
   program
     .command("run")
@@ -153,8 +155,9 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--handler <type=command>", "DOT: a command for a node type; may be repeated", collect)
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
+    .option("--beside", BESIDE_HELP)
     .option("--resume <run>", "the same as: perdure resume RUN")
-    .option("--resume-last", "the same as: perdure resume; with FILE: its last unfinished run")
+    .option("--resume-last", "the same as: perdure resume; with FILE: only its runs")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
     .option("--run <run>", "the run that --from-step is about; the last unfinished one if absent")
     .addHelpText("after", RUN_EXAMPLES)
@@ -170,6 +173,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--failed", "of a fan-out that completed: run only its failed items again")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
+    .option("--beside", BESIDE_HELP)
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, step, options) =>
@@ -190,7 +194,7 @@ function addResume(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("go on with a run from exactly where it was")
-    .argument("[run]", "id or a prefix of 8 or more; the last unfinished run if absent")
+    .argument("[run]", "id or a prefix of 8 or more; the run that was interrupted last if absent")
     .option("--pipeline-id <run>", "the run, spelled as an option")
     .option("--logs <dir>", "the run that writes to this directory (run --logs)")
     .option(
@@ -209,7 +213,9 @@ function addResume(program: Command, finish: Finish): void {
     .option("-d, --detach", "leave the run to a background process")
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
-    .option("--take-over", "its owner is on another machine, and I know that it is dead")
+    .option("--beside", BESIDE_HELP)
+    .option("--as-copy", "this project is a copy of the run's: go on here, with the files here")
+    .option("--take-over", "its owner cannot be seen from here, and I know that it is dead")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, options) =>

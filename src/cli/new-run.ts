@@ -1,5 +1,6 @@
 /** A new run in the journal: from here on it can be resumed, whoever made it. */
 import { randomUUID } from "node:crypto";
+import { dirname } from "node:path";
 import type { RunCreated } from "../core/event.ts";
 import { initialSummary } from "../core/summary.ts";
 import { envNamesOf } from "../plan/build.ts";
@@ -11,7 +12,7 @@ import type { Project } from "./project.ts";
 export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
 
 /** Stores a run of a plan; gives its id. */
-export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): string {
+export function createRun({ journal, dir }: Project, plan: Plan, origin: RunOrigin): string {
   const runId = randomUUID();
   const { text: planText, fingerprint } = freeze(plan);
   const envNames = envNamesOf(plan);
@@ -23,6 +24,7 @@ export function createRun({ journal }: Project, plan: Plan, origin: RunOrigin): 
       type: "run.created",
       pipeline: plan.name,
       ...origin,
+      project: dirname(dir.root),
       fingerprint,
       envNames,
       ...(Object.keys(envMarks).length === 0 ? {} : { envMarks }),

@@ -1,12 +1,12 @@
 /** Who we are, and whether another owner is alive: by evidence, never by a timeout. */
 import { hostname, userInfo } from "node:os";
 import type { Owner } from "../core/event.ts";
-import { bootId, isAlive, ownIdentity } from "../runner/identity.ts";
+import { type Life, lifeOf, ownIdentity } from "../runner/identity.ts";
 
 /** This process as the owner of a run. */
 export function thisOwner(): Owner {
-  const { pid, start, boot } = ownIdentity();
-  return { pid, started: start, boot, host: hostname(), user: userInfo().username };
+  const { start: started, ...identity } = ownIdentity();
+  return { ...identity, started, host: hostname(), user: userInfo().username };
 }
 
 /** Whoever uses this process, as answers name people. */
@@ -14,19 +14,33 @@ export function thisPerson(): string {
   return `${userInfo().username}@${hostname()}`;
 }
 
-/** True unless the owner is proven dead. On another machine nothing can be proven from here. */
+/** True unless the owner is proven dead. */
 export function isOwnerAlive(owner: Owner): boolean {
-  const { pid, started: start, boot } = owner;
-  if (boot === bootId()) return isAlive({ pid, start, boot });
-  return owner.host !== hostname();
+  return ownerLife(owner) !== "dead";
+}
+
+/** True when the owner is in another PID namespace or on another machine, and may live there. */
+export function isOwnerElsewhere(owner: Owner): boolean {
+  return ownerLife(owner) === "unknown";
+}
+
+function ownerLife({ started, ...owner }: Owner): Life {
+  const life = lifeOf({ ...owner, start: started });
+  // An older version recorded no more than the host.
+  const isOld = owner.namespace === undefined && owner.machine === undefined;
+  return life === "dead" && isOld && owner.host !== hostname() ? "unknown" : life;
 }
 
 /** "process 4711 of ann on laptop". */
 export function ownerText(owner: Owner): string {
-  return `process ${owner.pid} of ${owner.user} on ${owner.host}`;
+  const who = `process ${owner.pid} of ${owner.user} on ${owner.host}`;
+  return isOwnerElsewhere(owner) ? `${who}, ${UNSEEN}` : who;
 }
 
-/** Tells an owner on this machine that there is a request for it. */
-export function wake({ pid, unsignalled }: Owner): void {
-  if (unsignalled !== true) process.kill(pid, "SIGUSR2");
+/** Why nothing is known about an owner in another PID namespace or on another machine. */
+const UNSEEN = "which cannot be seen from here (another container or machine)";
+
+/** Tells an owner that there is a request for it, if its pid means that process here. */
+export function wake(owner: Owner): void {
+  if (owner.unsignalled !== true && !isOwnerElsewhere(owner)) process.kill(owner.pid, "SIGUSR2");
 }

@@ -13,7 +13,7 @@ import { openSqliteJournal } from "../journal/sqlite.ts";
 import type { Liveness } from "../view/step-status.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import { isOwnerAlive } from "./owner.ts";
+import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 
 /** The shortest prefix of a run id that is accepted. */
@@ -170,4 +170,9 @@ export function shortIdOf(journal: Journal, runId: string): string {
 export function livenessOf(lease: Lease | undefined): Liveness {
   if (lease?.owner === undefined) return "free";
   return isOwnerAlive(lease.owner) ? "owned" : "orphaned";
+}
+
+/** True when whoever holds a lease may live, but not where it can be seen from here. */
+export function isElsewhere(lease: Lease | undefined): boolean {
+  return lease?.owner !== undefined && isOwnerElsewhere(lease.owner);
 }

@@ -12,6 +12,7 @@ export interface RunArguments extends ReadingOptions {
   readonly quiet?: boolean;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
+  readonly beside?: boolean;
   readonly resume?: string;
   readonly resumeLast?: boolean;
   readonly fromStep?: string;

@@ -13,21 +13,23 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
-import { lookAt } from "../runner/adopt.ts";
+import { mayLive } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
+import { relinkWorktrees } from "./run-workspace.ts";
 import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function filesExecutorOf(
   project: Project,
-  { plan, run, id }: KnownRun,
+  known: KnownRun,
   foreign: ForeignFiles | undefined,
   say: (line: string) => void,
 ): Promise<FilesExecutor | undefined> {
+  const { plan, run, id } = known;
   const { workspace } = plan;
   if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
     return undefined;
@@ -36,6 +38,7 @@ export async function filesExecutorOf(
   const { WorkspaceError } = await import("../workspace/workspace-error.ts");
   const dir = runDirOf(project.dir, id);
   try {
+    await relinkWorktrees(project, known);
     return await FilesExecutor.open({
       plan: workspace,
       run,
@@ -67,9 +70,7 @@ export async function settleOutputs(
 ): Promise<readonly string[]> {
   const { handedOn, outputsNamedBy } = await import("../core/handed-on.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
-  const living = [...run.running].some(
-    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "alive",
-  );
+  const living = [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   // Who lives may be at work on them right now.
   if (living) return [];
   // Nothing starts that could read them.

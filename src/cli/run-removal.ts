@@ -14,7 +14,7 @@ import { attemptOf } from "../core/next-actions.ts";
 import { stepPath } from "../core/place.ts";
 import { placeOf } from "../core/run.ts";
 import { attemptDirOf, type StateDir } from "../engine/state-dir.ts";
-import { lookAt } from "../runner/adopt.ts";
+import { mayLive } from "../runner/adopt.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
@@ -62,9 +62,7 @@ export async function storeOf(
 /** A step that outlived its runner still writes into the run's files. */
 function livingReason({ run, dir, shortId, liveness }: KnownRun): string | undefined {
   if (liveness === "owned") return "it is running";
-  const living = [...run.running].find(
-    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "alive",
-  );
+  const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   if (living === undefined) return undefined;
   return `its step ${stepPath(placeOf(living))} still runs; go on with: perdure resume ${shortId}`;
 }

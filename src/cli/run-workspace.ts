@@ -6,7 +6,8 @@
  * Does not: make or repair a workspace; the engine does, when the run goes on. What works on files is
  *   only loaded where there are files to work on.
  */
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { SnapshotStore } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { CliError } from "./cli-error.ts";
@@ -25,6 +26,18 @@ export function keepsFiles({ plan }: KnownRun): boolean {
   return plan.workspace?.snapshots === true;
 }
 
+/** Sets the links of a run's worktrees right, its own and those of single steps, after a move. */
+export async function relinkWorktrees(project: Project, { run, dir }: KnownRun): Promise<void> {
+  if (run.workspace?.kind !== "worktree") return;
+  const { relinkWorktree } = await import("../workspace/worktree-links.ts");
+  const { workspacePathOf } = await import("../engine/workspace-place.ts");
+  const own = join(dir.root, "own");
+  const names = existsSync(own) ? readdirSync(own) : [];
+  for (const path of [workspacePathOf(dir), ...names.map((name) => join(own, name))]) {
+    await relinkWorktree(dirname(project.dir.root), path);
+  }
+}
+
 /** Opens the snapshots of a run and its workspace. */
 export async function openRunWorkspace(project: Project, known: KnownRun): Promise<RunWorkspace> {
   const { plan, run, dir, shortId } = known;
@@ -35,6 +48,7 @@ export async function openRunWorkspace(project: Project, known: KnownRun): Promi
   }
   const { openStore } = await import("../workspace/store.ts");
   const { workspaceAt } = await import("../engine/workspace-place.ts");
+  await relinkWorktrees(project, known);
   const cwd = run.created?.cwd ?? ".";
   const store = await openStore({ project: cwd, stateDir: project.dir.root });
   const path = wanted.kind === "here" ? cwd : run.workspace?.path;

@@ -22,12 +22,14 @@ import { effectOf } from "./effect.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
+import { LOSSES_MAX } from "./flow.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { missedInside } from "./goal.ts";
 import { instanceEvents } from "./instance-files.ts";
+import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
-import { retryAfterPause } from "./retry.ts";
+import { retryAfterLoss, retryAfterPause } from "./retry.ts";
 import { isWithin, itemGrants, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
 import {
   attemptOf,
@@ -377,7 +379,7 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
     case "relayed":
       return [relay(run, visit, ending, now)];
     case "lost":
-      return [{ ...lose(visit, ending, now), ...paid }];
+      return [{ ...lose(run, visit, ending, now), ...paid }];
     case "paused":
       return [{ ...pause(visit, ending, now), ...paid }];
     case "not-started":
@@ -417,13 +419,22 @@ function relay(
   return fail(run, visit, "relay", message, now, paid);
 }
 
-function lose(visit: Visit, ending: Extract<Ending, { how: "lost" }>, now: number): RunEvent {
+function lose(
+  run: Run,
+  visit: Visit,
+  ending: Extract<Ending, { how: "lost" }>,
+  now: number,
+): RunEvent {
   const at = attemptOf(visit);
   const { message } = ending;
   const tool = ending.tool === undefined ? {} : { tool: ending.tool };
   const lost = { type: "step.lost", ...at, message, ...tool } as const;
-  const usedUp = visit.losses + 1 >= visit.lossesMax;
-  return usedUp ? lost : { ...lost, retry: { at: now, delayMs: 0 } };
+  const left = visit.lossesMax - (visit.losses + 1);
+  if (left <= 0) return lost;
+  // A new allowance has fresh pauses.
+  const losses = LOSSES_MAX - left;
+  const salt = `${run.id}/${placeText(placeOf(visit))}`;
+  return { ...lost, retry: retryAfterLoss(losses, now, salt) };
 }
 
 /** How often the agent of a visit may be kept from going on before somebody is asked. */

@@ -42,6 +42,10 @@ export interface Owner {
   readonly started: string;
   /** Which boot of the machine it belongs to. */
   readonly boot: string;
+  /** Which process table its pid belongs to; older records and other systems have none. */
+  readonly namespace?: string;
+  /** Which machine it runs on; absent in older records and where a machine has no id. */
+  readonly machine?: string;
   readonly host: string;
   readonly user: string;
   /** A program with signals of its own: it looks for requests by itself. */

@@ -199,6 +199,8 @@ export interface RunCreated {
   readonly input: Json;
   readonly args: readonly string[];
   readonly cwd: string;
+  /** The project's directory, as an absolute path; older versions did not record it. */
+  readonly project?: string;
   /** Names (never values) of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
   /** What tells whether a value of those has changed since, and nothing else about it. */
@@ -227,7 +229,7 @@ export interface RunForked {
   readonly effects?: readonly KnownEffect[];
 }
 
-/** The run was carried from another place, by export and import. */
+/** The run was carried from another place, by export and import, or its project was moved. */
 export interface RunMoved {
   readonly type: "run.moved";
   /** The project's directory there and here, as absolute paths. */

@@ -23,7 +23,9 @@ export function move(run: Run, event: RunMoved): void {
   const at = (path: string): string => movedPath(event, path);
   if (created !== undefined) {
     const logs = created.logs === undefined ? {} : { logs: at(created.logs) };
-    draft(run).created = { ...created, cwd: at(created.cwd), file: at(created.file), ...logs };
+    const project = created.project === undefined ? {} : { project: at(created.project) };
+    const paths = { cwd: at(created.cwd), file: at(created.file) };
+    draft(run).created = { ...created, ...paths, ...project, ...logs };
   }
   if (workspace !== undefined) draft(run).workspace = { ...workspace, path: at(workspace.path) };
   for (const { steps } of run.scopes.values()) {

@@ -17,6 +17,15 @@ export function retryAfterFailure(
   return { at: now + delayMs, delayMs };
 }
 
+/** Between two attempts of a step that is killed again and again. */
+const LOSS_PAUSE: Backoff = { initialMs: 500, factor: 2, maxMs: 60_000, jitter: 0.2 };
+
+/** The next attempt after the n-th loss of a visit: at once after the first, later ones wait. */
+export function retryAfterLoss(losses: number, now: number, salt: string): Retry {
+  if (losses <= 1) return { at: now, delayMs: 0 };
+  return retryAfterFailure(LOSS_PAUSE, losses - 1, now, `${salt}/loss`);
+}
+
 /** Between two tries of an agent whose service is busy. */
 const PAUSE_FIRST_MS = 5_000;
 const PAUSE_MAX_MS = 5 * 60_000;

@@ -7,6 +7,7 @@
  */
 import type { Answer, Owner } from "../core/event.ts";
 import { outputsNamedBy } from "../core/handed-on.ts";
+import { movedPath } from "../core/move.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -228,6 +229,10 @@ function append(run: StoredRun, write: Write): void {
   if (write.planText !== undefined) {
     run.planText = write.planText;
     run.steps.clear();
+  }
+  for (const event of write.events) {
+    if (event.type !== "run.moved") continue;
+    run.summary = { ...run.summary, file: movedPath(event, run.summary.file) };
   }
   change(run, write.summary, write.time);
 }

@@ -8,8 +8,11 @@
  */
 import type { RunFilter } from "./journal.ts";
 
-/** How long SQLite waits for another process's transaction before it says "busy". */
-export const BUSY_TIMEOUT_MS = 10_000;
+/**
+ * How long SQLite waits for another process's transaction before it says "busy". Whoever waits has no
+ * place in a queue, so with hundreds of runs on a busy machine the unlucky wait for most of the others.
+ */
+export const BUSY_TIMEOUT_MS = 5 * 60_000;
 
 /** How a connection is set up, and what SQLite checks by itself. */
 export const PRAGMAS = {
@@ -118,6 +121,8 @@ export const SUMMARY = {
     UPDATE pipeline_state SET status = ?, steps_completed = ?, steps_total = ?, updated_at = ?,
       last_seq = ?, last_crc = ?
     WHERE pipeline_id = ?`,
+  file: "SELECT file FROM pipeline_state WHERE pipeline_id = ?",
+  move: "UPDATE pipeline_state SET file = ? WHERE pipeline_id = ?",
   clean: "UPDATE pipeline_state SET cleaned_at = ? WHERE pipeline_id = ?",
   deleteSteps: "DELETE FROM step_state WHERE pipeline_id = ?",
   putStep: `

@@ -8,7 +8,8 @@
  *   damaged, a lost tail is noticed by it. (When the end of the -wal is lost, SQLite goes back to
  *   the last whole transaction, head included: newest-event.ts and the second copy know better.)
  */
-import type { Answer, Owner, Recorded } from "../core/event.ts";
+import type { Answer, Owner, Recorded, RunMoved } from "../core/event.ts";
+import { movedPath } from "../core/move.ts";
 import type { SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -185,9 +186,18 @@ function append(database: Database, runId: string, write: Write): void {
       database.run(RUN.insertPlan, fingerprint, write.planText);
       database.run(SUMMARY.deleteSteps, runId);
     }
+    for (const event of write.events) {
+      if (event.type === "run.moved") moveFile(database, runId, event);
+    }
     const newHead = insertEvents(database, integerIn(row, "run"), head, events);
     changeSummary(database, runId, { summary, time, head: newHead });
   });
+}
+
+/** The author's file lies elsewhere from now on. */
+function moveFile(database: Database, runId: string, moved: RunMoved): void {
+  const row = database.get(SUMMARY.file, runId);
+  if (row !== undefined) database.run(SUMMARY.move, movedPath(moved, textIn(row, "file")), runId);
 }
 
 function eventsAfter(database: Database, runId: string, seq: number): readonly Recorded[] {

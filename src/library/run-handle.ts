@@ -63,7 +63,12 @@ export function drivenRun(
     refresh: () => undefined,
     close: async () => undefined,
   };
-  const owned = own(project, known, { ...options, screen }, { ...thisOwner(), unsignalled: true });
+  const owned = own(
+    project,
+    known,
+    { ...options, screen, beside: true },
+    { ...thisOwner(), unsignalled: true },
+  );
   const looking = setInterval(() => tryOf(() => wishes.look()), REQUEST_LOOK_MS);
   const abort = (): void => wishes.end("its program");
   options.signal?.addEventListener("abort", abort);

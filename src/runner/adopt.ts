@@ -15,13 +15,15 @@ import {
   type Claim,
   type ExitStatus,
   fence,
+  KILLED,
   readCause,
   readClaim,
   readExit,
+  wasKilled,
 } from "./attempt-folder.ts";
 import { type Belongings, findBelongings } from "./belongings.ts";
 import { watchFile } from "./file-watch.ts";
-import { ageMs, bootId, HAS_PROC, type Identity, isAlive } from "./identity.ts";
+import { ageMs, bootId, HAS_PROC, type Identity, isAlive, lifeOf } from "./identity.ts";
 import { pause } from "./long-timer.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
 import { Supervision, withSurvivors } from "./supervision.ts";
@@ -70,6 +72,21 @@ export function lookAt(dir: string): "alive" | "exited" | "dead" {
   return alive ? "alive" : "dead";
 }
 
+/**
+ * True when the process of this folder may live where this process cannot see it: in another PID
+ * namespace or on another machine. Only a person can say that it is dead; adoption then loses it.
+ */
+export function mayLiveElsewhere(dir: string): boolean {
+  if (readExit(dir) !== undefined) return false;
+  const claim = readClaim(dir);
+  return claim.by === "process" && lifeOf(claim.identity) === "unknown";
+}
+
+/** True unless the process of this folder is proven to have ended, or never to have started. */
+export function mayLive(dir: string): boolean {
+  return lookAt(dir) === "alive" || mayLiveElsewhere(dir);
+}
+
 async function settle(
   dir: string,
   marker: string,
@@ -77,7 +94,7 @@ async function settle(
 ): Promise<ProcessEnding | StepProcess> {
   const status = readExit(dir);
   const cause = readCause(dir);
-  if (status !== undefined && cause === undefined) return statusOrShutdown(dir, status);
+  if (status !== undefined && cause === undefined) return statusOrLoss(dir, marker, status);
   const claim = await settledClaim(dir, marker);
   if (claim.by !== "process") {
     const message = claim.by === "fence" ? "it had not started" : "it died while it was starting";
@@ -86,7 +103,7 @@ async function settle(
   const { identity } = claim;
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
   const late = readExit(dir);
-  if (late !== undefined && cause === undefined) return { how: "exited", ...late };
+  if (late !== undefined && cause === undefined) return statusOrLoss(dir, marker, late);
   const loss: Cause = {
     how: "lost",
     started: true,
@@ -98,9 +115,22 @@ async function settle(
 /** Exit statuses of work that SIGHUP, SIGINT or SIGTERM ended. */
 const ENDED_BY_SIGNAL: readonly number[] = [129, 130, 143];
 
-/** A machine that goes down ends everything with SIGTERM: that status says nothing of the work. */
-function statusOrShutdown(dir: string, status: ExitStatus): ProcessEnding {
+/**
+ * What was killed is lost, whatever its status says. A machine that goes down ends everything with
+ * SIGTERM: that status says nothing of the work either.
+ */
+async function statusOrLoss(
+  dir: string,
+  marker: string,
+  status: ExitStatus,
+): Promise<ProcessEnding> {
   const claim = readClaim(dir);
+  if (wasKilled(dir, status)) {
+    return conclude(
+      KILLED,
+      claim.by === "process" ? { marker, leader: claim.identity } : { marker },
+    );
+  }
   const earlierBoot = claim.by === "process" && claim.identity.boot !== bootId();
   if (!earlierBoot || !ENDED_BY_SIGNAL.includes(status.exit)) return { how: "exited", ...status };
   return { how: "lost", started: true, message: "it was ended when the machine went down" };

@@ -14,6 +14,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCode, textOf } from "./file-text.ts";
 import { type Identity, parseIdentity } from "./identity.ts";
+import { lastText } from "./output.ts";
 import type { ProcessEnding } from "./step-process.ts";
 
 /** The names of the files in an attempt's folder. */
@@ -56,6 +57,27 @@ export function readExit(dir: string): ExitStatus | undefined {
   const exit = Number(found[1]);
   return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
 }
+
+/** The status that a shell gives to a command that SIGKILL ended: 128 and the signal's number. */
+const KILLED_EXIT = 137;
+/** What shells say about such a command: dash and busybox the word alone, bash a whole line. */
+const KILLED_WORDS = /^Killed$|: line \d+: +\d+ Killed\b/m;
+/** How much of the end of the output is searched for it. */
+const KILLED_BYTES_MAX = 4 * 1024;
+
+/**
+ * True when SIGKILL ended the work, or the command in it whose status is the work's. The status alone
+ * may be the script's own choice; the shell that waited for the killed command says so in its output.
+ */
+export function wasKilled(dir: string, { exit }: ExitStatus): boolean {
+  if (exit !== KILLED_EXIT) return false;
+  return [ATTEMPT_FILE.stderr, ATTEMPT_FILE.output].some((name) =>
+    KILLED_WORDS.test(lastText(join(dir, name), KILLED_BYTES_MAX)),
+  );
+}
+
+/** The loss of work that was killed. */
+export const KILLED: Cause = { how: "lost", started: true, message: "it was killed (SIGKILL)" };
 
 /** Who has claimed this folder. */
 export function readClaim(dir: string): Claim {

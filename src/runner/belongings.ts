@@ -12,7 +12,15 @@
  */
 import { readdirSync, statSync } from "node:fs";
 import { bytesOf, errorCode } from "./file-text.ts";
-import { bootId, HAS_PROC, type Identity, type ProcessStat, psStats, statOf } from "./identity.ts";
+import {
+  HAS_PROC,
+  type Identity,
+  type ProcessStat,
+  psStats,
+  statOf,
+  thisSystem,
+  viewOf,
+} from "./identity.ts";
 
 /** How to recognise the processes that belong together. */
 export interface Belongings {
@@ -53,7 +61,7 @@ function provenGroup(
   table: readonly ProcessStat[],
   marked: ReadonlySet<ProcessStat>,
 ): number | undefined {
-  if (leader === undefined || leader.boot !== bootId()) return undefined;
+  if (leader === undefined || viewOf(leader, thisSystem()) !== "here") return undefined;
   const proven = table.some((entry) =>
     entry.pid === leader.pid
       ? entry.start === leader.start && entry.group === leader.pid

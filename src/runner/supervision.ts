@@ -10,7 +10,7 @@
  * - V3 a normal exit sweeps nothing: a step may leave a server behind on purpose.
  */
 import { formatDuration } from "../util/duration.ts";
-import { type Cause, readExit, recordCause } from "./attempt-folder.ts";
+import { type Cause, KILLED, readExit, recordCause, wasKilled } from "./attempt-folder.ts";
 import { type Belongings, findBelongings } from "./belongings.ts";
 import { longTimer } from "./long-timer.ts";
 import { type OutputReading, outputGauge } from "./output-gauge.ts";
@@ -72,12 +72,14 @@ export class Supervision implements StepProcess {
   /** The wrapper is gone, or has written its exit status: takes that, or reports the loss. */
   wrapperEnded(lossMessage: string): void {
     if (this.#cause !== undefined) return;
-    const status = readExit(this.#subject.dir);
-    if (status !== undefined) {
+    const { dir } = this.#subject;
+    const status = readExit(dir);
+    const killed = status !== undefined && wasKilled(dir, status);
+    if (status !== undefined && !killed) {
       this.#conclude({ how: "exited", ...status });
     } else {
       this.#hurry.abort();
-      this.#endFor({ how: "lost", started: true, message: lossMessage });
+      this.#endFor(killed ? KILLED : { how: "lost", started: true, message: lossMessage });
     }
   }
 

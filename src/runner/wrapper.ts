@@ -12,11 +12,11 @@
  *
  * The work is `sh -e script.sh` and not `. script.sh` in a subshell, which is 0.6 ms faster,
  * because there `$$` is the wrapper and `kill $$` would not end the script. A script is a file of
- * mode 0600 and not an argument, because everybody sees arguments. The boot's id is an argument
+ * mode 0600 and not an argument, because everybody sees arguments. The system is an argument
  * because the shell reads byte by byte. What the shell says when a signal ends the work
  * ("Terminated") stays in the output: keeping it out costs each step 0.2 ms.
  */
-import { bootId, HAS_PROC } from "./identity.ts";
+import { HAS_PROC, systemText } from "./identity.ts";
 
 /** The wrapper's exit status when it could not claim the folder; otherwise it exits with 0. */
 export const UNCLAIMED_EXIT = 97;
@@ -61,5 +61,5 @@ export interface WrapperOptions {
 /** The arguments of /bin/sh that run the work, and the check if there is one, of this folder. */
 export function wrapperArguments(dir: string, { check, keeper }: WrapperOptions): string[] {
   const checking = check ? "check" : "no-check";
-  return ["-c", WRAPPER, "perdure", dir, bootId(), checking, keeper.join(" ")];
+  return ["-c", WRAPPER, "perdure", dir, systemText(), checking, keeper.join(" ")];
 }

@@ -25,6 +25,8 @@ export interface RunRow {
   readonly forkedFrom?: string | undefined;
   readonly cleanedAt?: number | undefined;
   readonly alive: boolean;
+  /** Its owner cannot be seen from here, and is not proven dead. */
+  readonly elsewhere?: boolean;
 }
 
 export interface RunTableOptions {
@@ -43,6 +45,12 @@ export function shownStatus(row: Pick<RunRow, "status" | "alive">): RunStatus {
   return open && !row.alive ? "interrupted" : row.status;
 }
 
+function statusCell(row: RunRow): string {
+  const status = shownStatus(row);
+  if (row.cleanedAt !== undefined) return `${status} (cleaned)`;
+  return row.elsewhere === true ? `${status} (elsewhere)` : status;
+}
+
 /** The lines of `list runs`. */
 export function runTable(
   rows: readonly RunRow[],
@@ -53,7 +61,7 @@ export function runTable(
   const cells = rows.map((row) => [
     row.runId.slice(0, idLength),
     plainText(row.pipeline),
-    row.cleanedAt === undefined ? shownStatus(row) : `${shownStatus(row)} (cleaned)`,
+    statusCell(row),
     timeText(row.createdAt),
     `${row.stepsCompleted}/${row.stepsTotal}`,
   ]);

@@ -42,6 +42,8 @@ export interface WhyInput {
   readonly pipeline: string;
   readonly run: Run;
   readonly liveness: Liveness;
+  /** The owner cannot be seen from here, and is not proven dead. */
+  readonly elsewhere?: boolean;
   /** Who has, or had, the lease. */
   readonly owner?: Owner | undefined;
   readonly cleanedAt?: number | undefined;
@@ -230,8 +232,12 @@ function stopperText(by: string): string {
 function owned(input: WhyInput): Situation {
   const { run, shortId, now } = input;
   const watch = { say: "Watch it", command: perdure("attach", shortId) };
-  const stop = { say: "stop it", command: perdure("stop", shortId) };
-  const by = `owned by ${ownerText(input.owner)}`;
+  const stop =
+    input.elsewhere === true
+      ? { say: "if you know that it is dead", command: perdure("resume", shortId, "--take-over") }
+      : { say: "stop it", command: perdure("stop", shortId) };
+  const unseen = input.elsewhere === true ? ", which cannot be seen from here" : "";
+  const by = `owned by ${ownerText(input.owner)}${unseen}`;
   if (run.state.status === "stopping") {
     const mode = run.state.mode === "now" ? "" : " after the running steps";
     const happened = `is being stopped${mode} by ${stopperText(run.state.by)}, ${by}`;

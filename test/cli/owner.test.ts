@@ -39,6 +39,7 @@ interface LeaseOwner {
   pid: number;
   started: string;
   boot: string;
+  machine?: string;
   host: string;
 }
 
@@ -159,11 +160,12 @@ it("touches nothing of an owner on another machine until a person vouches for it
   await runner.kill("SIGKILL");
   foreign = spawn("sleep", ["1000"]);
   const { pid = 0 } = foreign;
-  editOwner((owner) => ({ ...owner, pid, boot: "boot-of-elsewhere", host: "elsewhere" }));
+  const elsewhere = { boot: "boot-of-elsewhere", machine: "of-elsewhere", host: "elsewhere" };
+  editOwner((owner) => ({ ...owner, pid, ...elsewhere }));
 
   const stopped = await project.run(["stop"]);
   expect(stopped.exit).toBe(7);
-  expect(stopped.stderr).toMatch(/is owned by process \d+ of \S+ on elsewhere: stop it there/);
+  expect(stopped.stderr).toMatch(/is owned by process \d+ of \S+ on elsewhere, .*: stop it there/);
   expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
   const refused = await project.run(["resume"]);
   expect(refused.exit).toBe(7);

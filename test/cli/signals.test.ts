@@ -139,7 +139,9 @@ it("stop ends a run from elsewhere; stop --after-step lets the running step fini
 
   const again = await project.run(["stop", id]);
   expect(again.exit).toBe(1);
-  expect(again.stderr).toBe(`error: run ${id} has no owner to stop\n  next: perdure why ${id}\n`);
+  expect(again.stderr).toBe(
+    `error: nothing of run ${id} is running that could be stopped\n  next: perdure why ${id}\n`,
+  );
   expect((await project.run(["resume", id])).exit).toBe(0);
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });

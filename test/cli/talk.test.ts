@@ -361,7 +361,7 @@ describe("an agent that is killed alone", () => {
     expect(await project.events("step.failed")).toEqual([]);
     const [lost] = await project.events("step.lost");
     expect(lost).toMatchObject({
-      message: "the agent ended with exit status 137 before it was done",
+      message: "it was killed (SIGKILL)",
       tool: { name: "Bash", input: blocked },
       spent: { inputTokens: 100, outputTokens: 20 },
     });

@@ -76,6 +76,22 @@ describe("losses", () => {
     expect(play.launched).toHaveLength(6);
   });
 
+  it("are followed by longer and longer pauses, fresh after a resume", () => {
+    const play = new Play(planOf("a")).open().finish(() => lost);
+    const pauses = (): readonly (number | undefined)[] =>
+      play.events.flatMap((event) => (event.type === "step.lost" ? [event.retry?.delayMs] : []));
+    const [first, ...rest] = pauses();
+    expect(first).toBe(0);
+    expect(rest.pop()).toBeUndefined();
+    const plain = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
+    expect(rest).toHaveLength(plain.length);
+    for (const [index, pause = 0] of rest.entries()) {
+      expect(Math.abs(pause - (plain[index] ?? 0))).toBeLessThanOrEqual(0.2 * (plain[index] ?? 0));
+    }
+    play.open().end("a", lost);
+    expect(pauses().at(-1)).toBe(0);
+  });
+
   it("have a bound of their own", () => {
     const play = new Play(planOf("a")).open().finish(() => lost);
     expect(play.status).toBe("failed");
@@ -97,6 +113,22 @@ describe("pauses", () => {
     }
     expect(delays).toEqual([5_000, 10_000, 42]);
     expect(play.end("a").status).toBe("completed");
+  });
+
+  it("are followed by longer and longer pauses, fresh after a resume", () => {
+    const play = new Play(planOf("a")).open().finish(() => lost);
+    const pauses = (): readonly (number | undefined)[] =>
+      play.events.flatMap((event) => (event.type === "step.lost" ? [event.retry?.delayMs] : []));
+    const [first, ...rest] = pauses();
+    expect(first).toBe(0);
+    expect(rest.pop()).toBeUndefined();
+    const plain = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
+    expect(rest).toHaveLength(plain.length);
+    for (const [index, pause = 0] of rest.entries()) {
+      expect(Math.abs(pause - (plain[index] ?? 0))).toBeLessThanOrEqual(0.2 * (plain[index] ?? 0));
+    }
+    play.open().end("a", lost);
+    expect(pauses().at(-1)).toBe(0);
   });
 
   it("have a bound of their own", () => {

@@ -77,7 +77,7 @@ class Talks extends Play {
 
   differences(): unknown {
     const recorded = this.events.map((event, index) => ({
-      ...{ seq: index + 1, time: this.now, version: EVENT_VERSION },
+      ...{ seq: index + 1, time: this.times[index] ?? this.now, version: EVENT_VERSION },
       event,
     }));
     return redecide(this.plan, "run", recorded).differences;

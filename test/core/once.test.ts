@@ -36,7 +36,7 @@ function stateOf(play: Play, step: string): unknown {
 function sameAfterReplay(play: Play): void {
   const events = play.events.map((event, at) => ({
     seq: at + 1,
-    time: play.now,
+    time: play.times[at] ?? play.now,
     version: 1,
     event,
   }));

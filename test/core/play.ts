@@ -136,12 +136,24 @@ export class Play {
 
   readonly planOf = (fingerprint: string): Plan => this.plans.get(fingerprint) ?? this.plan;
 
-  /** Ends the running attempt of a step. */
+  /** Ends the running attempt of a step; the pause after a loss passes. */
   end(path: string, ending: Ending = ok()): this {
+    this.#passPause(path);
     const visit = [...this.run.running].find((one) => stepPath(attemptOf(one)) === path);
     if (visit === undefined)
       throw new Error(`${path} is not running: ${this.running().join(", ")}`);
-    return this.tell({ type: "attempt-ended", at: attemptOf(visit), ending });
+    this.tell({ type: "attempt-ended", at: attemptOf(visit), ending });
+    if (ending.how === "lost") this.#passPause(path);
+    return this;
+  }
+
+  #passPause(path: string): void {
+    const waits = [...this.run.waiting].find(
+      (visit) => stepPath(attemptOf(visit)) === path && visit.losses > 0,
+    );
+    if (waits?.state.status !== "waiting" || waits.state.until <= this.now) return;
+    this.now = waits.state.until;
+    this.tell();
   }
 
   /** Ends everything that runs, as the function says, until nothing runs any more. */

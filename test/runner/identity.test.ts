@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import {
@@ -8,8 +8,11 @@ import {
   identityOf,
   isAlive,
   ownIdentity,
+  parseIdentity,
   psStats,
   statOf,
+  systemText,
+  viewOf,
 } from "../../src/runner/identity.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { Attempt, waitFor } from "./rig.ts";
@@ -20,6 +23,7 @@ test("this process is alive, and no older or younger than it is", () => {
   expect(isAlive(own)).toBe(true);
   expect(isAlive({ ...own, start: `${own.start}0` })).toBe(false);
   expect(isAlive({ ...own, boot: "another" })).toBe(false);
+  expect(isAlive({ ...own, namespace: "pid:[1]" })).toBe(false);
   expect(Math.abs(ageMs(own) - process.uptime() * 1_000)).toBeLessThan(1_000);
 });
 
@@ -61,4 +65,33 @@ test("the clock goes on from the wall time, whatever the system's clock does", (
   const before = clock.now();
   Date.now = () => 0;
   expect(clock.now()).toBeGreaterThanOrEqual(before);
+});
+
+test("what is known of another system (I4)", () => {
+  const ours = { boot: "b", namespace: "n", machine: "m" };
+  const views: readonly [Partial<typeof ours>, ReturnType<typeof viewOf>][] = [
+    [{}, "here"],
+    [{ namespace: "other" }, "unknown"],
+    [{ boot: "other" }, "dead"],
+    [{ boot: "other", namespace: "other" }, "dead"],
+    [{ boot: "other", machine: "other" }, "unknown"],
+  ];
+  for (const [change, view] of views) expect(viewOf({ ...ours, ...change }, ours)).toBe(view);
+  expect(viewOf({ boot: "other", namespace: "n" }, ours)).toBe("unknown");
+  expect(viewOf({ boot: "other", namespace: "n" }, { boot: "b", namespace: "n" })).toBe("unknown");
+  expect(viewOf({ boot: "b" }, ours), "an older record").toBe("here");
+  expect(viewOf({ boot: "other" }, ours), "an older record").toBe("dead");
+});
+
+test("a line of an older wrapper is read", () => {
+  const stat = readFileSync("/proc/self/stat", "utf8").trim();
+  const old = parseIdentity(`boot-of-old ${stat}`);
+  expect(old).toMatchObject({ pid: process.pid, boot: "boot-of-old" });
+  expect(old).not.toHaveProperty("namespace");
+  const { start, boot, namespace, machine } = ownIdentity();
+  expect(parseIdentity(`${systemText()} ${stat}`)).toEqual({
+    ...{ pid: process.pid, start, boot },
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(machine === undefined ? {} : { machine }),
+  });
 });

@@ -13,7 +13,7 @@ describe("a step's exit status", () => {
     ["true", 0],
     ["exit 3", 3],
     ["false\necho not reached", 1],
-    ["kill -9 $$", 137],
+    ["exit 137", 137],
     ["kill $$", 143],
     ["no-such-command-at-all", 127],
     ["if", 2],
@@ -24,6 +24,16 @@ describe("a step's exit status", () => {
     expect(attempt.text("exit")).toBe(`${exit} -\n`);
     expect(attempt.text("output.log")).not.toContain("not reached");
   });
+
+  test.each(["kill -9 $$", "sh -c 'kill -9 $$'", "timeout -s KILL 0.01 sleep 60"])(
+    "%s is a loss: the work was killed",
+    async (script) => {
+      const attempt = new Attempt();
+      const loss = { how: "lost", started: true, message: "it was killed (SIGKILL)" };
+      expect(await run(attempt, script)).toEqual(loss);
+      expect(attempt.text("exit")).toBe("137 -\n");
+    },
+  );
 
   test("the check decides only after exit 0", async () => {
     const good = new Attempt();

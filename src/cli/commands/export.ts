@@ -16,7 +16,7 @@ import { type OpenConversation, openConversations } from "../../engine/open-conv
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
 import { planFingerprints } from "../../journal/journal.ts";
-import { lookAt } from "../../runner/adopt.ts";
+import { mayLive } from "../../runner/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
@@ -33,10 +33,11 @@ import {
 } from "../carried-run.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
+import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { masked, print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
+import { relinkWorktrees } from "../run-workspace.ts";
 import { packageVersion } from "../version.ts";
 
 export interface ExportOptions {
@@ -68,7 +69,10 @@ export async function exportCommand(
   const epoch = acquire(project, known, options);
   try {
     const file = resolve(options.output ?? `${known.shortId}.perdure`);
-    await exportRun(project, reloadRun(project, known), file, options);
+    const now =
+      epoch === undefined ? reloadRun(project, known) : reloadOwned(project, known, { epoch });
+    await relinkWorktrees(project, now);
+    await exportRun(project, now, file, options);
     return EXIT.done;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
@@ -99,8 +103,8 @@ function refuse(known: KnownRun, { force }: ExportOptions): void {
       `perdure stop ${shortId}, or a copy of it as it is now: perdure export ${shortId} --force`,
     );
   }
-  const living = [...known.run.running].find(
-    (visit) => lookAt(attemptDirOf(known.dir, attemptOf(visit))) === "alive",
+  const living = [...known.run.running].find((visit) =>
+    mayLive(attemptDirOf(known.dir, attemptOf(visit))),
   );
   if (living === undefined) return;
   throw new CliError(

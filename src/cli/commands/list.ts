@@ -5,7 +5,7 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printJson } from "../print.ts";
-import { findStateDir, isUnused, livenessOf, openProject } from "../project.ts";
+import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../project.ts";
 
 export interface ListOptions extends OutputOptions {
   readonly status?: string;
@@ -62,7 +62,11 @@ function listRows(options: ListOptions): readonly RunRow[] {
   // for before the limit is applied.
   const rows = journal
     .list(status === undefined ? { ...filter, limit } : filter)
-    .map(({ lease, ...summary }) => ({ ...summary, alive: livenessOf(lease) === "owned" }));
+    .map(({ lease, ...summary }) => ({
+      ...summary,
+      alive: livenessOf(lease) === "owned",
+      elsewhere: isElsewhere(lease),
+    }));
   return status === undefined
     ? rows
     : rows.filter((row) => shownStatus(row) === status).slice(0, limit);

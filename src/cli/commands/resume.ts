@@ -8,8 +8,10 @@ import { perdure } from "../../view/command-text.ts";
 import { shortList } from "../../view/display-text.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
+import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
+import { besideLines, startsBeside, workerOf } from "../beside.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
 import { changedVariables, checkEnvironment } from "../environment.ts";
@@ -18,7 +20,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../going-on.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import type { LogsRun } from "../logs-run.ts";
+import { refuseCopy } from "../moved-project.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
@@ -32,6 +34,10 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
+  /** Go on beside other runs in the same directory. */
+  readonly beside?: boolean;
+  /** Go on in a copy of the run's project. */
+  readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
   /** What to do with work that was cut off. */
@@ -52,15 +58,19 @@ export interface ResumeOptions extends OutputOptions {
   readonly logs?: string;
 }
 
-/** Resumes the run that is named, or the last unfinished one. */
+/** Resumes the run that is named, or the one that was interrupted last. */
 export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { project, runId } =
     options.logs === undefined
-      ? chosenRun(id, options)
+      ? await chosenRun(id, options)
       : await (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
+  if (runId === undefined) {
+    print("Nothing was started.");
+    return EXIT.interrupted;
+  }
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
     options.fromStep === undefined
@@ -69,13 +79,25 @@ export async function resumeCommand(
   return goOn(project, runId, request, options);
 }
 
-function chosenRun(id: string | undefined, options: ResumeOptions): LogsRun {
+async function chosenRun(
+  id: string | undefined,
+  options: ResumeOptions,
+): Promise<{ readonly project: Project; readonly runId: string | undefined }> {
   if (id !== undefined && options.pipelineId !== undefined) {
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
     throw new CliError(EXIT.usage, message, `perdure resume ${id}`);
   }
   const project = openProject(process.cwd(), "read-write");
-  return { project, runId: chooseRun(project, id ?? options.pipelineId, options) };
+  const given = id ?? options.pipelineId;
+  const { file, fromStep, dryRun } = options;
+  if (given !== undefined) {
+    const runId = resolveRunId(project.journal, given);
+    if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
+    return { project, runId };
+  }
+  const { lastRun } = await import("../last-run.ts");
+  const failedToo = fromStep !== undefined || dryRun === true;
+  return { project, runId: await lastRun(project, { file, canAsk: canAsk(options), failedToo }) };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -102,6 +124,7 @@ async function goOn(
   checkRecover(options);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
+  refuseCopy(project.dir, known, options.asCopy === true);
   if (request !== undefined && options.update === true) {
     const message = "--update and --from-step are two wishes: first the one, then the other";
     throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
@@ -123,6 +146,16 @@ async function goOn(
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
+  const worker = workerOf(known);
+  const { starts, beside } = await startsBeside(project, worker, {
+    beside: options.beside === true,
+    canAsk: canAsk(options),
+    command: `perdure resume ${known.shortId}`,
+  });
+  if (!starts) {
+    print("Nothing was started.");
+    return EXIT.interrupted;
+  }
   if (options.detach === true) {
     const { detach, peopleOptions } = await import("../detach.ts");
     const told = [...detachedOptions(options), ...peopleOptions(options)];
@@ -132,36 +165,18 @@ async function goOn(
   const screen = screenKind(options);
   const exit = await execute(project, known, {
     screen,
-    ...goingOn(project, { request, back }, options),
+    ...goingOn(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
+      ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
   sayGoodbye(project, runId, screen);
   return exit;
-}
-
-function chooseRun(
-  project: Project,
-  given: string | undefined,
-  { file, fromStep }: ResumeOptions,
-): string {
-  const { journal } = project;
-  if (given !== undefined) {
-    const runId = resolveRunId(journal, given);
-    if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
-    return runId;
-  }
-  const status = ["queued", "running", "waiting", "interrupted", "failed"] as const;
-  const runs = journal.list(file === undefined ? { status } : { status, file: resolve(file) });
-  const last = runs.find(({ cleanedAt }) => cleanedAt === undefined);
-  if (last !== undefined) return last.runId;
-  const where = file === undefined ? "here" : `of ${file}`;
-  throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
 }
 
 /** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
@@ -193,6 +208,8 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.fromStep === undefined ? [] : ["--from-step", options.fromStep]),
     ...(options.files === undefined ? [] : ["--files", options.files]),
     ...(options.takeOver === true ? ["--take-over"] : []),
+    ...(options.asCopy === true ? ["--as-copy"] : []),
+    ...(options.beside === true ? ["--beside"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),

@@ -4,7 +4,8 @@ import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
 import { countText } from "../../view/display-text.ts";
-import { ask } from "../ask.ts";
+import { ask, canAsk } from "../ask.ts";
+import { besideLines, startsBeside } from "../beside.ts";
 import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
@@ -27,6 +28,8 @@ export interface RunOptions extends OutputOptions, ReadingOptions {
   readonly logs?: string;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
+  /** Start beside other runs in the same directory. */
+  readonly beside?: boolean;
 }
 
 /** Starts a new run and drives it to its end. */
@@ -54,10 +57,14 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     const { attachCommand } = await import("./attach.ts");
     return attachCommand(choice.runId, options);
   }
-  if (choice.kind === "abort") {
-    print("Nothing was started.");
-    return EXIT.interrupted;
-  }
+  if (choice.kind === "abort") return nothingStarted();
+  const worker = { plan, cwd: process.cwd() };
+  const { starts, beside } = await startsBeside(project, worker, {
+    beside: options.beside === true,
+    canAsk: canAsk(options),
+    command: `perdure run ${file}`,
+  });
+  if (!starts) return nothingStarted();
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
   const runId = createRun(project, plan, {
     file: path,
@@ -68,16 +75,25 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     ...logs,
   });
   const shortId = shortIdOf(project.journal, runId);
-  if (options.detach === true) return detach(project, runId, shortId, peopleOptions(options));
+  if (options.detach === true) {
+    const told = [...peopleOptions(options), ...(beside ? ["--beside"] : [])];
+    return detach(project, runId, shortId, told);
+  }
   const greet = (): readonly string[] => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
+    ...besideLines(project, { ...worker, id: runId }),
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);
-  const exit = await execute(project, known, { screen, greet, stay, autoApprove });
+  const exit = await execute(project, known, { screen, greet, stay, autoApprove, beside });
   sayGoodbye(project, runId, screen);
   return exit;
+}
+
+function nothingStarted(): ExitCode {
+  print("Nothing was started.");
+  return EXIT.interrupted;
 }
 
 type Choice =
@@ -99,9 +115,7 @@ async function askAboutUnfinished(
   const shortId = shortIdOf(journal, last.runId);
   const told = unfinishedText(last, shortId, file);
   if (screenKind(options) === "plain") print(told);
-  const interactive = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  if (!interactive || screenKind(options) !== "live" || options.detach === true)
-    return { kind: "new" };
+  if (!canAsk(options)) return { kind: "new" };
   // Who is driven by another process can only be looked at.
   const [offer, kind] =
     livenessOf(last.lease) === "owned"

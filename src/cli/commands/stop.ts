@@ -1,17 +1,32 @@
-/** `perdure stop RUN`: asks the owner of a run to stop it; the wish is recorded, then told. */
+/**
+ * `perdure stop RUN`: asks the owner of a run to stop it; the request is recorded, then signalled.
+ * Of a run whose owner is dead it ends what still runs.
+ */
 import { userInfo } from "node:os";
 import type { StopMode } from "../../core/event.ts";
-import { waitsForPerson } from "../../core/next-actions.ts";
-import { bootId } from "../../runner/identity.ts";
+import { attemptOf, waitsForPerson } from "../../core/next-actions.ts";
+import { stepPath } from "../../core/place.ts";
+import { placeOf } from "../../core/run.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { mayLive } from "../../runner/adopt.ts";
+import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
 import { gateName } from "../../view/question-text.ts";
 import { CliError } from "../cli-error.ts";
+import { execute } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { openQuestions } from "../give-answer.ts";
-import { loadRun } from "../known-run.ts";
+import { type KnownRun, loadRun } from "../known-run.ts";
 import { ownerText, wake } from "../owner.ts";
 import { print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
+import {
+  isElsewhere,
+  livenessOf,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../project.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;
@@ -24,39 +39,60 @@ const WHEN: Readonly<Record<StopMode, string>> = {
   "after-step": "after the steps that are running",
 };
 
-/** Stops a run that is owned by another process. */
+/** Stops a run that is owned by another process, or ends what a dead one left running. */
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
   const project = openProject(process.cwd(), "read-write");
   const runId = id === undefined ? onlyLiveRun(project) : resolveRunId(project.journal, id);
   const { journal } = project;
   const lease = journal.leaseOf(runId);
   const shortId = shortIdOf(journal, runId);
+  const mode: StopMode =
+    options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
+  const by = `perdure stop (${userInfo().username})`;
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
-    throw unownedError(project, runId);
+    return endOrphans(project, loadRun(project, runId), { mode, by });
   }
-  if (lease.owner.boot !== bootId()) {
+  if (isElsewhere(lease)) {
     // Its pid means another process here, or none.
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
     throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
   }
-  const mode: StopMode =
-    options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
-  journal.request(runId, { type: "stop", mode, by: `perdure stop (${userInfo().username})` });
+  journal.request(runId, { type: "stop", mode, by });
   wake(lease.owner);
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   print(`Go on with it later: perdure resume ${shortId}`);
   return EXIT.done;
 }
 
+/** Ends what a dead runner left running: this process owns the run for as long as that takes. */
+async function endOrphans(
+  project: Project,
+  known: KnownRun,
+  stop: { readonly mode: StopMode; readonly by: string },
+): Promise<ExitCode> {
+  const { id, run, shortId } = known;
+  if (!hasOrphans(known)) throw unownedError(known);
+  const steps = Array.from(run.running, (visit) => stepPath(placeOf(visit)));
+  await execute(project, known, { screen: "quiet", stop });
+  // What has lost its step, and belongs to no attempt that is open any more.
+  await sweep(runMarker(id));
+  const what = steps.length === 0 ? "what it left running" : `step ${steps.join(", ")}`;
+  print(`Stopped run ${shortId}: its runner was dead, and ${what} has ended.`);
+  print(`Resume it later: perdure resume ${shortId}`);
+  return EXIT.done;
+}
+
+/** True when something of a run that nobody drives may live: steps, or what they started. */
+function hasOrphans({ id, run, dir }: KnownRun): boolean {
+  if (findMarked(runMarker(id)).length > 0) return true;
+  return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
+}
+
 /** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
-function unownedError(project: Project, runId: string): CliError {
-  const known = loadRun(project, runId);
+function unownedError(known: KnownRun): CliError {
   const { run, shortId } = known;
-  if (!waitsForPerson(run)) {
-    const next = perdure("why", shortId);
-    return new CliError(EXIT.error, `run ${shortId} has no owner to stop`, next);
-  }
   const still = `nothing of run ${shortId} is running that could be stopped`;
+  if (!waitsForPerson(run)) return new CliError(EXIT.error, still, perdure("why", shortId));
   const open = openQuestions(known).find(({ answer }) => answer === undefined);
   if (open === undefined) {
     const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
@@ -67,10 +103,12 @@ function unownedError(project: Project, runId: string): CliError {
   return new CliError(EXIT.error, message, perdure("answer", shortId, name));
 }
 
-function onlyLiveRun({ journal }: Project): string {
-  const live = journal
+function onlyLiveRun(project: Project): string {
+  const live = project.journal
     .list({ status: ["queued", "running", "waiting"], limit: 100 })
-    .filter(({ lease }) => livenessOf(lease) === "owned");
+    .filter(
+      ({ lease, runId }) => livenessOf(lease) === "owned" || hasOrphans(loadRun(project, runId)),
+    );
   const [first, second] = live;
   if (first === undefined)
     throw new CliError(EXIT.error, "no run is going on here", "perdure list runs");

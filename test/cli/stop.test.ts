@@ -1,0 +1,118 @@
+/** `perdure stop` of a run whose runner is dead: what it left running is ended and recorded. */
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { eventually, Project } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+interface Shown {
+  readonly status: string;
+  readonly steps: readonly { readonly step_id: string; readonly state: string }[];
+}
+
+/** A run whose runner was killed while its first step, with a helper of its own, is held. */
+async function orphanedRun(): Promise<string> {
+  const hold = project.hold("one");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: |
+      ${project.effect("one")}
+      setsid sleep 1000 &
+      ${hold.command}
+  - id: two
+    run: ${project.effect("two")}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  const [runId = ""] = await project.runIds();
+  await runner.kill("SIGKILL");
+  return runId.slice(0, 8);
+}
+
+it("ends the step, and whatever it started, and says how to resume", async () => {
+  const id = await orphanedRun();
+  expect(project.stepProcesses().length).toBeGreaterThan(1);
+
+  const stopped = await project.must(["stop", id]);
+
+  expect(stopped).toBe(
+    `Stopped run ${id}: its runner was dead, and step one has ended.\n` +
+      `Resume it later: perdure resume ${id}\n`,
+  );
+  expect(project.stepProcesses()).toEqual([]);
+  const shown = JSON.parse(await project.must(["show", id, "--output", "json"])) as Shown;
+  expect(shown.status).toBe("interrupted");
+  expect(shown.steps[0]).toMatchObject({ step_id: "one", state: "interrupted" });
+  expect(
+    project.read(".perdure", "runs", (await project.runIds())[0] ?? "", "events.jsonl"),
+  ).toContain('"type":"step.interrupted"');
+  expect(project.effects()).toEqual({ one: 1 });
+});
+
+it("finds the run by itself when it is the only one with something alive", async () => {
+  const id = await orphanedRun();
+  expect(await project.must(["stop"])).toContain(`Stopped run ${id}: `);
+  expect(project.stepProcesses()).toEqual([]);
+});
+
+it("lets the step come to its end when that is asked for", async () => {
+  const hold = project.hold("gate");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: |
+      ${hold.command}
+      ${project.effect("one")}
+  - id: two
+    run: ${project.effect("two")}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  await runner.kill("SIGKILL");
+
+  const stop = project.start(["stop", "--after-step"]);
+  const [runId = ""] = await project.runIds();
+  const events = (): string => project.read(".perdure", "runs", runId, "events.jsonl");
+  await eventually("the step is adopted", () => events().includes('"step.adopted"'));
+  await hold.release();
+
+  expect((await stop.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 1 });
+  await project.must(["resume"]);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("ends what is left of a step whose wrapper is dead as well", async () => {
+  const id = await orphanedRun();
+  const [runId = ""] = await project.runIds();
+  const file = project.path(".perdure", "runs", runId, "attempts", "one@1.1", "pid");
+  const wrapper = Number(project.read(file.slice(project.dir.length + 1)).split(" ")[1]);
+  process.kill(wrapper, "SIGKILL");
+  await eventually("the wrapper is dead", () => !project.stepProcesses().includes(wrapper));
+  expect(project.stepProcesses().length).toBeGreaterThan(0);
+
+  await project.must(["stop", id]);
+
+  expect(project.stepProcesses()).toEqual([]);
+});
+
+it("has nothing to do for a run of which nothing lives", async () => {
+  const id = await orphanedRun();
+  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+
+  const refused = await project.run(["stop", id]);
+
+  expect(refused.exit).toBe(1);
+  expect(refused.stderr).toBe(
+    `error: nothing of run ${id} is running that could be stopped\n  next: perdure why ${id}\n`,
+  );
+});
