@@ -10,7 +10,15 @@
  */
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import type { AttemptRef, Doubt, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type {
+  AttemptRef,
+  Doubt,
+  FailureReason,
+  LeftRunning,
+  RunEvent,
+  Saved,
+  Spent,
+} from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
 import { attemptOf } from "./next-actions.ts";
 import { Refusal } from "./rewind.ts";
@@ -67,6 +75,7 @@ export interface Completion extends Result {
   readonly answer?: Json;
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
+  readonly left?: readonly LeftRunning[];
   readonly identity?: string | undefined;
   readonly settledBy?: string | undefined;
 }

@@ -23,6 +23,7 @@ import type {
   Found,
   Held,
   LastTool,
+  LeftRunning,
   Output,
   Owner,
   PauseReason,
@@ -109,6 +110,7 @@ export type RunEvent =
         readonly held: Held;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   /** The workspace was saved right before the attempt; `aside` is what the base takes the place of. */
   | ({ readonly type: "step.based" } & AttemptRef & {
@@ -128,12 +130,14 @@ export type RunEvent =
         readonly ask: Ask;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   /** The conversation has handed over; the next one starts from this file. */
   | ({ readonly type: "step.relayed" } & AttemptRef & {
         readonly checkpoint: Output;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   | StepCompleted
   | StepFailed
@@ -144,6 +148,7 @@ export type RunEvent =
         readonly tool?: LastTool;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   | ({ readonly type: "step.paused" } & AttemptRef & {
         readonly reason: PauseReason;
@@ -152,12 +157,14 @@ export type RunEvent =
         readonly retry?: Retry;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   | ({ readonly type: "step.interrupted" } & AttemptRef & {
         readonly message: string;
         readonly tool?: LastTool;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   /** The attempt of a step that must not happen twice is over: it may have happened or not. */
   | ({ readonly type: "step.unsettled" } & AttemptRef & Doubt & { readonly spent?: Spent })
@@ -317,6 +324,7 @@ export interface StepCompleted extends AttemptRef {
   /** The files right after it. */
   readonly snapshot?: Saved;
   readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
   /** Which arrows of the graph were followed. */
   readonly arrows: readonly number[];
 }
@@ -332,6 +340,7 @@ export interface StepFailed extends AttemptRef {
   readonly check?: CheckEvidence;
   readonly snapshot?: Saved;
   readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;
   /** What tells this failure from others of its step, for a step that may come again. */

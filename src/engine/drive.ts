@@ -129,8 +129,8 @@ export class Driver {
       engine.show();
       const { state } = engine.run;
       if (state.status !== "running" && state.status !== "stopping") {
-        // What left its step's group on purpose or by accident does not outlive a stopped run.
-        if (state.status === "stopped") await sweep(runMarker(engine.run.id));
+        // A server that a step left running on purpose lives until here.
+        await sweep(runMarker(engine.run.id));
         return state;
       }
       if (!turn.more && this.#isLeftToPeople()) return state;
@@ -274,7 +274,7 @@ export class Driver {
   #hold(at: AttemptRef, dir: string, process: StepProcess): void {
     const key = attemptText(at);
     this.#hands.set(key, process);
-    const { agents } = this.#options;
+    const { agents, redact } = this.#options;
     const visit = this.#visit(at);
     const agent =
       agents?.serves(visit) === true
@@ -289,10 +289,10 @@ export class Driver {
     const saving = this.#saveNowAndThen(at);
     const report = async (ending: ProcessEnding): Promise<void> => {
       clearInterval(saving);
-      const said = await this.#evidence(at, dir, ending, agent);
-      // What an agent left behind would work beside the next process of its conversation.
-      const goesOn = ["lost", "paused", "asked"].includes(said.how);
-      if (goesOn && ending.how === "exited") await sweep(this.#marker(at));
+      const said = withLeft(await this.#evidence(at, dir, ending, agent), ending, redact);
+      // A server that its step may leave running does not outlive an attempt that failed after all.
+      const mayStay = stepOf(visit).leavesRunning === true;
+      if (mayStay && !endedWell(said)) await sweep(this.#marker(at));
       const whose = this.#adopted.has(key) ? "adopted" : "ours";
       const ended = (await this.#files?.end(at, visit, said, whose)) ?? said;
       this.#hands.delete(key);
@@ -377,6 +377,17 @@ function notStarted(error: unknown): Extract<Ending, { how: "not-started" }> | u
     return { how: "not-started", reason: "spawn", message: error.message };
   }
   return undefined;
+}
+
+/** Names in the ending of an attempt what its process had left running. */
+function withLeft(said: Ending, ending: ProcessEnding, redact: Redact): Ending {
+  if (ending.how !== "exited" || ending.left === undefined) return said;
+  return { ...said, left: redactJson(redact, ending.left) };
+}
+
+function endedWell(said: Ending): boolean {
+  if (said.how !== "exited" || said.exit !== 0 || said.problem !== undefined) return false;
+  return said.told?.outcome !== "fail" && said.told?.outcome !== "retry";
 }
 
 function asError(error: unknown): Error {

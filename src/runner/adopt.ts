@@ -24,7 +24,7 @@ import { watchFile } from "./file-watch.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive } from "./identity.ts";
 import { pause } from "./long-timer.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
-import { Supervision, withSurvivors } from "./supervision.ts";
+import { endedBy, Supervision, withSurvivors } from "./supervision.ts";
 import { endAll, findMarked } from "./sweep.ts";
 
 /** How often an adopted process is looked at. */
@@ -71,7 +71,7 @@ async function settle(
 ): Promise<ProcessEnding | StepProcess> {
   const status = readExit(dir);
   const cause = readCause(dir);
-  if (status !== undefined && cause === undefined) return statusOrShutdown(dir, status);
+  if (status !== undefined && cause === undefined) return exited(dir, marker, limits, status);
   const claim = await settledClaim(dir, marker);
   if (claim.by !== "process") {
     const message = claim.by === "fence" ? "it had not started" : "it died while it was starting";
@@ -80,7 +80,7 @@ async function settle(
   const { identity } = claim;
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
   const late = readExit(dir);
-  if (late !== undefined && cause === undefined) return { how: "exited", ...late };
+  if (late !== undefined && cause === undefined) return exited(dir, marker, limits, late);
   const loss: Cause = {
     how: "lost",
     started: true,
@@ -92,12 +92,22 @@ async function settle(
 /** Exit statuses of work that SIGHUP, SIGINT or SIGTERM ended. */
 const ENDED_BY_SIGNAL: readonly number[] = [129, 130, 143];
 
-/** A machine that goes down ends everything with SIGTERM: that status says nothing of the work. */
-function statusOrShutdown(dir: string, status: ExitStatus): ProcessEnding {
+/** The end of a process that was over before we came, without what it left running. */
+async function exited(
+  dir: string,
+  marker: string,
+  limits: Limits,
+  status: ExitStatus,
+): Promise<ProcessEnding> {
   const claim = readClaim(dir);
-  const earlierBoot = claim.by === "process" && claim.identity.boot !== bootId();
-  if (!earlierBoot || !ENDED_BY_SIGNAL.includes(status.exit)) return { how: "exited", ...status };
-  return { how: "lost", started: true, message: "it was ended when the machine went down" };
+  const leader = claim.by === "process" ? claim.identity : undefined;
+  // A machine that goes down ends everything with SIGTERM: that status says nothing of the work.
+  if (leader !== undefined && leader.boot !== bootId() && ENDED_BY_SIGNAL.includes(status.exit)) {
+    return { how: "lost", started: true, message: "it was ended when the machine went down" };
+  }
+  const belongings = { marker, ...(leader && { leader }) };
+  const ageMs = Number.POSITIVE_INFINITY;
+  return endedBy(status, { belongings, limits, ageMs, hurry: new AbortController().signal });
 }
 
 /** Who claimed the folder, once that is certain: nobody becomes the fence. */

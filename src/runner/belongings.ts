@@ -5,13 +5,13 @@
  * Owns: finding them, signalling them once.
  * Does not: wait for them, decide when they end.
  * Invariants:
- * - B1 a group is ours only while its leader is that very process or a member carries the marker:
- *   its number may belong to strangers by now.
+ * - B1 a group is ours only while its leader is that very process, lived a moment ago, or a member
+ *   carries the marker: its number may belong to strangers by now.
  * - B2 this process and its ancestors are never found and never signalled.
  * - B3 a zombie is not found.
  */
 import { readdirSync, statSync } from "node:fs";
-import { bytesOf, errorCode } from "./file-text.ts";
+import { bytesOf, errorCode, textOf } from "./file-text.ts";
 import { bootId, HAS_PROC, type Identity, type ProcessStat, psStats, statOf } from "./identity.ts";
 
 /** How to recognise the processes that belong together. */
@@ -20,6 +20,8 @@ export interface Belongings {
   readonly marker: string;
   /** The wrapper, whose pid is the number of its process group. */
   readonly leader?: Identity;
+  /** The wrapper lived a moment ago: nobody else can have its number yet. */
+  readonly leaderJustEnded?: true;
 }
 
 /** The living processes that belong together. */
@@ -35,11 +37,60 @@ export function findBelongings(belongings: Belongings): Found {
   const table = processTable().filter(({ pid }) => !own.some((entry) => entry.pid === pid));
   const marked = new Set(table.filter(({ pid }) => carries(pid, belongings.marker)));
   const leadsUs = own.some((entry) => entry.group === belongings.leader?.pid);
-  const group = leadsUs ? undefined : provenGroup(belongings.leader, table, marked);
+  const group = leadsUs ? undefined : provenGroup(belongings, table, marked);
   const processes = table.filter(
     (entry) => !entry.zombie && (marked.has(entry) || entry.group === group),
   );
   return { processes, group };
+}
+
+/** The most processes that a system starts in a millisecond; it bounds when pids come around. */
+const FORKS_PER_MS_MAX = 100;
+/** So many pids are looked at one by one before the table of all processes is cheaper. */
+const PIDS_LOOKED_AT_MAX = 256;
+
+/**
+ * False when certainly nothing lives that belongs to a wrapper of this age; true when something
+ * does or may. The system hands out pids in rising order, so what a young wrapper has started lies
+ * between its own pid and the last one: two pids for a short step, and no walk through /proc.
+ */
+export function mayLive(belongings: Belongings, ageMs: number): boolean {
+  const { leader } = belongings;
+  if (!HAS_PROC) return leader === undefined || isGroupAlive(leader.pid);
+  if (leader === undefined || ageMs * FORKS_PER_MS_MAX > pidsMax()) return true;
+  for (let seen = leader.pid; ; ) {
+    const last = lastPid();
+    if (last === seen) return false;
+    if (last < seen || last - leader.pid > PIDS_LOOKED_AT_MAX) return true;
+    while (seen < last) if (belongsTo(++seen, belongings)) return true;
+  }
+}
+
+function belongsTo(pid: number, { marker, leader }: Belongings): boolean {
+  if (statSync(`/proc/${pid}`, { throwIfNoEntry: false }) === undefined) return false;
+  const stat = statOf(pid);
+  if (stat === undefined || stat.zombie) return false;
+  return stat.group === leader?.pid || carries(pid, marker);
+}
+
+/** The pid that was handed out last; 0 where the system does not tell. */
+function lastPid(): number {
+  return Number(textOf("/proc/loadavg")?.trim().split(" ").at(-1)) || 0;
+}
+
+let pids: number | undefined;
+
+function pidsMax(): number {
+  pids ??= Number(textOf("/proc/sys/kernel/pid_max")) || 0;
+  return pids;
+}
+
+function isGroupAlive(group: number): boolean {
+  try {
+    return process.kill(-group, 0);
+  } catch (error) {
+    return errorCode(error) !== "ESRCH";
+  }
 }
 
 /** Signals what was found: the group as one, the others one by one. */
@@ -49,11 +100,12 @@ export function signal(found: Found, name: "SIGTERM" | "SIGKILL"): void {
 }
 
 function provenGroup(
-  leader: Identity | undefined,
+  { leader, leaderJustEnded }: Belongings,
   table: readonly ProcessStat[],
   marked: ReadonlySet<ProcessStat>,
 ): number | undefined {
   if (leader === undefined || leader.boot !== bootId()) return undefined;
+  if (leaderJustEnded === true) return leader.pid;
   const proven = table.some((entry) =>
     entry.pid === leader.pid
       ? entry.start === leader.start && entry.group === leader.pid

@@ -7,11 +7,13 @@
  * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive.
  * - V2 an exit status that was complete before the first signal counts; one written after it is
  *   the signal's work and does not.
- * - V3 a normal exit sweeps nothing: a step may leave a server behind on purpose.
+ * - V3 what the work left running when it exited is ended before `ended` resolves, unless the step
+ *   may leave something running and has ended well.
  */
 import { formatDuration } from "../util/duration.ts";
-import { type Cause, readExit, recordCause } from "./attempt-folder.ts";
+import { type Cause, type ExitStatus, readExit, recordCause } from "./attempt-folder.ts";
 import { type Belongings, findBelongings } from "./belongings.ts";
+import { endLeftovers } from "./leftovers.ts";
 import { longTimer } from "./long-timer.ts";
 import { type OutputReading, outputGauge } from "./output-gauge.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
@@ -37,6 +39,7 @@ export class Supervision implements StepProcess {
   readonly #settle: (ending: ProcessEnding) => void;
   readonly #fail: (error: unknown) => void;
   readonly #hurry = new AbortController();
+  readonly #startedAt: number;
   #cause: Cause | "exited" | undefined;
   #disarmTimeout: (() => void) | undefined;
   #disarmGauge: (() => void) | undefined;
@@ -47,6 +50,7 @@ export class Supervision implements StepProcess {
     this.#settle = resolve;
     this.#fail = reject;
     this.#subject = subject;
+    this.#startedAt = performance.now() - subject.ageMs;
     this.#readGauge = outputGauge(subject.dir, subject.ageMs);
     const { timeoutMs, idleTimeoutMs = Number.POSITIVE_INFINITY } = subject.limits;
     if (timeoutMs !== undefined) {
@@ -69,7 +73,7 @@ export class Supervision implements StepProcess {
     if (this.#cause !== undefined) return;
     const status = readExit(this.#subject.dir);
     if (status !== undefined) {
-      this.#conclude({ how: "exited", ...status });
+      this.#exited(status);
     } else {
       this.#hurry.abort();
       this.#endFor({ how: "lost", started: true, message: lossMessage });
@@ -83,13 +87,20 @@ export class Supervision implements StepProcess {
 
   /** The wrapper ran nothing. */
   notStarted(message: string): void {
-    if (this.#cause === undefined) this.#conclude({ how: "not-started", message });
-  }
-
-  #conclude(ending: ProcessEnding): void {
+    if (this.#cause !== undefined) return;
     this.#disarm();
     this.#cause = "exited";
-    this.#settle(ending);
+    this.#settle({ how: "not-started", message });
+  }
+
+  #exited(status: ExitStatus): void {
+    this.#disarm();
+    this.#cause = "exited";
+    const { limits } = this.#subject;
+    const belongings = { ...this.#subject.belongings, leaderJustEnded: true } as const;
+    const ageMs = performance.now() - this.#startedAt;
+    const hurry = this.#hurry.signal;
+    endedBy(status, { belongings, limits, ageMs, hurry }).then(this.#settle, this.#fail);
   }
 
   #end(cause: Cause): void {
@@ -135,6 +146,18 @@ export class Supervision implements StepProcess {
     this.#disarmTimeout?.();
     this.#disarmGauge?.();
   }
+}
+
+/** The end of a process that left this exit status, once nothing of it lives that must not (V3). */
+export async function endedBy(
+  status: ExitStatus,
+  subject: Pick<Subject, "belongings" | "limits" | "ageMs"> & { readonly hurry: AbortSignal },
+): Promise<ProcessEnding> {
+  const { belongings, limits, ageMs, hurry } = subject;
+  const endedWell = status.exit === 0 && (status.checkExit ?? 0) === 0;
+  const mayStay = limits.leavesRunning === true && endedWell;
+  const left = mayStay ? [] : await endLeftovers(belongings, ageMs, hurry);
+  return { how: "exited", ...status, ...(left.length === 0 ? {} : { left }) };
 }
 
 /** The cause, with the pids of those that would not die. */

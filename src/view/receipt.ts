@@ -10,6 +10,7 @@ import type {
   AttemptEnd,
   AttemptRef,
   CheckEvidence,
+  LeftRunning,
   Recorded,
   StepCompleted,
 } from "../core/event.ts";
@@ -69,6 +70,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
+    left_running: (event.left ?? []).map(leftJson),
     ...vouchedJson(event),
     ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),
@@ -170,6 +172,10 @@ function snapshotJson({ snapshot }: AttemptEnd): Json {
   if (snapshot === undefined) return NOT_MEASURED;
   const skipped = (snapshot.skipped ?? []).map(({ path, bytes, why }) => ({ path, bytes, why }));
   return { measured: true, commit: snapshot.commit, skipped };
+}
+
+function leftJson({ pid, command, survived }: LeftRunning): JsonObject {
+  return { pid, command, survived: survived === true };
 }
 
 function messageOf(event: AttemptEnd): string | null {

@@ -167,9 +167,9 @@ describe("evidence", () => {
     const lost = { how: "lost", started: false, message: "it had not started" };
     expect([lookAt(attempt.dir), readClaim(attempt.dir).by]).toEqual(["dead", "nobody"]);
     expect(await adopt(attempt).ended).toEqual(lost);
-    writeFileSync(join(attempt.dir, "script.sh"), "touch ran\n");
-    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, { check: false, keeper: [] }), {
+    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, "late", []), {
       cwd: attempt.cwd,
+      env: { PERDURE_SCRIPT: "touch ran" },
     });
     expect([late.status, attempt.has("ran")]).toEqual([97, false]);
     expect(await adopt(attempt).ended).toEqual(lost);
