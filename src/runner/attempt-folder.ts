@@ -10,7 +10,7 @@
  * - A3 why a runner is about to end a process is in `ending` before the first signal, so that the
  *   next runner does not take the signal's exit status for the work's own.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCode, textOf } from "./file-text.ts";
 import { type Identity, parseIdentity } from "./identity.ts";
@@ -90,6 +90,24 @@ export function fence(dir: string): boolean {
   } catch (error) {
     if (errorCode(error) === "EEXIST") return false;
     throw error;
+  }
+}
+
+/**
+ * Removes what only mattered while the attempt ran: the claim of a process that has written its exit
+ * status (nothing else can start on the folder), and the file of output that there was none of.
+ */
+export function clearAttempt(dir: string): void {
+  removeIfThere(join(dir, ATTEMPT_FILE.pid));
+  const output = join(dir, ATTEMPT_FILE.output);
+  if (statSync(output, { throwIfNoEntry: false })?.size === 0) removeIfThere(output);
+}
+
+function removeIfThere(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch (error) {
+    if (!["ENOENT", "ENOTDIR"].includes(errorCode(error))) throw error;
   }
 }
 
