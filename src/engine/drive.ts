@@ -109,6 +109,11 @@ export class Driver {
     this.#mailbox.nudge();
   }
 
+  /** Ends the loop with an error that something beside it met; running steps are left alone. */
+  fail(error: unknown): void {
+    this.#mailbox.fail(asError(error));
+  }
+
   /** Ends every process now, without its grace period. */
   hurry(): void {
     for (const hand of this.#hands.values()) hand.stop("at-once");
@@ -282,6 +287,7 @@ export class Driver {
             onSession: (session) => this.#mailbox.post({ type: "session-known", at, session }),
             onUse: () => this.#watchFunds(),
             onLimit: () => process.stop("gently"),
+            onError: (error) => this.fail(error),
           })
         : undefined;
     if (agent !== undefined) this.#agents.set(key, agent);
