@@ -184,9 +184,17 @@ function writeWhole(path: string, text: string): void {
   fs.renameSync(draft, path);
 }
 
+/** Writes a new file; what a killed owner left in its place may be a handoff by another name. */
 function writeFile(path: string, text: string): void {
-  // With the encoding given, Node opens, writes and closes in one call.
-  fs.writeFileSync(path, text, { encoding: "utf8", mode: 0o600 });
+  const options = { encoding: "utf8", mode: 0o600, flag: "wx" } as const;
+  try {
+    // With the encoding given, Node opens, writes and closes in one call.
+    fs.writeFileSync(path, text, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    fs.unlinkSync(path);
+    fs.writeFileSync(path, text, options);
+  }
 }
 
 /** Gives a whole file a second name, in place of what has it; where there are no links, a copy. */

@@ -129,9 +129,11 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   const belongings = { marker, leader: identity };
   const supervision = new Supervision({ dir, belongings, limits, ageMs: ageMs(identity) });
   const look = (): void => {
-    if (readExit(dir) !== undefined || !isAlive(identity)) {
-      supervision.wrapperEnded("its process died without an exit status");
-    }
+    supervision.guarded(() => {
+      if (readExit(dir) !== undefined || !isAlive(identity)) {
+        supervision.wrapperEnded("its process died without an exit status");
+      }
+    });
   };
   const timer = setInterval(look, LIVENESS_CHECK_MS);
   const unwatch = watchFile(join(dir, ATTEMPT_FILE.pid), look);

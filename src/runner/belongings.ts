@@ -33,9 +33,10 @@ export interface Found {
 
 /** Everything alive that belongs together. Without /proc markers cannot be seen, only the group. */
 export function findBelongings(belongings: Belongings): Found {
-  const own = lineage();
-  const table = processTable().filter(({ pid }) => !own.some((entry) => entry.pid === pid));
-  const marked = new Set(table.filter(({ pid }) => carries(pid, belongings.marker)));
+  const { own, table, environments } = processesNow();
+  const marked = new Set(
+    table.filter(({ pid }) => holds(environments.get(pid), belongings.marker)),
+  );
   const leadsUs = own.some((entry) => entry.group === belongings.leader?.pid);
   const group = leadsUs ? undefined : provenGroup(belongings, table, marked);
   const processes = table.filter(
@@ -70,7 +71,7 @@ function belongsTo(pid: number, { marker, leader }: Belongings): boolean {
   if (statSync(`/proc/${pid}`, { throwIfNoEntry: false }) === undefined) return false;
   const stat = statOf(pid);
   if (stat === undefined || stat.zombie) return false;
-  return stat.group === leader?.pid || carries(pid, marker);
+  return stat.group === leader?.pid || holds(environmentOf(pid), marker);
 }
 
 /** The pid that was handed out last; 0 where the system does not tell. */
@@ -114,6 +115,36 @@ function provenGroup(
   return proven ? leader.pid : undefined;
 }
 
+/** All processes that we may find, with their environments. */
+interface Processes {
+  /** This process and all above it, which are never found. */
+  readonly own: readonly ProcessStat[];
+  readonly table: readonly ProcessStat[];
+  readonly environments: ReadonlyMap<number, Buffer | undefined>;
+}
+
+let seen: Processes | undefined;
+
+/**
+ * What /proc says in this turn of the event loop. Steps that are stopped together share one look at
+ * it: what belongs to an attempt descends from its wrapper, so where nothing of it lives at one
+ * moment, nothing does later.
+ */
+function processesNow(): Processes {
+  if (seen !== undefined) return seen;
+  const own = lineage();
+  const table = processTable().filter(({ pid }) => !own.some((entry) => entry.pid === pid));
+  const environments = new Map(table.map(({ pid }) => [pid, environmentOf(pid)]));
+  setImmediate(forgetProcesses).unref();
+  seen = { own, table, environments };
+  return seen;
+}
+
+/** To be called when a process was started: what was seen before does not have it. */
+export function forgetProcesses(): void {
+  seen = undefined;
+}
+
 /** The processes that we may signal: those of our user, or all for root. */
 function processTable(): readonly ProcessStat[] {
   if (!HAS_PROC) return psStats(["-A"]);
@@ -125,8 +156,11 @@ function processTable(): readonly ProcessStat[] {
   });
 }
 
-function carries(pid: number, marker: string): boolean {
-  const environ = HAS_PROC ? bytesOf(`/proc/${pid}/environ`) : undefined;
+function environmentOf(pid: number): Buffer | undefined {
+  return HAS_PROC ? bytesOf(`/proc/${pid}/environ`) : undefined;
+}
+
+function holds(environ: Buffer | undefined, marker: string): boolean {
   if (environ === undefined) return false;
   for (let at = environ.indexOf(marker); at >= 0; at = environ.indexOf(marker, at + 1)) {
     const end = at + Buffer.byteLength(marker);

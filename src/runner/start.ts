@@ -15,6 +15,7 @@ import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { quote } from "../util/shell.ts";
 import { ATTEMPT_FILE } from "./attempt-folder.ts";
+import { forgetProcesses } from "./belongings.ts";
 import { errorCode } from "./file-text.ts";
 import { identityOf } from "./identity.ts";
 import { ISOLATION } from "./isolation.ts";
@@ -57,8 +58,10 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
   const belongings = { marker: attemptMarker(attemptId), ...(leader && { leader }) };
   const supervision = new Supervision({ dir: launch.dir, belongings, limits, ageMs: 0 });
   child.once("exit", (code, signal) => {
-    if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
-    else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
+    supervision.guarded(() => {
+      if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
+      else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
+    });
   });
   return supervision;
 }
@@ -85,6 +88,7 @@ function spawnWrapper(launch: Launch): ChildProcess {
       detached: true,
       stdio: [stdin, stdout, stderr],
     });
+    forgetProcesses();
     failpoint("runner.spawn.after");
     return child;
   } finally {

@@ -4,7 +4,8 @@
  * Owns: the timers, the one ending.
  * Does not: notice that the process ended (its owner calls `wrapperEnded`), read its output.
  * Invariants:
- * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive.
+ * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive. What
+ *   the system refuses meanwhile (no more files may be opened) makes it reject.
  * - V2 an exit status that was complete before the first signal counts; one written after it is
  *   the signal's work and does not.
  * - V3 what the work left running when it exited is ended before `ended` resolves, unless the step
@@ -56,7 +57,7 @@ export class Supervision implements StepProcess {
     if (timeoutMs !== undefined) {
       const message = `it ran longer than its timeout of ${formatDuration(timeoutMs)}`;
       this.#disarmTimeout = longTimer(timeoutMs - subject.ageMs, () =>
-        this.#end({ how: "timed-out", limit: "timeout", message }),
+        this.guarded(() => this.#end({ how: "timed-out", limit: "timeout", message })),
       );
     }
     this.#armGauge(subject.ageMs > 0 ? 0 : idleTimeoutMs);
@@ -65,7 +66,17 @@ export class Supervision implements StepProcess {
   stop(how: "gently" | "at-once"): void {
     const stoppedBefore = typeof this.#cause === "object" && this.#cause.how === "stopped";
     if (how === "at-once" || stoppedBefore) this.#hurry.abort();
-    this.#end({ how: "stopped", message: "it was stopped" });
+    this.guarded(() => this.#end({ how: "stopped", message: "it was stopped" }));
+  }
+
+  /** Does what a timer or an event asks for; what that throws makes `ended` reject. */
+  guarded(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#disarm();
+      this.#fail(error);
+    }
   }
 
   /** The wrapper is gone, or has written its exit status: takes that, or reports the loss. */
@@ -126,7 +137,7 @@ export class Supervision implements StepProcess {
 
   #armGauge(idleLeftMs: number): void {
     const delayMs = Math.max(1, Math.min(GAUGE_CHECK_MS, idleLeftMs));
-    this.#disarmGauge = longTimer(delayMs, () => this.#checkGauge());
+    this.#disarmGauge = longTimer(delayMs, () => this.guarded(() => this.#checkGauge()));
   }
 
   #checkGauge(): void {

@@ -217,7 +217,9 @@ export class Project {
     for (const path of [own, ...all]) {
       if (!fs.existsSync(path) || path.endsWith(".new")) continue;
       const receipt = JSON.parse(fs.readFileSync(path, "utf8")) as Record<string, unknown>;
-      const { scope, step, visit, attempt: number } = receipt;
+      const [scope, step, visit, number] = ["scope", "step", "visit", "attempt"].map((name) =>
+        String(receipt[name]),
+      );
       if (`${scope}${step}@${visit}.${number}` === attempt) return receipt;
     }
     return undefined;
