@@ -15,6 +15,9 @@ if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) {
   const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
   process.stdout.write(`${JSON.parse(text).version}\n`);
 } else {
+  // A young generation that does not grow: 70 MB less after a large pipeline was read, no slower.
+  const { setFlagsFromString } = await import("node:v8");
+  setFlagsFromString("--semi-space-growth-factor=1");
   const { enableCompileCache } = await import("node:module");
   enableCompileCache?.();
   const { main } = await import("../dist/cli/main.js");

@@ -61,6 +61,18 @@ export class RunError extends Error {
   }
 }
 
+let driven: string | undefined;
+
+/** Says which run this process drives, while it does. */
+export function setDrivenRun(shortId: string | undefined): void {
+  driven = shortId;
+}
+
+/** The run that this process drives now, for errors that came by no other way. */
+export function drivenRun(): string | undefined {
+  return driven;
+}
+
 /** What is wrong, what helps and the status to exit with. */
 export interface Explained {
   readonly message: string;
@@ -79,7 +91,7 @@ export function explain(error: unknown, shortId?: string): Explained | undefined
     return { message: error.message, next, exit: EXIT.usage };
   }
   if (error instanceof WorkspaceError) {
-    return { message: error.message, next: error.remedy, exit: EXIT.error };
+    return { message: error.message, next: remedyOf(error, shortId), exit: EXIT.error };
   }
   // A disk that fails under a projection or an attempt's folder is told like one under the journal.
   const { path } = error as NodeJS.ErrnoException;
@@ -87,7 +99,25 @@ export function explain(error: unknown, shortId?: string): Explained | undefined
   if (!(stored instanceof JournalError)) return undefined;
   const exit = stored.code === "stale-writer" ? EXIT.owned : EXIT.error;
   const run = shortId === undefined ? "" : ` ${shortId}`;
+  const limit = LIMITS[(error as NodeJS.ErrnoException).code ?? ""];
+  if (limit !== undefined) {
+    return { message: stored.message, next: `${limit}, then: perdure resume${run}`, exit };
+  }
   return { message: stored.message, next: REMEDIES[stored.code](run), exit };
+}
+
+/** What helps where the system gives no more of something. */
+const LIMITS: Readonly<Record<string, string>> = {
+  EMFILE: "nothing recorded is lost; raise the limit on open files (`ulimit -n 1024`)",
+  ENFILE: "nothing recorded is lost; close programs that keep many files open",
+  EAGAIN: "nothing recorded is lost; raise the limit on processes (`ulimit -u`)",
+  ENOMEM: "nothing recorded is lost; free some memory",
+};
+
+/** What helps with files and git, and the command that continues the run afterwards. */
+function remedyOf({ remedy }: WorkspaceError, shortId: string | undefined): string {
+  if (shortId === undefined || remedy.includes("perdure ")) return remedy;
+  return `${remedy.replace(/, then try again$/, "")}, then: perdure resume ${shortId}`;
 }
 
 /** The lines for an error. */

@@ -33,7 +33,7 @@ import { failpoint } from "../util/failpoint.ts";
 import { whyLines } from "../view/why.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
-import { CliError, OwnedError, RunError } from "./cli-error.ts";
+import { CliError, OwnedError, RunError, setDrivenRun } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, whyInputOf } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
@@ -90,7 +90,9 @@ export async function execute(
   const wishes = new Wishes(project.journal, known.id);
   const deaf = listen(wishes);
   const owned = own(project, known, options);
+  setDrivenRun(known.shortId);
   const run = await driveOwned(project, owned, wishes, options);
+  setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
   project.journal.release(known.id, owned.epoch);
@@ -281,6 +283,7 @@ async function drive(
     past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
     readers: await lineReaders(known.plan),
     ...{ dir, now },
+    onError: (error) => mailbox.fail(error),
     footer: desk && ((width) => desk.footer(width)),
   });
   desk?.show(screen);

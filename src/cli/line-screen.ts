@@ -24,6 +24,7 @@ export class LineScreen implements Screen {
   readonly #followed = new Map<string, readonly FollowedFile[]>();
   /** Lines are printed in order, although the rest of an output is read asynchronously. */
   #tail: Promise<void> = Promise.resolve();
+  #failed: { readonly error: unknown } | undefined;
   #primed = false;
   #run: Run | undefined;
 
@@ -62,6 +63,7 @@ export class LineScreen implements Screen {
       tail = this.#tail;
       await tail;
     }
+    if (this.#failed !== undefined && this.#options.onError === undefined) throw this.#failed.error;
   }
 
   /** Steps that were running before we came: their output is shown from its first byte. */
@@ -83,7 +85,8 @@ export class LineScreen implements Screen {
     const onLine = (line: string): void => {
       for (const shown of read(line)) print(outputLine(path, shown));
     };
-    const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine));
+    const onError = (error: unknown): void => this.#fail(error);
+    const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine, { onError }));
     this.#followed.set(attemptText(at), files);
   }
 
@@ -101,6 +104,12 @@ export class LineScreen implements Screen {
   }
 
   #later(action: () => void | Promise<void>): void {
-    this.#tail = this.#tail.then(action);
+    this.#tail = this.#tail.then(action).catch((error: unknown) => this.#fail(error));
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failed !== undefined) return;
+    this.#failed = { error };
+    this.#options.onError?.(error);
   }
 }

@@ -5,8 +5,9 @@
  * Does not: do anything itself. Each command lives in a file of its own that is loaded when it is
  * asked for, because a list of runs must not wait for a YAML parser.
  */
+import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
+import { CliError, drivenRun, errorLines, explain, RunError } from "./cli-error.ts";
 import { plainEnvironment } from "./environment.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
@@ -21,6 +22,9 @@ export async function main(args: readonly string[]): Promise<void> {
   surviveClosedOutput();
   // Whoever a lease names may be woken at any time; without a listener that would end it.
   process.on("SIGUSR2", () => undefined);
+  // The last resort: what nobody awaited is told like any other error, not with Node's stack alone.
+  process.on("uncaughtException", (error) => void leave(error));
+  process.on("unhandledRejection", (reason) => void leave(reason));
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {
     exit = status;
@@ -29,11 +33,16 @@ export async function main(args: readonly string[]): Promise<void> {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
   } catch (error) {
-    process.exitCode = told(error);
-    // A runner that failed must not linger as the owner of its run until the last step has ended.
-    await printed();
-    process.exit();
+    await leave(error);
   }
+}
+
+/** Tells an error and ends: a failed runner must not linger as the owner of its run. */
+async function leave(error: unknown): Promise<void> {
+  const run = error instanceof RunError ? undefined : drivenRun();
+  process.exitCode = told(run === undefined ? error : new RunError(run, error));
+  await printed();
+  process.exit();
 }
 
 function told(error: unknown): number {
@@ -46,7 +55,8 @@ function told(error: unknown): number {
   const bug = error instanceof RunError ? error.cause : error;
   const detail = bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
   printError(`internal error: ${detail}`);
-  printError("  This is a bug in perdure. The journal is valid; go on with: perdure resume");
+  const run = error instanceof RunError ? ` ${error.shortId}` : "";
+  printError(`  This is a bug in perdure. The journal is valid; go on with: perdure resume${run}`);
   return EXIT.error;
 }
 
@@ -60,6 +70,7 @@ function buildProgram(finish: Finish): Command {
     .version(packageVersion(), "-V, --version")
     .option("-C, --project <dir>", "work as if started in this directory")
     .hook("preAction", (command) => {
+      requireProc();
       const { project } = command.opts<{ project?: string }>();
       if (project !== undefined) enter(project);
       checkDirectory();
@@ -77,6 +88,13 @@ function buildProgram(finish: Finish): Command {
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
+}
+
+/** Whether a process lives, and whose it is, can only be seen there. */
+function requireProc(): void {
+  if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
+  const message = "/proc is not mounted, so nobody can tell which processes live";
+  throw new CliError(EXIT.error, message, "mount -t proc proc /proc");
 }
 
 function enter(directory: string): void {

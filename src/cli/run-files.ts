@@ -8,24 +8,27 @@
  * Invariants:
  * - J5 Every file here can be made anew from the events.
  * - O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
- * - O2 Nothing of an earlier attempt is overwritten: each attempt's folder keeps its own receipt.
+ * - O2 Nothing of an earlier attempt is overwritten: before a step's receipt is replaced by that of
+ *   its next attempt, it moves into its own attempt's folder.
+ * - O3 The receipt appears last: where it is, the handoff is too, and it is the same file by another
+ *   name. What only mattered while the attempt ran is removed after that.
  * - O4 Secrets are masked in receipts and handoffs, which nothing reads back. Events and checkpoint
  *   are data: a broken journal is rebuilt from them, so they hold every value as it is.
- * - O3 The receipt in the attempt's folder is written last: where it is, its other files are too.
  */
-import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import * as fs from "node:fs";
 import { join } from "node:path";
 import type { AttemptEnd, AttemptRef, Recorded } from "../core/event.ts";
-import { stepPath } from "../core/place.ts";
+import { attemptText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { EventsFile } from "../journal/events-file.ts";
+import { clearAttempt } from "../runner/attempt-folder.ts";
 import { failpoint } from "../util/failpoint.ts";
-import type { JsonObject } from "../util/json.ts";
+import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
 import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
-import { agentName, handoffJson, receiptFileName, receiptJson } from "../view/receipt.ts";
+import { agentName, receiptFileName, receiptJson } from "../view/receipt.ts";
 import type { KnownRun } from "./known-run.ts";
 import { maskedJson } from "./print.ts";
 import { packageVersion } from "./version.ts";
@@ -50,7 +53,7 @@ export class RunFiles {
   /** Opens the files of a run and brings them to what the journal says; `run` is its replay. */
   static open(dir: RunDir, run: Run, plans: RunPlans, events: readonly Recorded[]): RunFiles {
     for (const path of [dir.root, dir.receipts, dir.handoffs]) {
-      mkdirSync(path, { recursive: true, mode: 0o700 });
+      fs.mkdirSync(path, { recursive: true, mode: 0o700 });
     }
     writePlans(dir, plans);
     const file = EventsFile.open(dir.events, run.id);
@@ -92,7 +95,7 @@ export class RunFiles {
       ended.push({ end: { ...recorded, event: end }, startedAt });
     }
     // Receipts are written in their order: before one that is there, none is owed.
-    const last = ended.findLastIndex(({ end }) => existsSync(this.#attemptReceipt(end.event)));
+    const last = ended.findLastIndex(({ end }) => this.#hasReceipt(run, end.event));
     for (const { end, startedAt } of ended.slice(last + 1)) {
       this.#writeReceipt(run, end, startedAt);
     }
@@ -106,24 +109,35 @@ export class RunFiles {
   #writeReceipt(run: Run, end: Recorded<AttemptEnd>, startedAt: number): void {
     const { event } = end;
     const name = receiptName(run, event);
+    const path = join(this.#dir.receipts, name);
+    const draft = `${path}.new`;
     const input = { run, end, startedAt, engineVersion: this.#version };
-    writeJson(join(this.#dir.receipts, name), maskedJson(receiptJson(input)));
+    writeFile(draft, jsonText(maskedJson(receiptJson(input))));
+    if (event.type === "step.completed") linkOver(draft, join(this.#dir.handoffs, name));
     failpoint("run-files.receipt");
-    if (event.type === "step.completed") {
-      const handoff = handoffJson({ ...input, end: { ...end, event } });
-      writeJson(join(this.#dir.handoffs, name), maskedJson(handoff));
-    }
-    mkdirSync(attemptDirOf(this.#dir, event), { recursive: true, mode: 0o700 });
-    linkWhole(join(this.#dir.receipts, name), this.#attemptReceipt(event));
+    if (event.visit > 1 || event.attempt > 1) this.#moveReceipt(path, event);
+    fs.renameSync(draft, path);
+    if (hasExitStatus(event)) clearAttempt(attemptDirOf(this.#dir, event));
   }
 
-  #attemptReceipt(at: AttemptRef): string {
-    return join(attemptDirOf(this.#dir, at), "receipt.json");
+  /** Moves the receipt of an earlier attempt into that attempt's folder. */
+  #moveReceipt(path: string, by: AttemptRef): void {
+    const at = attemptIn(path);
+    if (at === undefined || attemptText(at) === attemptText(by)) return;
+    const dir = attemptDirOf(this.#dir, at);
+    fs.mkdirSync(dir, { recursive: true, mode: 0o700 });
+    fs.renameSync(path, join(dir, ATTEMPT_RECEIPT));
+  }
+
+  #hasReceipt(run: Run, at: AttemptRef): boolean {
+    const found = attemptIn(join(this.#dir.receipts, receiptName(run, at)));
+    if (found !== undefined && attemptText(found) === attemptText(at)) return true;
+    return fs.existsSync(join(attemptDirOf(this.#dir, at), ATTEMPT_RECEIPT));
   }
 
   #writeCheckpoint(run: Run): void {
     const begun = performance.now();
-    writeJson(this.#dir.checkpoint, checkpointJson(run, this.#history, run.updatedAt));
+    writeWhole(this.#dir.checkpoint, jsonText(checkpointJson(run, this.#history, run.updatedAt)));
     const cost = performance.now() - begun;
     this.#nextCheckpointAt = begun + cost * CHECKPOINT_TIME_SHARE;
   }
@@ -134,7 +148,7 @@ type RunPlans = Pick<KnownRun, "planText" | "planTexts">;
 
 /** Before the events that name them, so that a repair finds all that it needs. */
 function writePlans(dir: RunDir, { planText, planTexts }: RunPlans): void {
-  if (planTexts.size > 0) mkdirSync(dir.plans, { recursive: true, mode: 0o700 });
+  if (planTexts.size > 0) fs.mkdirSync(dir.plans, { recursive: true, mode: 0o700 });
   for (const [name, text] of planTexts) writeWhole(join(dir.plans, `${name}.json`), text);
   writeWhole(dir.plan, planText);
 }
@@ -144,25 +158,61 @@ function receiptName(run: Run, at: AttemptRef): string {
   return receiptFileName(stepPath(at), visit === undefined ? "shell" : agentName(stepOf(visit)));
 }
 
-function writeJson(path: string, value: JsonObject): void {
-  writeWhole(path, `${JSON.stringify(value, null, 2)}\n`);
+/** The name of a receipt in the folder of its attempt. */
+const ATTEMPT_RECEIPT = "receipt.json";
+
+/** Which attempt a receipt is about; undefined when there is none, or none that can be read. */
+function attemptIn(path: string): AttemptRef | undefined {
+  if (!fs.existsSync(path)) return undefined;
+  const parsed = parseJson(fs.readFileSync(path, "utf8"));
+  if (!parsed.ok || !isObject(parsed.json)) return undefined;
+  const { scope, step, visit, attempt } = parsed.json;
+  if (typeof scope !== "string" || typeof step !== "string") return undefined;
+  return { scope, step, visit: Number(visit), attempt: Number(attempt) };
+}
+
+/** True when the attempt's process wrote its exit status, and so nothing else can start on it. */
+function hasExitStatus(event: AttemptEnd): boolean {
+  if (event.type === "step.completed") return event.settledBy === undefined;
+  return event.type === "step.failed" && event.exit !== undefined;
+}
+
+function jsonText(value: JsonObject): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
 }
 
 function writeWhole(path: string, text: string): void {
   const draft = `${path}.new`;
-  // With the encoding given, Node opens, writes and closes in one call.
-  writeFileSync(draft, text, { encoding: "utf8", mode: 0o600 });
-  renameSync(draft, path);
+  writeFile(draft, text);
+  fs.renameSync(draft, path);
 }
 
-/** Gives a whole file a second name; where there are no links, a copy of it. */
-function linkWhole(path: string, name: string): void {
+/** Writes a new file; what a killed owner left in its place may be a handoff by another name. */
+function writeFile(path: string, text: string): void {
+  const options = { encoding: "utf8", mode: 0o600, flag: "wx" } as const;
   try {
-    linkSync(path, name);
+    // With the encoding given, Node opens, writes and closes in one call.
+    fs.writeFileSync(path, text, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    fs.unlinkSync(path);
+    fs.writeFileSync(path, text, options);
+  }
+}
+
+/** Gives a whole file a second name, in place of what has it; where there are no links, a copy. */
+function linkOver(path: string, name: string): void {
+  try {
+    fs.linkSync(path, name);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") return;
+    if (code === "EEXIST") {
+      fs.rmSync(`${name}.new`, { force: true });
+      fs.linkSync(path, `${name}.new`);
+      fs.renameSync(`${name}.new`, name);
+      return;
+    }
     if (!["EPERM", "ENOTSUP", "ENOSYS", "EMLINK"].includes(code ?? "")) throw error;
-    writeWhole(name, readFileSync(path, "utf8"));
+    writeWhole(name, fs.readFileSync(path, "utf8"));
   }
 }

@@ -29,6 +29,8 @@ export interface ScreenOptions {
   /** How the output of a step is read. */
   readonly readers: LineReaders;
   readonly now: () => number;
+  /** Something cannot be shown; called once. Without it, `close` rejects. */
+  readonly onError?: (error: unknown) => void;
   /** What stands below the steps of the live view. */
   readonly footer?: ((width: number) => readonly string[]) | undefined;
 }

@@ -1,9 +1,10 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
-import { type Run, stepOf } from "../core/run.ts";
+import { type Run, stepOf, type Visit } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lastLine } from "../runner/output.ts";
 import { LiveScreen } from "../tui/live-screen.ts";
@@ -21,6 +22,8 @@ export class TerminalScreen implements Screen {
   readonly #screen: LiveScreen;
   readonly #options: ScreenOptions;
   #run: Run | undefined;
+  /** The last line of each running attempt, and the size of its output when it was read. */
+  #lines = new Map<string, { readonly bytes: number; readonly line: string }>();
 
   constructor(options: ScreenOptions) {
     this.#options = options;
@@ -60,14 +63,22 @@ export class TerminalScreen implements Screen {
   }
 
   #frame(run: Run, size: ScreenSize, style: Style): readonly string[] {
-    const { shortId, now, dir } = this.#options;
-    const lastLines = new Map<string, string>();
-    for (const visit of run.running) {
-      const at = attemptOf(visit);
-      const line = lastLine(join(attemptDirOf(dir, at), OUTPUT_FILES[0]));
-      const shown = this.#options.readers(stepOf(visit))(line).at(-1) ?? "";
-      lastLines.set(attemptText(at), masked(shown));
-    }
+    const { shortId, now } = this.#options;
+    const lines = new Map([...run.running].map((visit) => this.#lastLine(visit)));
+    this.#lines = lines;
+    const lastLines = new Map([...lines].map(([at, { line }]) => [at, line]));
     return progressLines({ run, shortId, now: now(), lastLines, size, style }).map(masked);
+  }
+
+  /** A frame is drawn ten times a second: an output is read again only when it has grown. */
+  #lastLine(visit: Visit): readonly [string, { readonly bytes: number; readonly line: string }] {
+    const { dir, readers } = this.#options;
+    const at = attemptOf(visit);
+    const file = join(attemptDirOf(dir, at), OUTPUT_FILES[0]);
+    const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+    const known = this.#lines.get(attemptText(at));
+    if (known?.bytes === bytes) return [attemptText(at), known];
+    const shown = readers(stepOf(visit))(lastLine(file)).at(-1) ?? "";
+    return [attemptText(at), { bytes, line: masked(shown) }];
   }
 }

@@ -12,7 +12,7 @@ import type { RetryPolicy } from "../plan/plan.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
 import type { Completion } from "./doubt.ts";
-import type { AttemptRef, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type { AttemptRef, FailureReason, LeftRunning, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
 import { placeText } from "./place.ts";
@@ -121,9 +121,11 @@ function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
 export function paidBy(end: {
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
-}): Pick<Ending, "spent" | "snapshot"> {
-  const { spent, snapshot } = end;
+  readonly left?: readonly LeftRunning[];
+}): Pick<Ending, "spent" | "snapshot" | "left"> {
+  const { spent, snapshot, left } = end;
   return {
+    ...(left === undefined ? {} : { left }),
     ...(snapshot === undefined ? {} : { snapshot }),
     ...(spent === undefined ? {} : { spent }),
   };

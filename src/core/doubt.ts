@@ -12,7 +12,15 @@
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { effectOf } from "./effect.ts";
-import type { AttemptRef, Doubt, FailureReason, RunEvent, Saved, Spent } from "./event.ts";
+import type {
+  AttemptRef,
+  Doubt,
+  FailureReason,
+  LeftRunning,
+  RunEvent,
+  Saved,
+  Spent,
+} from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
 import { Refusal } from "./rewind.ts";
 import {
@@ -89,6 +97,7 @@ export interface Completion extends Result {
   readonly answer?: Json;
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
+  readonly left?: readonly LeftRunning[];
   readonly identity?: string | undefined;
   readonly settledBy?: string | undefined;
 }

@@ -220,6 +220,15 @@ export interface LastTool {
 /** What a new owner found of an attempt: its process, its exit status, or its agent's last word. */
 export type Found = "alive" | "ended" | "result";
 
+/** A process that an attempt left running: it was ended with the attempt. */
+export interface LeftRunning {
+  readonly pid: number;
+  /** Its command line, as much of it as is kept. */
+  readonly command: string;
+  /** The system did not let it die. */
+  readonly survived?: true;
+}
+
 /** What an attempt used of a model. Money is absent where nobody measured it. */
 export interface Spent {
   readonly inputTokens: number;

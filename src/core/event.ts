@@ -24,6 +24,7 @@ import type {
   Held,
   KnownEffect,
   LastTool,
+  LeftRunning,
   Output,
   Owner,
   PauseReason,
@@ -115,6 +116,7 @@ export type RunEvent =
         readonly held: Held;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   /** The workspace was saved right before the attempt; `aside` is what the base takes the place of. */
   | ({ readonly type: "step.based" } & AttemptRef & {
@@ -134,12 +136,14 @@ export type RunEvent =
         readonly ask: Ask;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   /** The conversation has handed over; the next one starts from this file. */
   | ({ readonly type: "step.relayed" } & AttemptRef & {
         readonly checkpoint: Output;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   | StepCompleted
   | StepFailed
@@ -150,6 +154,7 @@ export type RunEvent =
         readonly tool?: LastTool;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   | ({ readonly type: "step.paused" } & AttemptRef & {
         readonly reason: PauseReason;
@@ -158,12 +163,14 @@ export type RunEvent =
         readonly retry?: Retry;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   | ({ readonly type: "step.interrupted" } & AttemptRef & {
         readonly message: string;
         readonly tool?: LastTool;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
+        readonly left?: readonly LeftRunning[];
       })
   /** The attempt of a step that must not happen twice is over: it may have happened or not. */
   | ({ readonly type: "step.unsettled" } & AttemptRef & Doubt & { readonly spent?: Spent })
@@ -355,6 +362,7 @@ export interface StepCompleted extends AttemptRef {
   /** The files right after it. */
   readonly snapshot?: Saved;
   readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
   /** Which arrows of the graph were followed. */
   readonly arrows: readonly number[];
 }
@@ -370,6 +378,7 @@ export interface StepFailed extends AttemptRef {
   readonly check?: CheckEvidence;
   readonly snapshot?: Saved;
   readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;
   /** What tells this failure from others of its step, for a step that may come again. */

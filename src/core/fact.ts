@@ -9,6 +9,7 @@ import type {
   Found,
   Held,
   LastTool,
+  LeftRunning,
   Output,
   Owner,
   PauseReason,
@@ -232,7 +233,11 @@ export interface Result {
 }
 
 /** How an attempt ended, with the evidence and what it used of a model. */
-export type Ending = { readonly spent?: Spent; readonly snapshot?: Saved } & (
+export type Ending = {
+  readonly spent?: Spent;
+  readonly snapshot?: Saved;
+  readonly left?: readonly LeftRunning[];
+} & (
   | {
       readonly how: "exited";
       readonly exit: number;

@@ -14,6 +14,7 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
   const paid: Paid = {
     ...(event.spent === undefined ? {} : { spent: event.spent }),
     ...(event.snapshot === undefined ? {} : { snapshot: event.snapshot }),
+    ...(event.left === undefined ? {} : { left: event.left }),
   };
   switch (event.type) {
     case "step.conflicted": {
@@ -65,7 +66,7 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
   }
 }
 
-type Paid = Pick<Ending, "spent" | "snapshot">;
+type Paid = Pick<Ending, "spent" | "snapshot" | "left">;
 type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */

@@ -50,6 +50,8 @@ export interface AgentListener {
   readonly onSession: (session: string) => void;
   readonly onUse: () => void;
   readonly onLimit: () => void;
+  /** Its stream cannot be read on: nobody can say any more how it goes. */
+  readonly onError: (error: unknown) => void;
 }
 
 /** All agents of one run. */
@@ -184,7 +186,13 @@ export class AgentSteps {
 }
 
 /** Nobody listens to an attempt that is over. */
-const NOBODY: AgentListener = { onSession: ignore, onUse: ignore, onLimit: ignore };
+const NOBODY: AgentListener = {
+  onSession: ignore,
+  onUse: ignore,
+  onLimit: ignore,
+  // Whoever asked for its report gets the error with it.
+  onError: ignore,
+};
 
 function ignore(): void {
   // What it told was told to another owner.

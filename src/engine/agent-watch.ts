@@ -34,6 +34,8 @@ export interface WatchOptions {
   readonly onUse: () => void;
   /** The process is to be ended. */
   readonly onLimit: () => void;
+  /** The stream cannot be read on. */
+  readonly onError: (error: unknown) => void;
 }
 
 /** Reads one attempt's stream from its first byte, whoever started it. */
@@ -50,7 +52,10 @@ export class AgentWatch {
     this.#options = options;
     this.#follower = new AgentFollower(options.adapter);
     const file = join(options.dir, ATTEMPT_FILE.output);
-    this.#file = followLines(file, (line) => this.#line(line), { bytesMax: STREAM_LINE_BYTES_MAX });
+    this.#file = followLines(file, (line) => this.#line(line), {
+      bytesMax: STREAM_LINE_BYTES_MAX,
+      onError: options.onError,
+    });
   }
 
   /** What is known so far. */

@@ -8,7 +8,6 @@
  * - N2 No value is altered on its way into the journal: steps and conditions use what stands there.
  * - N3 An output's content is kept before the event that names it: no later attempt can lose it.
  */
-import { readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { CheckEvidence, Output } from "../core/event.ts";
 import type { Ending, Result } from "../core/fact.ts";
@@ -16,6 +15,7 @@ import { stepOf, type Visit } from "../core/run.ts";
 import { mayRepeat } from "../core/stall.ts";
 import type { Check } from "../plan/plan.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
+import { readLeft, textOf } from "../runner/file-text.ts";
 import { lastText } from "../runner/output.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts";
@@ -175,7 +175,7 @@ async function checkSchema(
     const problem = `${name} is larger than ${SCHEMA_FILE_BYTES_MAX} bytes`;
     return { evidence: { ...proof, exit: 1 }, problem };
   }
-  const problem = await schemaProblem(readFileSync(path, "utf8"), name, check.schema);
+  const problem = await schemaProblem(textOf(path) ?? "", name, check.schema);
   return problem === undefined
     ? { evidence: { ...proof, exit: 0 } }
     : { evidence: { ...proof, exit: 1 }, problem };
@@ -198,13 +198,12 @@ type ContextRead =
 
 /** Key-values that a step wrote: `key=value` lines, or one JSON object. */
 function readContext(path: string): ContextRead {
-  const facts = statSync(path, { throwIfNoEntry: false });
-  if (facts === undefined) return { ok: true, values: {} };
-  if (facts.size > CONTEXT_BYTES_MAX) {
-    const message = `it wrote more than ${CONTEXT_BYTES_MAX} bytes to $PERDURE_CONTEXT`;
-    return { ok: false, message };
+  const left = readLeft(path, CONTEXT_BYTES_MAX);
+  if (!left.there) return { ok: true, values: {} };
+  if ("problem" in left) {
+    return { ok: false, message: `what it wrote to $PERDURE_CONTEXT ${left.problem}` };
   }
-  const text = readFileSync(path, "utf8");
+  const { text } = left;
   return text.trimStart().startsWith("{") ? contextFromJson(text) : contextFromLines(text);
 }
 

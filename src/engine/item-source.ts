@@ -4,11 +4,12 @@
  * Owns: looking them up, once, when the fan-out starts; `step.started` keeps what was found.
  * Does not: evaluate a list that an expression gives (room `core`).
  */
-import { globSync, readFileSync, statSync } from "node:fs";
+import { globSync, statSync } from "node:fs";
 import { join, resolve, sep } from "node:path";
 import type { Place } from "../core/event.ts";
 import type { ItemsFound } from "../core/fact.ts";
 import { findVisit, stepOf } from "../core/run.ts";
+import { textOf } from "../runner/file-text.ts";
 import { ExpressionError } from "../util/expression.ts";
 import type { Json } from "../util/json.ts";
 import { renderText, TemplateError } from "../util/template.ts";
@@ -47,7 +48,7 @@ function itemsInFile(root: string, name: string): ItemsFound {
     return { ok: false, message: `${name} is larger than ${ITEMS_BYTES_MAX} bytes` };
   }
   try {
-    const value = JSON.parse(readFileSync(path, "utf8")) as Json;
+    const value = JSON.parse(textOf(path) ?? "") as Json;
     if (!Array.isArray(value)) return { ok: false, message: `${name} holds no list` };
     return bounded(value as readonly Json[]);
   } catch (error) {

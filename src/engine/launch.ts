@@ -135,6 +135,7 @@ export function limitsOf(step: Step): Limits {
     ...(step.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: step.idleTimeoutMs }),
     outputBytesMax: OUTPUT_BYTES_MAX,
     graceMs: GRACE_MS,
+    ...(step.leavesRunning === true ? { leavesRunning: true } : {}),
   };
 }
 

@@ -4,8 +4,8 @@
  * Owns: its form. The file comes from outside, so it is read field by field.
  * Does not: decide what the words mean (core/attempt-end.ts).
  */
-import { readFileSync, statSync } from "node:fs";
 import type { Told } from "../core/event.ts";
+import { readLeft } from "../runner/file-text.ts";
 import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { writtenOutcome } from "../util/outcome.ts";
 
@@ -21,11 +21,10 @@ export type Status =
 
 /** What a step wrote down of itself; nothing when there is no file. */
 export function readStatus(path: string): Status {
-  const facts = statSync(path, { throwIfNoEntry: false });
-  if (facts === undefined) return { ok: true, context: {} };
-  if (!facts.isFile()) return wrong("is no file");
-  if (facts.size > STATUS_BYTES_MAX) return wrong(`has more than ${STATUS_BYTES_MAX} bytes`);
-  const parsed = parseJson(readFileSync(path, "utf8"));
+  const left = readLeft(path, STATUS_BYTES_MAX);
+  if (!left.there) return { ok: true, context: {} };
+  if ("problem" in left) return wrong(left.problem);
+  const parsed = parseJson(left.text);
   if (!parsed.ok) return wrong(`is not JSON: ${parsed.message}`);
   return isObject(parsed.json) ? statusOf(parsed.json) : wrong("is no JSON object");
 }

@@ -17,6 +17,7 @@ import {
   type Held,
   type KnownEffect,
   type LastTool,
+  type LeftRunning,
   type Origin,
   type Owner,
   type Placed,
@@ -110,6 +111,15 @@ const spent = optional(
     turns: integer,
     costUsd: optional(number),
   } satisfies Fields<Spent>),
+);
+const left = optional(
+  listOf(
+    record({
+      pid: integer,
+      command: text,
+      survived: optional(boolean),
+    } satisfies Fields<LeftRunning>),
+  ),
 );
 const conversation = optional(
   record({
@@ -278,14 +288,16 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     } satisfies Fields<Held>),
     snapshot: saved,
     spent,
+    left,
   },
   "step.continued": {
     ...attempt,
     ask: record({ kind: oneOf("relay", "correct"), why: text }),
     snapshot: saved,
     spent,
+    left,
   },
-  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent },
+  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -298,6 +310,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     check: evidence,
     snapshot: saved,
     spent,
+    left,
     arrows,
   },
   "step.failed": {
@@ -310,14 +323,15 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     check: evidence,
     snapshot: saved,
     spent,
+    left,
     retry,
     signature: optional(text),
     handled: optional(boolean),
     arrows,
   },
-  "step.lost": { ...attempt, message: text, retry, tool: lastTool, snapshot: saved, spent },
-  "step.paused": { ...attempt, reason: text, message: text, retry, snapshot: saved, spent },
-  "step.interrupted": { ...attempt, message: text, tool: lastTool, snapshot: saved, spent },
+  "step.lost": { ...attempt, message: text, retry, tool: lastTool, snapshot: saved, spent, left },
+  "step.paused": { ...attempt, reason: text, message: text, retry, snapshot: saved, spent, left },
+  "step.interrupted": { ...attempt, message: text, tool: lastTool, snapshot: saved, spent, left },
   "step.unsettled": {
     ...attempt,
     cause: oneOf(

@@ -40,6 +40,7 @@ type ProcessKey =
   | "timeout"
   | "idle_timeout"
   | "isolate"
+  | "leaves_running"
   | "recover";
 
 /** Keys of a question to an agent, apart from the question. */

@@ -287,6 +287,7 @@ function lowerStep(
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
     ...(step.workspace === "own" ? { own: true } : {}),
+    ...(step.leaves_running === true ? { leavesRunning: true } : {}),
     ...(step.join === "any" ? { join: step.join } : {}),
     ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),

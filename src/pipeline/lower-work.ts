@@ -136,13 +136,15 @@ export function splitFanOut(whole: PipelineStep): {
   readonly outer: PipelineStep;
 } {
   const { id, work, env, cwd, timeoutMs, idleTimeoutMs, retry, isolate, recover } = whole;
-  const { check, outputs, once, fidelity, thread, threadGroup, resumeFidelity, ...around } = whole;
+  const { check, outputs, once, leavesRunning, ...rest } = whole;
+  const { fidelity, thread, threadGroup, resumeFidelity, ...around } = rest;
   const inner = {
     ...{ id, work, needs: [], env, retry, outputs, once },
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
     ...(isolate === undefined ? {} : { isolate }),
+    ...(leavesRunning === undefined ? {} : { leavesRunning }),
     ...(recover === undefined ? {} : { recover }),
     ...(check === undefined ? {} : { check }),
     ...(fidelity === undefined ? {} : { fidelity }),

@@ -101,6 +101,8 @@ export interface PipelineStep extends StepSettings, Links {
   readonly probe?: string;
   /** It works in a directory of its own, which is merged back. */
   readonly own?: true;
+  /** What it started in the background lives on until the run ends or stops. */
+  readonly leavesRunning?: true;
   /** Starts at each step that it needs, not when all are over. */
   readonly join?: "any";
   readonly maxVisits?: number;

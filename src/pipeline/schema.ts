@@ -299,6 +299,10 @@ const plainStep = z.strictObject({
     ])
     .optional()
     .describe("True, or an object with a `probe`, for what must never happen twice."),
+  leaves_running: z
+    .boolean()
+    .optional()
+    .describe("True: what it started in the background lives on until the run ends or stops."),
   ...settings,
 });
 

@@ -151,6 +151,7 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     ...(step.probe === undefined ? {} : { probe: step.probe }),
     ...(step.own === true ? { own: true } : {}),
     ...(isolate ? { isolate } : {}),
+    ...(step.leavesRunning === true ? { leavesRunning: true } : {}),
     ...(recover === undefined ? {} : { recover }),
     ...(step.work.kind === "agent" ? toldSettings(step, around) : {}),
   };

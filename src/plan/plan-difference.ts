@@ -27,6 +27,7 @@ const WORDS: Readonly<Record<string, string>> = {
   stallAfter: "stall_after",
   onFailure: "on_failure",
   own: "workspace: own",
+  leavesRunning: "leaves_running",
   allowPartial: "allow_partial",
   threadGroup: "thread_group",
 };

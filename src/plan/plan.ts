@@ -158,6 +158,8 @@ export interface Step {
   readonly own?: true;
   /** Its processes live in a PID namespace of their own. */
   readonly isolate?: true;
+  /** What it started in the background lives on until the run ends or stops. */
+  readonly leavesRunning?: true;
   /** What becomes of work that was cut off, unless a person says otherwise. Default: it goes on. */
   readonly recover?: Recover;
   /** How often a run may come to this step. */

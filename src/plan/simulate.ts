@@ -22,7 +22,7 @@ function simulatedGraph({ steps, arrows }: Graph, what: Simulation): Graph {
 function simulatedStep(step: Step, what: Simulation): Step {
   const work = simulatedWork(step, what);
   if (work.kind !== "pass" || step.work.kind === "pass") return { ...step, work };
-  const { check: _, probe: __, own: ___, isolate: ____, ...rest } = step;
+  const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
   return { ...rest, work, outputs: {}, once: false };
 }
 

@@ -209,6 +209,7 @@ function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
     ...(step.once ? { once: probe === undefined ? true : { probe } } : {}),
     ...(step.own === undefined ? {} : { workspace: "own" }),
     ...(step.isolate === undefined ? {} : { isolate: true }),
+    ...(step.leavesRunning === undefined ? {} : { leaves_running: true }),
     ...(recover === undefined ? {} : { recover }),
     ...(step.allowPartial === undefined ? {} : { allow_partial: true }),
     ...(step.fidelity === undefined ? {} : { fidelity: step.fidelity }),

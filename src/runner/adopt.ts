@@ -26,7 +26,7 @@ import { watchFile } from "./file-watch.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive, lifeOf } from "./identity.ts";
 import { pause } from "./long-timer.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
-import { Supervision, withSurvivors } from "./supervision.ts";
+import { endedBy, Supervision, withSurvivors } from "./supervision.ts";
 import { endAll, findMarked } from "./sweep.ts";
 
 /** How often an adopted process is looked at. */
@@ -94,7 +94,7 @@ async function settle(
 ): Promise<ProcessEnding | StepProcess> {
   const status = readExit(dir);
   const cause = readCause(dir);
-  if (status !== undefined && cause === undefined) return statusOrLoss(dir, marker, status);
+  if (status !== undefined && cause === undefined) return exited(dir, marker, limits, status);
   const claim = await settledClaim(dir, marker);
   if (claim.by !== "process") {
     const message = claim.by === "fence" ? "it had not started" : "it died while it was starting";
@@ -103,7 +103,7 @@ async function settle(
   const { identity } = claim;
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
   const late = readExit(dir);
-  if (late !== undefined && cause === undefined) return statusOrLoss(dir, marker, late);
+  if (late !== undefined && cause === undefined) return exited(dir, marker, limits, late);
   const loss: Cause = {
     how: "lost",
     started: true,
@@ -116,24 +116,25 @@ async function settle(
 const ENDED_BY_SIGNAL: readonly number[] = [129, 130, 143];
 
 /**
- * What was killed is lost, whatever its status says. A machine that goes down ends everything with
- * SIGTERM: that status says nothing of the work either.
+ * The end of a process that was over before we came, without what it left running. What was killed is
+ * lost, whatever its status says. A machine that goes down ends everything with SIGTERM: that status
+ * says nothing of the work either.
  */
-async function statusOrLoss(
+async function exited(
   dir: string,
   marker: string,
+  limits: Limits,
   status: ExitStatus,
 ): Promise<ProcessEnding> {
   const claim = readClaim(dir);
-  if (wasKilled(dir, status)) {
-    return conclude(
-      KILLED,
-      claim.by === "process" ? { marker, leader: claim.identity } : { marker },
-    );
+  const leader = claim.by === "process" ? claim.identity : undefined;
+  const belongings = { marker, ...(leader && { leader }) };
+  if (wasKilled(dir, status)) return conclude(KILLED, belongings);
+  if (leader !== undefined && leader.boot !== bootId() && ENDED_BY_SIGNAL.includes(status.exit)) {
+    return { how: "lost", started: true, message: "it was ended when the machine went down" };
   }
-  const earlierBoot = claim.by === "process" && claim.identity.boot !== bootId();
-  if (!earlierBoot || !ENDED_BY_SIGNAL.includes(status.exit)) return { how: "exited", ...status };
-  return { how: "lost", started: true, message: "it was ended when the machine went down" };
+  const ageMs = Number.POSITIVE_INFINITY;
+  return endedBy(status, { belongings, limits, ageMs, hurry: new AbortController().signal });
 }
 
 /** Who claimed the folder, once that is certain: nobody becomes the fence. */
@@ -155,9 +156,11 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   const belongings = { marker, leader: identity };
   const supervision = new Supervision({ dir, belongings, limits, ageMs: ageMs(identity) });
   const look = (): void => {
-    if (readExit(dir) !== undefined || !isAlive(identity)) {
-      supervision.wrapperEnded("its process died without an exit status");
-    }
+    supervision.guarded(() => {
+      if (readExit(dir) !== undefined || !isAlive(identity)) {
+        supervision.wrapperEnded("its process died without an exit status");
+      }
+    });
   };
   const timer = setInterval(look, LIVENESS_CHECK_MS);
   const unwatch = watchFile(join(dir, ATTEMPT_FILE.pid), look);

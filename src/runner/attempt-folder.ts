@@ -4,20 +4,20 @@
  * Owns: their names, reading the evidence in them, the fence.
  * Does not: start, follow or end processes.
  * Invariants:
- * - A1 a file counts only when it is complete, newline included.
+ * - A1 a file counts only when it is complete, newline included; so does the exit status.
  * - A2 `pid` is created once, exclusively: by the process, which then runs, or by a runner as a
  *   fence, and then nothing ever runs on this folder.
  * - A3 why a runner is about to end a process is in `ending` before the first signal, so that the
  *   next runner does not take the signal's exit status for the work's own.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCode, textOf } from "./file-text.ts";
 import { type Identity, parseIdentity } from "./identity.ts";
 import { lastText } from "./output.ts";
 import type { ProcessEnding } from "./step-process.ts";
 
-/** The names of the files in an attempt's folder. */
+/** The names of the files in an attempt's folder; `exit` is written by earlier versions only. */
 export const ATTEMPT_FILE = {
   script: "script.sh",
   check: "check.sh",
@@ -46,13 +46,18 @@ export type Claim =
 /** Why a process had to end. */
 export type Cause = Exclude<ProcessEnding, { how: "exited" | "not-started" }>;
 
+/** The first line of `pid`, over which the exit status is written. */
+export const RESERVED = ".".repeat(15);
+const RESERVED_BYTES = RESERVED.length + 1;
+
 const FENCE = "fenced";
 const LIMITS = ["timeout", "idle", "output-limit"] as const;
 
 /** The recorded exit status, or undefined while it is missing or incomplete. */
 export function readExit(dir: string): ExitStatus | undefined {
-  const text = textOf(join(dir, ATTEMPT_FILE.exit));
-  const found = /^(\d{1,3}) (\d{1,3}|-)\n$/.exec(text ?? "");
+  const text = textOf(join(dir, ATTEMPT_FILE.pid)) ?? "";
+  const status = hasReserve(text) ? text : textOf(join(dir, ATTEMPT_FILE.exit));
+  const found = /^(\d{1,3}) (\d{1,3}|-)\n/.exec(status ?? "");
   if (found === null) return undefined;
   const exit = Number(found[1]);
   return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
@@ -83,12 +88,18 @@ export const KILLED: Cause = { how: "lost", started: true, message: "it was kill
 export function readClaim(dir: string): Claim {
   const text = textOf(join(dir, ATTEMPT_FILE.pid));
   if (text === undefined) return { by: "nobody" };
-  const end = text.indexOf("\n");
+  const from = hasReserve(text) ? RESERVED_BYTES : 0;
+  const end = text.indexOf("\n", from);
   if (end < 0) return { by: "unknown" };
-  const line = text.slice(0, end);
+  const line = text.slice(from, end);
   if (line === FENCE) return { by: "fence" };
   const identity = parseIdentity(line);
   return identity === undefined ? { by: "unknown" } : { by: "process", identity };
+}
+
+/** Earlier versions reserved nothing: there `pid` begins with the identity. */
+function hasReserve(text: string): boolean {
+  return text[RESERVED_BYTES - 1] === "\n";
 }
 
 /** Makes sure that nothing can start on this folder any more; false when something has. */
@@ -101,6 +112,24 @@ export function fence(dir: string): boolean {
   } catch (error) {
     if (errorCode(error) === "EEXIST") return false;
     throw error;
+  }
+}
+
+/**
+ * Removes what only mattered while the attempt ran: the claim of a process that has written its exit
+ * status (nothing else can start on the folder), and the file of output that there was none of.
+ */
+export function clearAttempt(dir: string): void {
+  removeIfThere(join(dir, ATTEMPT_FILE.pid));
+  const output = join(dir, ATTEMPT_FILE.output);
+  if (statSync(output, { throwIfNoEntry: false })?.size === 0) removeIfThere(output);
+}
+
+function removeIfThere(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch (error) {
+    if (!["ENOENT", "ENOTDIR"].includes(errorCode(error))) throw error;
   }
 }
 

@@ -5,13 +5,13 @@
  * Owns: finding them, signalling them once.
  * Does not: wait for them, decide when they end.
  * Invariants:
- * - B1 a group is ours only while its leader is that very process or a member carries the marker:
- *   its number may belong to strangers by now.
+ * - B1 a group is ours only while its leader is that very process, lived a moment ago, or a member
+ *   carries the marker: its number may belong to strangers by now.
  * - B2 this process and its ancestors are never found and never signalled.
  * - B3 a zombie is not found.
  */
 import { readdirSync, statSync } from "node:fs";
-import { bytesOf, errorCode } from "./file-text.ts";
+import { bytesOf, errorCode, textOf } from "./file-text.ts";
 import {
   HAS_PROC,
   type Identity,
@@ -28,6 +28,8 @@ export interface Belongings {
   readonly marker: string;
   /** The wrapper, whose pid is the number of its process group. */
   readonly leader?: Identity;
+  /** The wrapper lived a moment ago: nobody else can have its number yet. */
+  readonly leaderJustEnded?: true;
 }
 
 /** The living processes that belong together. */
@@ -39,15 +41,65 @@ export interface Found {
 
 /** Everything alive that belongs together. Without /proc markers cannot be seen, only the group. */
 export function findBelongings(belongings: Belongings): Found {
-  const own = lineage();
-  const table = processTable().filter(({ pid }) => !own.some((entry) => entry.pid === pid));
-  const marked = new Set(table.filter(({ pid }) => carries(pid, belongings.marker)));
+  const { own, table, environments } = processesNow();
+  const marked = new Set(
+    table.filter(({ pid }) => holds(environments.get(pid), belongings.marker)),
+  );
   const leadsUs = own.some((entry) => entry.group === belongings.leader?.pid);
-  const group = leadsUs ? undefined : provenGroup(belongings.leader, table, marked);
+  const group = leadsUs ? undefined : provenGroup(belongings, table, marked);
   const processes = table.filter(
     (entry) => !entry.zombie && (marked.has(entry) || entry.group === group),
   );
   return { processes, group };
+}
+
+/** The most processes that a system starts in a millisecond; it bounds when pids come around. */
+const FORKS_PER_MS_MAX = 100;
+/** So many pids are looked at one by one before the table of all processes is cheaper. */
+const PIDS_LOOKED_AT_MAX = 256;
+
+/**
+ * False when certainly nothing lives that belongs to a wrapper of this age; true when something
+ * does or may. The system hands out pids in rising order, so what a young wrapper has started lies
+ * between its own pid and the last one: two pids for a short step, and no walk through /proc.
+ */
+export function mayLive(belongings: Belongings, ageMs: number): boolean {
+  const { leader } = belongings;
+  if (!HAS_PROC) return leader === undefined || isGroupAlive(leader.pid);
+  if (leader === undefined || ageMs * FORKS_PER_MS_MAX > pidsMax()) return true;
+  for (let seen = leader.pid; ; ) {
+    const last = lastPid();
+    if (last === seen) return false;
+    if (last < seen || last - leader.pid > PIDS_LOOKED_AT_MAX) return true;
+    while (seen < last) if (belongsTo(++seen, belongings)) return true;
+  }
+}
+
+function belongsTo(pid: number, { marker, leader }: Belongings): boolean {
+  if (statSync(`/proc/${pid}`, { throwIfNoEntry: false }) === undefined) return false;
+  const stat = statOf(pid);
+  if (stat === undefined || stat.zombie) return false;
+  return stat.group === leader?.pid || holds(environmentOf(pid), marker);
+}
+
+/** The pid that was handed out last; 0 where the system does not tell. */
+function lastPid(): number {
+  return Number(textOf("/proc/loadavg")?.trim().split(" ").at(-1)) || 0;
+}
+
+let pids: number | undefined;
+
+function pidsMax(): number {
+  pids ??= Number(textOf("/proc/sys/kernel/pid_max")) || 0;
+  return pids;
+}
+
+function isGroupAlive(group: number): boolean {
+  try {
+    return process.kill(-group, 0);
+  } catch (error) {
+    return errorCode(error) !== "ESRCH";
+  }
 }
 
 /** Signals what was found: the group as one, the others one by one. */
@@ -57,17 +109,48 @@ export function signal(found: Found, name: "SIGTERM" | "SIGKILL"): void {
 }
 
 function provenGroup(
-  leader: Identity | undefined,
+  { leader, leaderJustEnded }: Belongings,
   table: readonly ProcessStat[],
   marked: ReadonlySet<ProcessStat>,
 ): number | undefined {
   if (leader === undefined || viewOf(leader, thisSystem()) !== "here") return undefined;
+  if (leaderJustEnded === true) return leader.pid;
   const proven = table.some((entry) =>
     entry.pid === leader.pid
       ? entry.start === leader.start && entry.group === leader.pid
       : entry.group === leader.pid && marked.has(entry),
   );
   return proven ? leader.pid : undefined;
+}
+
+/** All processes that we may find, with their environments. */
+interface Processes {
+  /** This process and all above it, which are never found. */
+  readonly own: readonly ProcessStat[];
+  readonly table: readonly ProcessStat[];
+  readonly environments: ReadonlyMap<number, Buffer | undefined>;
+}
+
+let seen: Processes | undefined;
+
+/**
+ * What /proc says in this turn of the event loop. Steps that are stopped together share one look at
+ * it: what belongs to an attempt descends from its wrapper, so where nothing of it lives at one
+ * moment, nothing does later.
+ */
+function processesNow(): Processes {
+  if (seen !== undefined) return seen;
+  const own = lineage();
+  const table = processTable().filter(({ pid }) => !own.some((entry) => entry.pid === pid));
+  const environments = new Map(table.map(({ pid }) => [pid, environmentOf(pid)]));
+  setImmediate(forgetProcesses).unref();
+  seen = { own, table, environments };
+  return seen;
+}
+
+/** To be called when a process was started: what was seen before does not have it. */
+export function forgetProcesses(): void {
+  seen = undefined;
 }
 
 /** The processes that we may signal: those of our user, or all for root. */
@@ -81,8 +164,11 @@ function processTable(): readonly ProcessStat[] {
   });
 }
 
-function carries(pid: number, marker: string): boolean {
-  const environ = HAS_PROC ? bytesOf(`/proc/${pid}/environ`) : undefined;
+function environmentOf(pid: number): Buffer | undefined {
+  return HAS_PROC ? bytesOf(`/proc/${pid}/environ`) : undefined;
+}
+
+function holds(environ: Buffer | undefined, marker: string): boolean {
   if (environ === undefined) return false;
   for (let at = environ.indexOf(marker); at >= 0; at = environ.indexOf(marker, at + 1)) {
     const end = at + Buffer.byteLength(marker);

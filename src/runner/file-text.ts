@@ -1,19 +1,64 @@
-/** Small files that may be missing, vanish while they are read, or belong to somebody else. */
-import { readFileSync } from "node:fs";
+/**
+ * Small files that may be missing, vanish while they are read, or belong to somebody else.
+ *
+ * Owns: reading what others may have put there. A FIFO, a socket or a device in the place of a file
+ * is never waited for: it is opened without blocking and refused.
+ * Does not: know what the files hold.
+ */
+import { closeSync, constants, fchmodSync, fstatSync, openSync, readFileSync } from "node:fs";
 
-const NOT_FOR_US = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM"]);
+/** ENXIO: a socket, or a device that is not there. */
+const NOT_FOR_US = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ENXIO"]);
+const OTHERS = 0o077;
+const OWNER_ONLY = 0o600;
 
-/** The bytes of a file, or undefined when it is not there or not ours to read. */
+/** The bytes of a file, or undefined when it is not there, no file, or not ours to read. */
 export function bytesOf(file: string): Buffer | undefined {
   try {
-    return readFileSync(file);
+    const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return fstatSync(fd).isFile() ? readFileSync(fd) : undefined;
+    } finally {
+      closeSync(fd);
+    }
   } catch (error) {
     if (NOT_FOR_US.has(errorCode(error))) return undefined;
     throw error;
   }
 }
 
-/** The text of a file, or undefined when it is not there or not ours to read. */
+/** What a step left at a path; `problem` completes "what it wrote to X". */
+export type LeftFile =
+  | { readonly there: false }
+  | { readonly there: true; readonly text: string }
+  | { readonly there: true; readonly problem: string };
+
+/** Reads a file that a step may have written, and keeps it to its owner. */
+export function readLeft(file: string, bytesMax: number): LeftFile {
+  let fd: number;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === "ENOENT" || code === "ENOTDIR") return { there: false };
+    if (code === "ENXIO") return { there: true, problem: "is no file" };
+    if (code === "EACCES" || code === "EPERM") return { there: true, problem: "cannot be read" };
+    throw error;
+  }
+  try {
+    const { mode, size } = fstatSync(fd);
+    if ((mode & constants.S_IFMT) !== constants.S_IFREG) {
+      return { there: true, problem: "is no file" };
+    }
+    if ((mode & OTHERS) !== 0) fchmodSync(fd, OWNER_ONLY);
+    if (size > bytesMax) return { there: true, problem: `has more than ${bytesMax} bytes` };
+    return { there: true, text: readFileSync(fd, "utf8") };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The text of a file, or undefined when it is not there, no file, or not ours to read. */
 export function textOf(file: string): string | undefined {
   return bytesOf(file)?.toString("utf8");
 }

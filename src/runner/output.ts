@@ -7,8 +7,10 @@
  * - O1 every complete line is delivered once and in order; the incomplete last one at `close`.
  * - O2 a line longer than its limit (LINE_BYTES_MAX by default) is cut, never grown.
  * - O3 a character is decoded whole, wherever a chunk or a cut falls.
+ * - O4 a reader that fails stops and says so, once to `onError` and again at `close`; nothing that it
+ *   meets ends the program.
  */
-import { closeSync, fstatSync, openSync, promises, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, promises, readSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { errorCode } from "./file-text.ts";
 import { watchFile } from "./file-watch.ts";
@@ -27,18 +29,28 @@ const NEWLINE = 0x0a;
 
 /** A file that is being followed. */
 export interface FollowedFile {
-  /** Reads what is left, delivers the incomplete last line, and lets go of the file. */
+  /**
+   * Reads what is left, delivers the incomplete last line, and lets go of the file. Rejects with
+   * the error that ended the following, if one did.
+   */
   close(): Promise<void>;
+}
+
+export interface FollowOptions {
+  readonly fromOffset?: number;
+  readonly bytesMax?: number;
+  /** The file cannot be read on, or `onLine` threw; called once, and no line follows. */
+  readonly onError?: (error: unknown) => void;
 }
 
 /** Calls `onLine` with each line and the offset behind it, as the file grows. */
 export function followLines(
   file: string,
   onLine: (line: string, endOffset: number) => void,
-  { fromOffset = 0, bytesMax = LINE_BYTES_MAX }: { fromOffset?: number; bytesMax?: number } = {},
+  { fromOffset = 0, bytesMax = LINE_BYTES_MAX, onError }: FollowOptions = {},
 ): FollowedFile {
   const cutter = new LineCutter(fromOffset, bytesMax, onLine);
-  const follower = new Follower(file, cutter, fromOffset);
+  const follower = new Follower(file, cutter, fromOffset, onError);
   return { close: () => follower.close() };
 }
 
@@ -65,11 +77,19 @@ class Follower {
   #reading: Promise<void> = Promise.resolve();
   #closed: Promise<void> | undefined;
   #changed = false;
+  #failed: { readonly error: unknown } | undefined;
+  readonly #onError: FollowOptions["onError"];
 
-  constructor(file: string, lines: LineCutter, fromOffset: number) {
+  constructor(
+    file: string,
+    lines: LineCutter,
+    fromOffset: number,
+    onError: FollowOptions["onError"],
+  ) {
     this.#file = file;
     this.#lines = lines;
     this.#offset = fromOffset;
+    this.#onError = onError;
     this.#schedule(0);
   }
 
@@ -82,17 +102,27 @@ class Follower {
     clearTimeout(this.#timer);
     this.#unwatch?.();
     await this.#reading;
-    await this.#readOn();
-    this.#lines.end();
-    await this.#handle?.close();
+    try {
+      if (this.#failed !== undefined) throw this.#failed.error;
+      await this.#readOn();
+      this.#lines.end();
+    } finally {
+      await this.#handle?.close();
+    }
   }
 
   #schedule(delayMs: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#reading = this.#turn();
+      this.#reading = this.#turn().catch((error: unknown) => this.#fail(error));
     }, delayMs);
+  }
+
+  #fail(error: unknown): void {
+    this.#failed = { error };
+    this.#unwatch?.();
+    this.#onError?.(error);
   }
 
   async #turn(): Promise<void> {
@@ -104,7 +134,7 @@ class Follower {
   }
 
   #wake(): void {
-    if (this.#changed || this.#closed !== undefined) return;
+    if (this.#changed || this.#closed !== undefined || this.#failed !== undefined) return;
     this.#changed = true;
     if (this.#timer !== undefined) this.#schedule(BATCH_MS);
   }
@@ -177,7 +207,10 @@ class LineCutter {
 
 async function openIfThere(file: string): Promise<FileHandle | undefined> {
   try {
-    return await promises.open(file, "r");
+    const handle = await promises.open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    if ((await handle.stat()).isFile()) return handle;
+    await handle.close();
+    throw new Error(`${file} is no file any more`);
   } catch (error) {
     if (errorCode(error) === "ENOENT") return undefined;
     throw error;
@@ -187,9 +220,9 @@ async function openIfThere(file: string): Promise<FileHandle | undefined> {
 function readTail(file: string, bytesMax: number): Buffer {
   let fd: number;
   try {
-    fd = openSync(file, "r");
+    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(errorCode(error))) return Buffer.alloc(0);
+    if (["ENOENT", "ENOTDIR", "ENXIO"].includes(errorCode(error))) return Buffer.alloc(0);
     throw error;
   }
   try {

@@ -5,14 +5,17 @@
  * Does not: limits and stops (supervision), finding it again (adoption).
  * Invariants:
  * - R1 the process leads its own session and group and carries the attempt's id.
- * - T1 what a script may hold stays between its owner and the process: files of mode 0600.
+ * - T1 what a script may hold stays between its owner and the process: it is in the environment of
+ *   the wrapper, or in a file of mode 0600.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
+import { quote } from "../util/shell.ts";
 import { ATTEMPT_FILE } from "./attempt-folder.ts";
+import { forgetProcesses } from "./belongings.ts";
 import { errorCode } from "./file-text.ts";
 import { identityOf } from "./identity.ts";
 import { ISOLATION } from "./isolation.ts";
@@ -20,9 +23,12 @@ import { lastLine } from "./output.ts";
 import type { Launch, Limits, StepProcess } from "./step-process.ts";
 import { Supervision } from "./supervision.ts";
 import { attemptMarker } from "./sweep.ts";
-import { UNCLAIMED_EXIT, wrapperArguments } from "./wrapper.ts";
+import { CHECK_VARIABLE, SCRIPT_VARIABLE, UNCLAIMED_EXIT, wrapperArguments } from "./wrapper.ts";
 
 const OWNER_ONLY = 0o600;
+
+/** Longer scripts are read from a file: the system limits the length of a variable. */
+const SCRIPT_BYTES_MAX = 64 * 1024;
 
 const HELP: Readonly<Record<string, string>> = {
   E2BIG: "its environment is too large for the system: pass large values through files",
@@ -52,8 +58,10 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
   const belongings = { marker: attemptMarker(attemptId), ...(leader && { leader }) };
   const supervision = new Supervision({ dir: launch.dir, belongings, limits, ageMs: 0 });
   child.once("exit", (code, signal) => {
-    if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
-    else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
+    supervision.guarded(() => {
+      if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
+      else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
+    });
   });
   return {
     ended: supervision.ended,
@@ -66,12 +74,8 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
 }
 
 function spawnWrapper(launch: Launch): ChildProcess {
-  const { dir, cwd, env, check } = launch;
-  writeFileSync(join(dir, ATTEMPT_FILE.script), launch.script, { mode: OWNER_ONLY });
-  if (check !== undefined) {
-    writeFileSync(join(dir, ATTEMPT_FILE.check), check, { mode: OWNER_ONLY });
-    writeFileSync(join(dir, ATTEMPT_FILE.checkOutput), "", { mode: OWNER_ONLY });
-  }
+  const { dir, cwd } = launch;
+  const env = { ...launch.env, ...scriptsOf(launch) };
   const opened: number[] = [];
   const open = (file: string, flags: "r" | "a"): number => {
     const fd = openSync(file, flags, OWNER_ONLY);
@@ -83,7 +87,7 @@ function spawnWrapper(launch: Launch): ChildProcess {
     const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
     const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
     const keeper = launch.isolate === true ? ISOLATION : [];
-    const args = wrapperArguments(dir, { check: check !== undefined, keeper });
+    const args = wrapperArguments(dir, basename(dir), keeper);
     failpoint("runner.spawn.before");
     const child = spawn("/bin/sh", args, {
       cwd,
@@ -91,11 +95,27 @@ function spawnWrapper(launch: Launch): ChildProcess {
       detached: true,
       stdio: [stdin, stdout, stderr],
     });
+    forgetProcesses();
     failpoint("runner.spawn.after");
     return child;
   } finally {
     for (const fd of opened) closeSync(fd);
   }
+}
+
+/** The variables through which the wrapper gets the text of the work and of its check. */
+function scriptsOf({ dir, script, check }: Launch): Record<string, string> {
+  const work = { [SCRIPT_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.script), script) };
+  if (check === undefined) return work;
+  writeFileSync(join(dir, ATTEMPT_FILE.checkOutput), "", { mode: OWNER_ONLY });
+  return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), check) };
+}
+
+/** The text itself, or the command that reads it from a file where it is too long. */
+function scriptText(file: string, script: string): string {
+  if (Buffer.byteLength(script) <= SCRIPT_BYTES_MAX) return script;
+  writeFileSync(file, script, { mode: OWNER_ONLY });
+  return `. ${quote(file)}`;
 }
 
 function notStarted(failure: Promise<unknown>, launch: Launch): StepProcess {

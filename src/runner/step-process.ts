@@ -1,6 +1,7 @@
 /**
  * The contract between the engine and a step's process.
  */
+import type { Leftover } from "./leftovers.ts";
 
 /** What to start. Everything is already rendered; nothing here is stored in the journal. */
 export interface Launch {
@@ -27,11 +28,19 @@ export interface Limits {
   readonly outputBytesMax: number;
   /** From SIGTERM to SIGKILL. */
   readonly graceMs: number;
+  /** What it started in the background lives on when it has ended well. */
+  readonly leavesRunning?: true;
 }
 
 /** How a process ended. */
 export type ProcessEnding =
-  | { readonly how: "exited"; readonly exit: number; readonly checkExit?: number }
+  | {
+      readonly how: "exited";
+      readonly exit: number;
+      readonly checkExit?: number;
+      /** What it had left running and was ended; absent when that was nothing. */
+      readonly left?: readonly Leftover[];
+    }
   | {
       readonly how: "timed-out";
       readonly limit: "timeout" | "idle" | "output-limit";

@@ -4,14 +4,24 @@
  * Owns: the timers, the one ending.
  * Does not: notice that the process ended (its owner calls `wrapperEnded`), read its output.
  * Invariants:
- * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive.
+ * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive. What
+ *   the system refuses meanwhile (no more files may be opened) makes it reject.
  * - V2 an exit status that was complete before the first signal counts; one written after it is
  *   the signal's work and does not.
- * - V3 a normal exit sweeps nothing: a step may leave a server behind on purpose.
+ * - V3 what the work left running when it exited is ended before `ended` resolves, unless the step
+ *   may leave something running and has ended well.
  */
 import { formatDuration } from "../util/duration.ts";
-import { type Cause, KILLED, readExit, recordCause, wasKilled } from "./attempt-folder.ts";
+import {
+  type Cause,
+  type ExitStatus,
+  KILLED,
+  readExit,
+  recordCause,
+  wasKilled,
+} from "./attempt-folder.ts";
 import { type Belongings, findBelongings } from "./belongings.ts";
+import { endLeftovers } from "./leftovers.ts";
 import { longTimer } from "./long-timer.ts";
 import { type OutputReading, outputGauge } from "./output-gauge.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
@@ -37,6 +47,7 @@ export class Supervision implements StepProcess {
   readonly #settle: (ending: ProcessEnding) => void;
   readonly #fail: (error: unknown) => void;
   readonly #hurry = new AbortController();
+  readonly #startedAt: number;
   #cause: Cause | "exited" | undefined;
   #disarmTimeout: (() => void) | undefined;
   #disarmGauge: (() => void) | undefined;
@@ -47,12 +58,13 @@ export class Supervision implements StepProcess {
     this.#settle = resolve;
     this.#fail = reject;
     this.#subject = subject;
+    this.#startedAt = performance.now() - subject.ageMs;
     this.#readGauge = outputGauge(subject.dir, subject.ageMs);
     const { timeoutMs, idleTimeoutMs = Number.POSITIVE_INFINITY } = subject.limits;
     if (timeoutMs !== undefined) {
       const message = `it ran longer than its timeout of ${formatDuration(timeoutMs)}`;
       this.#disarmTimeout = longTimer(timeoutMs - subject.ageMs, () =>
-        this.#end({ how: "timed-out", limit: "timeout", message }),
+        this.guarded(() => this.#end({ how: "timed-out", limit: "timeout", message })),
       );
     }
     this.#armGauge(subject.ageMs > 0 ? 0 : idleTimeoutMs);
@@ -61,7 +73,17 @@ export class Supervision implements StepProcess {
   stop(how: "gently" | "at-once"): void {
     const stoppedBefore = typeof this.#cause === "object" && this.#cause.how === "stopped";
     if (how === "at-once" || stoppedBefore) this.#hurry.abort();
-    this.#end({ how: "stopped", message: "it was stopped" });
+    this.guarded(() => this.#end({ how: "stopped", message: "it was stopped" }));
+  }
+
+  /** Does what a timer or an event asks for; what that throws makes `ended` reject. */
+  guarded(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#disarm();
+      this.#fail(error);
+    }
   }
 
   release(): void {
@@ -76,7 +98,7 @@ export class Supervision implements StepProcess {
     const status = readExit(dir);
     const killed = status !== undefined && wasKilled(dir, status);
     if (status !== undefined && !killed) {
-      this.#conclude({ how: "exited", ...status });
+      this.#exited(status);
     } else {
       this.#hurry.abort();
       this.#endFor(killed ? KILLED : { how: "lost", started: true, message: lossMessage });
@@ -90,13 +112,20 @@ export class Supervision implements StepProcess {
 
   /** The wrapper ran nothing. */
   notStarted(message: string): void {
-    if (this.#cause === undefined) this.#conclude({ how: "not-started", message });
-  }
-
-  #conclude(ending: ProcessEnding): void {
+    if (this.#cause !== undefined) return;
     this.#disarm();
     this.#cause = "exited";
-    this.#settle(ending);
+    this.#settle({ how: "not-started", message });
+  }
+
+  #exited(status: ExitStatus): void {
+    this.#disarm();
+    this.#cause = "exited";
+    const { limits } = this.#subject;
+    const belongings = { ...this.#subject.belongings, leaderJustEnded: true } as const;
+    const ageMs = performance.now() - this.#startedAt;
+    const hurry = this.#hurry.signal;
+    endedBy(status, { belongings, limits, ageMs, hurry }).then(this.#settle, this.#fail);
   }
 
   #end(cause: Cause): void {
@@ -122,7 +151,7 @@ export class Supervision implements StepProcess {
 
   #armGauge(idleLeftMs: number): void {
     const delayMs = Math.max(1, Math.min(GAUGE_CHECK_MS, idleLeftMs));
-    this.#disarmGauge = longTimer(delayMs, () => this.#checkGauge());
+    this.#disarmGauge = longTimer(delayMs, () => this.guarded(() => this.#checkGauge()));
   }
 
   #checkGauge(): void {
@@ -142,6 +171,18 @@ export class Supervision implements StepProcess {
     this.#disarmTimeout?.();
     this.#disarmGauge?.();
   }
+}
+
+/** The end of a process that left this exit status, once nothing of it lives that must not (V3). */
+export async function endedBy(
+  status: ExitStatus,
+  subject: Pick<Subject, "belongings" | "limits" | "ageMs"> & { readonly hurry: AbortSignal },
+): Promise<ProcessEnding> {
+  const { belongings, limits, ageMs, hurry } = subject;
+  const endedWell = status.exit === 0 && (status.checkExit ?? 0) === 0;
+  const mayStay = limits.leavesRunning === true && endedWell;
+  const left = mayStay ? [] : await endLeftovers(belongings, ageMs, hurry);
+  return { how: "exited", ...status, ...(left.length === 0 ? {} : { left }) };
 }
 
 /** The cause, with the pids of those that would not die. */

@@ -4,13 +4,14 @@
  * Owns: the sentence for each event, and the prefix of a step's own output.
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
-import type { Place, Recorded } from "../core/event.ts";
+import type { AttemptEnd, Place, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { commitText, plainText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { leftText } from "./left-text.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 import { toldText } from "./told-text.ts";
@@ -53,9 +54,9 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (isToldLater(run, event)) return undefined;
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed":
-      return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}${words(toldText(event.told))}`;
+      return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}${words(toldText(event.told))}${left(event)}`;
     case "step.failed": {
-      const said = `${stepPath(event)} failed: ${failureText(event)}`;
+      const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
@@ -178,6 +179,11 @@ function stepCount(run: Run): string {
 
 function words(text: string): string {
   return text === "" ? "" : `: ${text}`;
+}
+
+function left(event: AttemptEnd): string {
+  const text = leftText(event.left);
+  return text === undefined ? "" : `; ${text}`;
 }
 
 function delay(ms: number): string {

@@ -10,6 +10,7 @@ import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { leftText } from "./left-text.ts";
 import { tellingText } from "./telling-text.ts";
 import { isoText, utcText } from "./time-text.ts";
 import { rerunText } from "./update-words.ts";
@@ -145,6 +146,8 @@ class Story {
 
   #attemptEnded(event: StepEvent, time: number): void {
     const took = ` after ${formatDuration(Math.max(0, time - this.#startedAt))}`;
+    const left = leftText("left" in event ? event.left : undefined);
+    if (left !== undefined) this.#note(left);
     switch (event.type) {
       case "step.completed":
         this.#end(`it completed${took}`);

@@ -1,7 +1,8 @@
 /**
- * The receipt of an attempt (what was done, with its evidence) and its handoff (what it passes on).
+ * The receipt of an attempt: what was done, with its evidence. The receipt of an attempt that
+ * completed holds what it passes on as well, and is found among the handoffs by a second name.
  *
- * Owns: the fields of both files and their names.
+ * Owns: the fields of the file and its names.
  * Does not: write them. They are projections of events and can be made again at any time (J5).
  * Invariants:
  * - K1 What was not measured says `{ measured: false }`; a number is never made up.
@@ -10,6 +11,7 @@ import type {
   AttemptEnd,
   AttemptRef,
   CheckEvidence,
+  LeftRunning,
   Recorded,
   StepCompleted,
 } from "../core/event.ts";
@@ -25,7 +27,7 @@ import { tellingJson } from "./telling-text.ts";
 import { isoText } from "./time-text.ts";
 import { toldJson } from "./told-text.ts";
 
-/** The version of both files' shape. */
+/** The version of the file's shape. */
 export const RECEIPT_VERSION = 1;
 
 export interface ReceiptInput {
@@ -51,7 +53,7 @@ const STATUSES = {
 
 const NOT_MEASURED = { measured: false } as const;
 
-/** The receipt of one attempt. */
+/** The receipt of one attempt; of one that completed it is the handoff too. */
 export function receiptJson(input: ReceiptInput): JsonObject {
   const { end, startedAt } = input;
   const { event, time } = end;
@@ -69,12 +71,14 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     check: check === undefined ? NOT_MEASURED : checkJson(check),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
+    left_running: (event.left ?? []).map(leftJson),
     ...vouchedJson(event),
     ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: spentJson(event.spent),
     resume: resumeJson(input),
+    ...(event.type === "step.completed" ? handoffJson(input, { ...end, event }) : {}),
   };
 }
 
@@ -97,15 +101,9 @@ function vouchedJson(event: AttemptEnd): JsonObject {
 }
 
 /** What an attempt that completed passes on to the steps behind it. */
-export function handoffJson(
-  input: ReceiptInput & { readonly end: Recorded<StepCompleted> },
-): JsonObject {
-  const { run, end } = input;
-  const { event, time } = end;
+function handoffJson({ run }: ReceiptInput, { event, time }: Recorded<StepCompleted>): JsonObject {
   return {
-    ...headOf(input, event),
     finalized_at: isoText(time),
-    outputs: outputsJson(event.outputs),
     context_keys: Object.keys(event.context),
     answer: event.answer ?? null,
     ...(event.identity && { identity: event.identity }),
@@ -170,6 +168,10 @@ function snapshotJson({ snapshot }: AttemptEnd): Json {
   if (snapshot === undefined) return NOT_MEASURED;
   const skipped = (snapshot.skipped ?? []).map(({ path, bytes, why }) => ({ path, bytes, why }));
   return { measured: true, commit: snapshot.commit, skipped };
+}
+
+function leftJson({ pid, command, survived }: LeftRunning): JsonObject {
+  return { pid, command, survived: survived === true };
 }
 
 function messageOf(event: AttemptEnd): string | null {

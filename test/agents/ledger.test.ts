@@ -10,6 +10,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { AgentAdapter, Ledger } from "../../src/runner/agents/adapter.ts";
 import { codex } from "../../src/runner/agents/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
+import { LineFold } from "../../src/runner/agents/growing-file.ts";
 import { linesFromEnd } from "../../src/runner/agents/lines-from-end.ts";
 
 const TRANSCRIPTS = join(import.meta.dirname, "transcripts");
@@ -115,5 +116,27 @@ describe("lines from the end", () => {
     expect([...linesFromEnd(file, 6)]).toEqual(["three"]);
     expect([...linesFromEnd(file, 9)]).toEqual(["three"]);
     expect([...linesFromEnd(file, 13)]).toEqual(["three", "two", "one"]);
+  });
+});
+
+describe("a fold over a file that grows", () => {
+  it("reads each line once, a torn one for the moment only, and another file from its start", () => {
+    let read: string[] = [];
+    const fold = new LineFold<string>("", (state, line) => {
+      read.push(line);
+      return `${state}[${line}]`;
+    });
+    const long = "x".repeat(1_000_000);
+    const ask = (content: string): readonly [string, readonly string[]] => {
+      read = [];
+      return [fold.of(put(content)), read];
+    };
+    expect(ask("a\nb\n")).toEqual(["[a][b]", ["a", "b"]]);
+    expect(ask("a\nb\n")).toEqual(["[a][b]", []]);
+    expect(ask("a\nb\nc")).toEqual(["[a][b][c]", ["c"]]);
+    expect(ask(`a\nb\nc${long}\nd\n`)).toEqual([`[a][b][c${long}][d]`, [`c${long}`, "d"]]);
+    expect(ask("a\n")).toEqual(["[a]", ["a"]]);
+    expect(ask("z\ny\nx\n")).toEqual(["[z][y][x]", ["z", "y", "x"]]);
+    expect(fold.of(join(scratch, "none"))).toBe("");
   });
 });

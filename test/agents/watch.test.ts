@@ -31,6 +31,9 @@ async function endsAsked(
     complete: (report) => report,
     onSession: ignore,
     onUse: ignore,
+    onError: (error) => {
+      throw error;
+    },
     onLimit: () => {
       asked++;
     },

@@ -190,4 +190,38 @@ describe.runIf(IS_ROOT)("a disk of its own", () => {
     expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   });
+
+  it("that a step fills loses no exit status: what it did is not done again", async () => {
+    const filler = project.path(".perdure", "filler");
+    project.write(
+      "p.yaml",
+      `workspace: { snapshots: false }
+steps:
+  - id: a
+    run: ${project.effect("a")}
+  - id: b
+    run: |
+      ${project.effect("b")}
+      dd if=/dev/zero of='${filler}' bs=1k 2>/dev/null || true
+      cat /dev/zero >> '${filler}' 2>/dev/null || true
+  - id: c
+    run: ${project.effect("c")}
+`,
+    );
+    const begun = performance.now();
+    const full = await project.run(["run", "p.yaml"]);
+
+    expect(full.exit, full.stdout + full.stderr).toBe(1);
+    expect(full.stderr).toContain("the disk is full, or a limit on its use is reached");
+    const command = /free some space, then: perdure (resume [0-9a-f]{8})$/m.exec(full.stderr);
+    expect(command, full.stderr).not.toBeNull();
+    expect(performance.now() - begun).toBeLessThan(30_000);
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
+
+    fs.rmSync(filler);
+    const resumed = await project.run(command?.[1]?.split(" ") ?? []);
+
+    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
+  });
 });

@@ -74,7 +74,7 @@ steps:
     await prompt("check@1.1"),
   );
   expect(await prompt("last@1.1")).not.toContain("Steps so far");
-  expect(await project.receipt("build@1.1")).toMatchObject({
+  expect(await project.receiptOf("build@1.1")).toMatchObject({
     fidelity: { mode: "compact", by: "step", why: "the step says compact", thread: null },
   });
   const explained = await project.finish(["explain", id, "build"]);

@@ -131,8 +131,8 @@ it("takes no stranger for a step whose pid belongs to another process by now", a
   foreign = spawn("sleep", ["1000"]);
   const [runId = ""] = await project.runIds();
   const file = project.path(".perdure", "runs", runId, "attempts", "one@1.1", "pid");
-  const [boot, , ...rest] = readFileSync(file, "utf8").split(" ");
-  writeFileSync(file, [boot, foreign.pid, ...rest].join(" "));
+  const [start, , ...rest] = readFileSync(file, "utf8").split(" ");
+  writeFileSync(file, [start, foreign.pid, ...rest].join(" "));
 
   const resumed = project.start(["resume"]);
   await resumed.printed("one lost: ");

@@ -331,7 +331,7 @@ describe("stopping", () => {
 
     expect(stopped.exit).toBe(130);
     expect(project.stepProcesses()).toEqual([]);
-    expect(await project.receipt("work@1.1")).toMatchObject({
+    expect(await project.receiptOf("work@1.1")).toMatchObject({
       status: "interrupted",
       last_tool: { name: "Bash", input: hold.command },
       cost: { measured: true, turns: 1, input_tokens: 100, output_tokens: 20 },
@@ -413,11 +413,11 @@ describe("recovery", () => {
     await runner.kill("SIGKILL");
     project.model.release();
     const [id = ""] = await project.runIds();
-    const exit = project.path(".perdure", "runs", id, "attempts", "work@1.1", "exit");
-    await eventually("the agent ends", () => fs.existsSync(exit));
+    const claim = project.path(".perdure", "runs", id, "attempts", "work@1.1", "pid");
+    await eventually("the agent ends", () => /^0 /.test(fs.readFileSync(claim, "utf8")));
     await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
     // As if the machine had died right before it was written.
-    fs.rmSync(exit);
+    fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
     const told = await project.finish(["resume", "--dry-run"]);
     expect(told.stdout).toContain("work  take result  its process is gone, but its agent was done");
     good(await project.finish(["resume"]));
@@ -434,11 +434,11 @@ describe("recovery", () => {
     await runner.kill("SIGKILL");
     project.model.release();
     const [id = ""] = await project.runIds();
-    const exit = project.path(".perdure", "runs", id, "attempts", "work@1.1", "exit");
-    await eventually("the agent ends", () => fs.existsSync(exit));
+    const claim = project.path(".perdure", "runs", id, "attempts", "work@1.1", "pid");
+    await eventually("the agent ends", () => /^0 /.test(fs.readFileSync(claim, "utf8")));
     await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
     // As if the machine had died right before the check.
-    fs.rmSync(exit);
+    fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
     fs.rmSync(project.path("effects"));
     good(await project.finish(["resume"]));
     expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
@@ -489,7 +489,7 @@ steps:
     expect(result.stdout).not.toContain("s3cr3t");
     const [id = ""] = await project.runIds();
     expect(project.read(".perdure", "runs", id, "events.jsonl")).not.toContain("s3cr3t");
-    for (const name of ["prompt.md", "output.log", "stderr.log", "response.md", "script.sh"]) {
+    for (const name of ["prompt.md", "output.log", "stderr.log", "response.md"]) {
       const path = project.path(".perdure", "runs", id, "attempts", "work@1.1", name);
       expect([name, (fs.statSync(path).mode & 0o077).toString(8)]).toEqual([name, "0"]);
     }

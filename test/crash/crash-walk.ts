@@ -295,10 +295,8 @@ function expectReceipts(project: Project, run: StoredRun, where: string): void {
     if (status === undefined || !("attempt" in event)) continue;
     const key = attemptKey(event);
     expected[key] = status;
-    const path = project.path(".perdure", "runs", run.runId, "attempts", key, "receipt.json");
-    found[key] = fs.existsSync(path)
-      ? String((JSON.parse(fs.readFileSync(path, "utf8")) as { status: unknown }).status)
-      : "no receipt";
+    const receipt = project.receipt(run.runId, key.replaceAll("~", "/"));
+    found[key] = String(receipt?.status ?? "no receipt");
   }
   expect(found, `${where}: receipts of the attempts`).toEqual(expected);
 }

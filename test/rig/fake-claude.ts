@@ -4,7 +4,7 @@
  * Owns: the program that stands for `claude`, its home, and the events of the run.
  */
 import * as fs from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { RunEvent } from "../../src/core/event.ts";
 import { statOf } from "../../src/runner/identity.ts";
 import type { Script } from "./model/reply.ts";
@@ -101,10 +101,11 @@ export class FakeClaude extends Project {
   }
 
   /** The receipt of an attempt such as `work@1.1`. */
-  async receipt(attempt: string): Promise<Record<string, unknown>> {
+  async receiptOf(attempt: string): Promise<Record<string, unknown>> {
     const [id = ""] = await this.runIds();
-    const path = join(".perdure", "runs", id, "attempts", attempt, "receipt.json");
-    return JSON.parse(this.read(path)) as Record<string, unknown>;
+    const receipt = this.receipt(id, attempt);
+    if (receipt === undefined) throw new Error(`there is no receipt of ${attempt}`);
+    return receipt;
   }
 
   async close(): Promise<void> {

@@ -250,6 +250,22 @@ export class Project {
     return runs.map((run) => run.pipeline_id);
   }
 
+  /** The receipt of an attempt (`fix@2.3`): its step's, or in its own folder after a later one. */
+  receipt(runId: string, attempt: string): Record<string, unknown> | undefined {
+    const root = this.path(".perdure", "runs", runId);
+    const own = join(root, "attempts", attempt.replaceAll("/", "~"), "receipt.json");
+    const all = fs.readdirSync(join(root, "receipts")).map((name) => join(root, "receipts", name));
+    for (const path of [own, ...all]) {
+      if (!fs.existsSync(path) || path.endsWith(".new")) continue;
+      const receipt = JSON.parse(fs.readFileSync(path, "utf8")) as Record<string, unknown>;
+      const [scope, step, visit, number] = ["scope", "step", "visit", "attempt"].map((name) =>
+        String(receipt[name]),
+      );
+      if (`${scope}${step}@${visit}.${number}` === attempt) return receipt;
+    }
+    return undefined;
+  }
+
   /** The processes of steps that live: pids of those that work for this project. */
   stepProcesses(): readonly number[] {
     return stepProcessesOf(this.dir);

@@ -168,9 +168,9 @@ describe("evidence", () => {
     const lost = { how: "lost", started: false, message: "it had not started" };
     expect([lookAt(attempt.dir), readClaim(attempt.dir).by]).toEqual(["dead", "nobody"]);
     expect(await adopt(attempt).ended).toEqual(lost);
-    writeFileSync(join(attempt.dir, "script.sh"), "touch ran\n");
-    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, { check: false, keeper: [] }), {
+    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, "late", []), {
       cwd: attempt.cwd,
+      env: { PERDURE_SCRIPT: "touch ran" },
     });
     expect([late.status, attempt.has("ran")]).toEqual([97, false]);
     expect(await adopt(attempt).ended).toEqual(lost);
@@ -230,7 +230,40 @@ describe("evidence", () => {
     await started.ended;
   });
 
-  test("an exit status without its newline does not count (A1)", async () => {
+  test("a step that an earlier version started is followed to its exit status", async () => {
+    const attempt = new Attempt();
+    const gate = attempt.fifo("gate");
+    // The files as version 0.1 wrote them: the claim alone, the status beside it, then the bell.
+    const wrapper = `read -r stat </proc/$$/stat; echo "$1 $stat" >"$2/pid"; read x <gate
+      echo "4 -" >"$2/exit"; echo >>"$2/pid"`;
+    const old = spawn("/bin/sh", ["-c", wrapper, "sh", bootId(), attempt.dir], {
+      cwd: attempt.cwd,
+      env: attempt.launch("").env,
+      detached: true,
+      stdio: "ignore",
+    });
+    await waitFor("its claim", () => readClaim(attempt.dir).by === "process");
+    expect(lookAt(attempt.dir)).toBe("alive");
+    const step = adopt(attempt);
+    await release(gate);
+    expect(await step.ended).toEqual({ how: "exited", exit: 4 });
+    expect(old.pid).toBeGreaterThan(0);
+  });
+
+  test("an exit status that is not whole does not count (A1)", async () => {
+    for (const status of ["0 -...........", "0 ............", "12............."]) {
+      const attempt = new Attempt();
+      const line = claimLine(process.pid, "1");
+      writeFileSync(join(attempt.dir, "pid"), `${status.padEnd(15, ".")}\n${line}`);
+      expect((await adopt(attempt).ended).how, status).toBe("lost");
+    }
+    const whole = new Attempt();
+    const line = claimLine(process.pid, "1");
+    writeFileSync(join(whole.dir, "pid"), `0 -\n...........\n${line}`);
+    expect(await adopt(whole).ended).toEqual({ how: "exited", exit: 0 });
+  });
+
+  test("an exit status of an earlier version without its newline does not count (A1)", async () => {
     const attempt = new Attempt();
     writeFileSync(join(attempt.dir, "pid"), claimLine(process.pid, "1"));
     writeFileSync(join(attempt.dir, "exit"), "0 -");

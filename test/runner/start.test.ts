@@ -1,4 +1,4 @@
-import { chmodSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readClaim } from "../../src/runner/attempt-folder.ts";
@@ -21,7 +21,7 @@ describe("a step's exit status", () => {
   ])("%s exits with %i", async (script, exit) => {
     const attempt = new Attempt();
     expect(await run(attempt, script)).toEqual({ how: "exited", exit });
-    expect(attempt.text("exit")).toBe(`${exit} -\n`);
+    expect(attempt.text("pid").startsWith(`${exit} -\n`)).toBe(true);
     expect(attempt.text("output.log")).not.toContain("not reached");
   });
 
@@ -96,10 +96,37 @@ describe("what a step gets", () => {
 
   test("files that nobody else can read (T1)", async () => {
     const attempt = new Attempt();
-    await run(attempt, "echo secret", { check: "true", separateStderr: true });
-    for (const name of ["script.sh", "check.sh", "output.log", "stderr.log", "check.log"]) {
+    const long = `: ${"x".repeat(100_000)}\n`;
+    const before = process.umask(0);
+    try {
+      const launch = { check: `${long}umask`, separateStderr: true };
+      await run(attempt, `${long}umask; touch mine`, launch);
+    } finally {
+      process.umask(before);
+    }
+    const names = ["script.sh", "check.sh", "pid", "output.log", "stderr.log", "check.log"];
+    for (const name of names) {
       expect([name, statSync(join(attempt.dir, name)).mode & 0o777]).toEqual([name, 0o600]);
     }
+    expect([attempt.text("output.log"), attempt.text("check.log")]).toEqual(["0000\n", "0000\n"]);
+    expect(statSync(join(attempt.cwd, "mine")).mode & 0o777).toBe(0o666);
+  });
+
+  test("a script that is neither in a file nor in the environment of the work", async () => {
+    const attempt = new Attempt();
+    await run(attempt, "env; kill $$; echo not reached", { check: "true" });
+    expect(attempt.text("output.log")).not.toContain("SCRIPT");
+    expect(attempt.text("output.log")).not.toContain("not reached");
+    expect(existsSync(join(attempt.dir, "script.sh"))).toBe(false);
+  });
+
+  test("errors with the line of the script that they are on", async () => {
+    const attempt = new Attempt();
+    const ending = await run(attempt, "# one\ntrue\nno-such-program");
+    expect(ending).toEqual({ how: "exited", exit: 127 });
+    expect(attempt.text("output.log")).toMatch(
+      /attempt: (line )?3: (eval: )?no-such-program: .*not found/,
+    );
   });
 });
 

@@ -1,4 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { adoptProcess } from "../../src/runner/adopt.ts";
+import { readClaim } from "../../src/runner/attempt-folder.ts";
+import { mayLive } from "../../src/runner/belongings.ts";
 import { identityOf, isAlive } from "../../src/runner/identity.ts";
 import { startProcess } from "../../src/runner/start.ts";
 import { findMarked, sweep } from "../../src/runner/sweep.ts";
@@ -90,7 +93,7 @@ describe("stop", () => {
     const deadline = performance.now() + 10_000;
     const exited = (): boolean => {
       try {
-        return attempt.text("exit") === "5 -\n";
+        return attempt.text("pid").startsWith("5 -\n");
       } catch (error) {
         if (error instanceof Error) return false;
         throw error;
@@ -153,10 +156,81 @@ describe("limits", () => {
   });
 });
 
-describe("sweep", () => {
-  test("a normal exit leaves a server running; the sweep finds and ends it (V3)", async () => {
+const waited = (file: string): string => `until [ -s ${file} ]; do sleep 0.01; done\n`;
+
+describe("what a step leaves running when it exits (V3)", () => {
+  test.each([
+    ["a member of its group", `sh -c 'echo $$ >left; exec sleep 600' &\n`],
+    ["one that left session, group and parent", ESCAPES.replace("escaped", "left")],
+    ["one that dropped the marker", `env -i sh -c 'echo $$ >left; exec /bin/sleep 600' &\n`],
+  ])("is ended and named: %s", async (_name, server) => {
+    for (const exit of [0, 3]) {
+      const attempt = new Attempt();
+      const step = startProcess(attempt.launch(`${server}${waited("left")}exit ${exit}`), LIMITS);
+      const ending = await step.ended;
+      const pid = await attempt.pid("left");
+      expect(alive(pid)).toBe(false);
+      expect(ending).toEqual({
+        ...{ how: "exited", exit },
+        left: [{ pid, command: expect.stringMatching(/sleep 600$/) }],
+      });
+    }
+  });
+
+  test("is ended where its runner died before, too", async () => {
     const attempt = new Attempt();
-    const step = startProcess(attempt.launch(ESCAPES), LIMITS);
+    const script = `${ESCAPES}${waited("escaped")}echo started >started`;
+    const runner = await attempt.loneRunner(script);
+    await runner.kill();
+    const ending = await adoptProcess(attempt.dir, attempt.marker, LIMITS).ended;
+    const pid = await attempt.pid("escaped");
+    expect(ending).toMatchObject({ how: "exited", exit: 0, left: [{ pid }] });
+    expect(alive(pid)).toBe(false);
+  });
+
+  test("ends by itself where it is about to, and is not named", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch("(sleep 0.05; echo said >last) &"), LIMITS);
+    expect(await step.ended).toEqual({ how: "exited", exit: 0 });
+    expect(attempt.text("last")).toBe("said\n");
+  });
+
+  test("lives on where the step says so and ended well, and not where it failed", async () => {
+    for (const exit of [0, 1]) {
+      const attempt = new Attempt();
+      const script = `${ESCAPES}${waited("escaped")}exit ${exit}`;
+      const step = startProcess(attempt.launch(script), { ...LIMITS, leavesRunning: true });
+      const ending = await step.ended;
+      const pid = await attempt.pid("escaped");
+      expect([exit, alive(pid), "left" in ending]).toEqual([exit, exit === 0, exit === 1]);
+    }
+  });
+
+  test("a young wrapper without leftovers is known to have none without a walk (L7)", async () => {
+    // Others may fork meanwhile, so many that one of a few attempts has to do.
+    let answers: readonly boolean[] = [];
+    for (let round = 0; round < 20 && answers.at(1) !== false; round++) {
+      const attempt = new Attempt();
+      const gate = attempt.fifo("gate");
+      const step = startProcess(attempt.launch("read x <gate"), LIMITS);
+      const claim = await waitFor("the claim", () => {
+        const found = readClaim(attempt.dir);
+        return found.by === "process" && findMarked(attempt.marker).length === 2 && found;
+      });
+      const belongings = { marker: attempt.marker, leader: claim.identity };
+      const during = mayLive(belongings, 1);
+      await release(gate);
+      await step.ended;
+      answers = [during, mayLive(belongings, 1), mayLive(belongings, Number.POSITIVE_INFINITY)];
+    }
+    expect(answers).toEqual([true, false, true]);
+  });
+});
+
+describe("sweep", () => {
+  test("finds and ends a server that a step left running on purpose", async () => {
+    const attempt = new Attempt();
+    const step = startProcess(attempt.launch(ESCAPES), { ...LIMITS, leavesRunning: true });
     expect(await step.ended).toEqual({ how: "exited", exit: 0 });
     const escaped = await attempt.pid("escaped");
     await waitFor("the server", () => findMarked(attempt.marker).length === 1);

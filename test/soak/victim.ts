@@ -1,7 +1,8 @@
 /** The processes of a run as targets: its steps through the attempts' folders, git and all others below its runner. */
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { type Identity, isAlive, parseIdentity, statOf } from "../../src/runner/identity.ts";
+import { readClaim } from "../../src/runner/attempt-folder.ts";
+import { type Identity, isAlive, statOf } from "../../src/runner/identity.ts";
 import type { Random } from "../../src/util/random.ts";
 
 /** An attempt whose wrapper lives. */
@@ -16,12 +17,9 @@ export function victimsIn(runDir: string): readonly Victim[] {
   const attempts = join(runDir, "attempts");
   if (!fs.existsSync(attempts)) return [];
   return fs.readdirSync(attempts).flatMap((name) => {
-    const file = join(attempts, name, "pid");
-    if (!fs.existsSync(file)) return [];
-    const [line = ""] = fs.readFileSync(file, "utf8").split("\n");
-    const wrapper = parseIdentity(line);
-    if (wrapper === undefined || !isAlive(wrapper)) return [];
-    return [{ key: name.replace(/@\d+/, ""), wrapper }];
+    const claim = readClaim(join(attempts, name));
+    if (claim.by !== "process" || !isAlive(claim.identity)) return [];
+    return [{ key: name.replace(/@\d+/, ""), wrapper: claim.identity }];
   });
 }
 

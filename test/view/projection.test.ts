@@ -4,7 +4,7 @@ import type { AttemptEnd, Recorded, StepCompleted } from "../../src/core/event.t
 import { AttemptClock, attemptEnd } from "../../src/view/attempt-history.ts";
 import { checkpointJson } from "../../src/view/checkpoint.ts";
 import { HISTORY_MAX, NodeHistory } from "../../src/view/node-history.ts";
-import { handoffJson, receiptFileName, receiptJson } from "../../src/view/receipt.ts";
+import { receiptFileName, receiptJson } from "../../src/view/receipt.ts";
 import { chain, planOf, RUN_ID, ref, Scribe, step, T0 } from "./scribe.ts";
 
 const output = { path: "dist/app", sha256: "0123456789abcdef", bytes: 12 };
@@ -147,6 +147,11 @@ test("the receipt of an attempt, with its evidence", () => {
     last_tool: null,
     cost: { measured: false },
     resume: { from: "next", steps: ["test"], command: `perdure resume ${RUN_ID}` },
+    left_running: [],
+    finalized_at: "2026-02-01T10:00:09.000Z",
+    context_keys: ["version"],
+    answer: null,
+    next_steps: ["test"],
   });
 });
 
@@ -168,10 +173,10 @@ test("an interrupted and a lost attempt have receipts too", () => {
   ]);
 });
 
-test("the handoff names what is passed on", () => {
+test("the receipt of what completed is its handoff: it names what is passed on", () => {
   const scribe = example();
   const last = ends(scribe)[2] as { end: Recorded<StepCompleted>; startedAt: number };
-  expect(handoffJson({ run: scribe.run(), ...last, engineVersion: "0.1.0" })).toMatchObject({
+  expect(receiptJson({ run: scribe.run(), ...last, engineVersion: "0.1.0" })).toMatchObject({
     step: "build",
     agent: "claude",
     outputs: { app: output },

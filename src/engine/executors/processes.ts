@@ -6,6 +6,7 @@
  * Does not: know when an attempt may start or what its files are (core/operations.ts, files.ts).
  */
 import type { Operation } from "../../core/action.ts";
+import { endedWell } from "../../core/activity.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
 import { attemptText } from "../../core/place.ts";
@@ -99,8 +100,9 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       await agent?.close();
     }
     this.#processes.clear();
-    // What left its step's group, on purpose or by accident, does not outlive a stopped run.
-    if (status === "stopped") await sweep(runMarker(this.#options.run().id));
+    // What a step left running on purpose lives until the run ends or stops.
+    const over = ["completed", "failed", "stopped"].includes(status);
+    if (over) await sweep(runMarker(this.#options.run().id));
   }
 
   /** Looks up what the start of a visit needs. */
@@ -144,6 +146,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
               if (spent !== undefined) outlet.post({ type: "spending", at, spent });
             },
             onLimit: () => process.stop("gently"),
+            onError: (error) => outlet.fail(error),
           })
         : undefined;
     this.#processes.set(key, { process, agent });
@@ -151,10 +154,10 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#early.delete(key);
     if (early !== undefined) this.stop(at, early);
     const report = async (ended: ProcessEnding): Promise<void> => {
-      const ending = await this.#evidence(at, dir, ended, agent);
-      // What an agent left behind would work beside the next process of its conversation.
-      const continues = ["lost", "paused", "asked"].includes(ending.how);
-      if (continues && ended.how === "exited") await sweep(this.#marker(at));
+      const ending = withLeft(await this.#evidence(at, dir, ended, agent), ended);
+      // A server that its step may leave running does not outlive an attempt that failed after all.
+      const mayStay = stepOf(visit).leavesRunning === true;
+      if (mayStay && !succeeded(ending)) await sweep(this.#marker(at));
       if (this.#closed) return;
       this.#processes.delete(key);
       failpoint("engine.ended");
@@ -196,6 +199,18 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     const { plan, run, dir, env } = this.#options;
     return { plan, run: run(), dir, env };
   }
+}
+
+/** Names in the ending of an attempt what its process had left running. */
+function withLeft(ending: Ending, ended: ProcessEnding): Ending {
+  if (ended.how !== "exited" || ended.left === undefined) return ending;
+  return { ...ending, left: ended.left };
+}
+
+/** True when an attempt ended well, by its exit status, its files and its own word. */
+function succeeded(ending: Ending): boolean {
+  if (!endedWell(ending) || ending.how !== "exited") return false;
+  return ending.told?.outcome !== "fail" && ending.told?.outcome !== "retry";
 }
 
 /** The ending of a step that could not be started for reasons of its own. */

@@ -17,40 +17,47 @@
  */
 import type { Json, JsonObject } from "../../util/json.ts";
 import type { Ledger, Usage } from "./adapter.ts";
-import { linesFromEnd } from "./lines-from-end.ts";
+import { LineFold } from "./growing-file.ts";
 import { at, numberAt, objectIn, textAt } from "./stream-json.ts";
 
-/** A rollout that is longer has its turns counted from here on only; its tokens are sums. */
-const ROLLOUT_BYTES_MAX = 256 * 1024 * 1024;
+type Sums = Omit<Ledger, "window">;
+
+/** What the records of a rollout say so far. */
+interface Reading {
+  readonly window?: number;
+  readonly exact?: Sums;
+  readonly rough?: Sums;
+  /** The sum of the last `token_count`. */
+  readonly total?: number;
+}
+
+// A rollout is asked for after each tool call: only what is new in it is read.
+const rollouts = new LineFold<Reading>({}, read);
 
 /** The sums of a rollout, or undefined if no answer of the model is in it. */
 export function codexLedger(rollout: string): Ledger | undefined {
-  let window: number | undefined;
-  let exact: Omit<Ledger, "window"> | undefined;
-  let rough: Omit<Ledger, "window"> | undefined;
-  let total: number | undefined;
-  for (const line of linesFromEnd(rollout, ROLLOUT_BYTES_MAX)) {
-    const record = recordIn(line);
-    if (record === undefined) continue;
-    if (record.type === "token_usage_record") {
-      exact = counted(
-        exact,
-        at(record, "payload", "thread_token_usage"),
-        at(record, "payload", "usage"),
-      );
-      continue;
-    }
-    const info = at(record, "payload", "info");
-    window ??= numberAt(info, "model_context_window");
-    // It is repeated when only the limits of the plan have changed.
-    const sum = numberAt(info, "total_token_usage", "total_tokens");
-    if (sum === undefined || sum === total) continue;
-    total = sum;
-    rough = counted(rough, at(info, "total_token_usage"), at(info, "last_token_usage"));
-  }
+  const { exact, rough, window } = rollouts.of(rollout);
   const ledger = exact ?? rough;
   if (ledger === undefined) return undefined;
   return window === undefined ? ledger : { ...ledger, window };
+}
+
+function read(before: Reading, line: string): Reading {
+  const record = recordIn(line);
+  if (record === undefined) return before;
+  if (record.type === "token_usage_record") {
+    const [sums, last] = ["thread_token_usage", "usage"].map((key) => at(record, "payload", key));
+    return { ...before, exact: sumsOf(sums, last, (before.exact?.turns ?? 0) + 1) };
+  }
+  const info = at(record, "payload", "info");
+  const window = numberAt(info, "model_context_window") ?? before.window;
+  const known = window === undefined ? before : { ...before, window };
+  const total = numberAt(info, "total_token_usage", "total_tokens");
+  if (total === undefined) return known;
+  // It is repeated when only the limits of the plan have changed.
+  const turns = (before.rough?.turns ?? 0) + (total === before.total ? 0 : 1);
+  const rough = sumsOf(at(info, "total_token_usage"), at(info, "last_token_usage"), turns);
+  return { ...known, total, rough };
 }
 
 /** The record of tokens in a line. Lines can be long, so most are not even parsed. */
@@ -61,15 +68,9 @@ function recordIn(line: string): JsonObject | undefined {
   return textAt(record, "payload", "type") === "token_count" ? record : undefined;
 }
 
-/** With one more answer; read backwards, so the sums and the context are those of the first. */
-function counted(
-  ledger: Omit<Ledger, "window"> | undefined,
-  sums: Json | undefined,
-  last: Json | undefined,
-): Omit<Ledger, "window"> {
-  if (ledger !== undefined) return { ...ledger, turns: ledger.turns + 1 };
+function sumsOf(sums: Json | undefined, last: Json | undefined, turns: number): Sums {
   const { inputTokens, outputTokens } = usageOf(last);
-  return { usage: usageOf(sums), turns: 1, context: inputTokens + outputTokens };
+  return { usage: usageOf(sums), turns, context: inputTokens + outputTokens };
 }
 
 function usageOf(told: Json | undefined): Usage {
