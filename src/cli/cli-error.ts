@@ -79,7 +79,9 @@ export function explain(error: unknown, shortId?: string): Explained | undefined
     return { message: error.message, next, exit: EXIT.usage };
   }
   if (error instanceof WorkspaceError) {
-    return { message: error.message, next: error.remedy, exit: EXIT.error };
+    const resume = error.code === "git-killed" && shortId !== undefined;
+    const next = resume ? `perdure resume ${shortId}` : error.remedy;
+    return { message: error.message, next, exit: EXIT.error };
   }
   // A disk that fails under a projection or an attempt's folder is told like one under the journal.
   const { path } = error as NodeJS.ErrnoException;

@@ -19,13 +19,15 @@ export async function emptyDirectories(
   workspace: Workspace,
   work: WorkIndex,
   bare: readonly RawPath[],
-): Promise<readonly RawPath[]> {
+): Promise<{ readonly empties: readonly RawPath[]; readonly visited: readonly RawPath[] }> {
   const empty: RawPath[] = [];
+  const visited: RawPath[] = [];
   const waiting = [...bare];
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
     const path = waiting.pop();
     if (path === undefined) break;
     const entries = await entriesOf(workspace, path);
+    visited.push(path);
     if (entries === undefined) continue;
     if (entries.length === 0) empty.push(path);
     // A directory with rules of its own and nothing to see in it hides what it holds.
@@ -34,7 +36,7 @@ export async function emptyDirectories(
     waiting.push(...inner.map(({ name }) => `${path}/${name}` as RawPath));
   }
   const ignored = await ignoredOf(workspace, work, empty);
-  return empty.filter((path) => !ignored.has(path)).sort();
+  return { empties: empty.filter((path) => !ignored.has(path)).sort(), visited };
 }
 
 /** Those of the paths that the rules ignore. */

@@ -9,6 +9,7 @@ import { constants, type Stats } from "node:fs";
 import { access, copyFile, lstat, mkdir, readlink, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
+import type { Skipped, SkipReason } from "./details.ts";
 import { absent } from "./disk.ts";
 import { type GitCall, git, gitHas } from "./git.ts";
 import type { WorkIndex } from "./index-cache.ts";
@@ -16,21 +17,6 @@ import { joinNul, placeOf, type RawPath } from "./raw-path.ts";
 import type { Scan } from "./scan.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
-
-export type SkipReason =
-  | "too-large"
-  | "unreadable"
-  | "not-a-file"
-  /** Git cannot hold the name (a part of it is ".git" in some spelling). */
-  | "name"
-  /** A worktree of the same repository: somebody else's place. */
-  | "other-worktree";
-
-export interface Skipped {
-  readonly path: RawPath;
-  readonly bytes: number;
-  readonly why: SkipReason;
-}
 
 export interface IndexUpdate {
   readonly skipped: readonly Skipped[];
@@ -146,7 +132,7 @@ async function removeEntries(
   work: WorkIndex,
   paths: readonly RawPath[],
 ): Promise<void> {
-  const none = "0".repeat(workspace.store.repository?.objectFormat === "sha256" ? 64 : 40);
+  const none = "0".repeat(workspace.store.format === "sha256" ? 64 : 40);
   const input = joinNul(paths.map((path) => `0 ${none}\t${workspace.prefix}${path}`));
   const call = { ...inWorkspace(workspace, work.file), input };
   await git(call, "update-index", "-z", "--index-info");

@@ -23,9 +23,9 @@ import {
   splitNul,
 } from "./raw-path.ts";
 import { readNote } from "./restore-note.ts";
-import { type Content, readContent } from "./snapshot.ts";
+import { readContent } from "./snapshot.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
-import { inWorkspace, type Workspace } from "./workspace.ts";
+import { type Content, inWorkspace, type Workspace } from "./workspace.ts";
 
 export interface PlannedFile {
   readonly path: RawPath;

@@ -8,7 +8,7 @@
 import { failpoint } from "../util/failpoint.ts";
 import { readSnapshot } from "./details.ts";
 import { git } from "./git.ts";
-import { headOf } from "./nested.ts";
+import { headOf } from "./head.ts";
 import { theirs } from "./repository.ts";
 import type { SnapshotStore } from "./store.ts";
 

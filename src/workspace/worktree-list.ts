@@ -1,5 +1,5 @@
 /** The worktrees of a repository, as git lists them. */
-import { git } from "./git.ts";
+import { git, gitHas } from "./git.ts";
 import { type Repository, theirs } from "./repository.ts";
 
 export interface ListedWorktree {
@@ -13,12 +13,16 @@ export interface ListedWorktree {
 /** Reads the list; a worktree whose directory is gone is in it as well. */
 export async function listWorktrees(repository: Repository): Promise<readonly ListedWorktree[]> {
   const call = theirs(repository.commonDir);
-  const text = (await git(call, "worktree", "list", "--porcelain")).stdout.toString("utf8");
-  return text
-    .split("\n\n")
+  // A path may hold a newline; before 2.36 git has no way to say so.
+  const end = (await gitHas(36)) ? "\0" : "\n";
+  const flags = end === "\0" ? ["-z"] : [];
+  const listed = await git(call, "worktree", "list", "--porcelain", ...flags);
+  return listed.stdout
+    .toString("utf8")
+    .split(`${end}${end}`)
     .filter((block) => block.trim() !== "")
     .map((block) => {
-      const lines = block.split("\n");
+      const lines = block.split(end);
       const fieldNamed = (name: string): string | undefined =>
         lines.find((line) => line === name || line.startsWith(`${name} `))?.slice(name.length + 1);
       return {

@@ -8,7 +8,7 @@ import { realpath } from "node:fs/promises";
 import { differences, type FileDifference } from "./difference.ts";
 import { absent, kindAt } from "./disk.ts";
 import { git } from "./git.ts";
-import { headOf } from "./nested.ts";
+import { headOf } from "./head.ts";
 import { findRepository, theirs } from "./repository.ts";
 import type { Workspace } from "./workspace.ts";
 import { commitOf, listWorktrees } from "./worktree-list.ts";
