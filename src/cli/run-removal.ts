@@ -136,7 +136,7 @@ async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRe
   const repository = await findRepository(directoryOf(project.dir, known));
   if (repository === undefined) return undefined;
   const branch = run.workspace?.branch ?? branchOf(id);
-  return { repository, path: workspacePathOf(dir), branch, notCounting: `refs/perdure/${id}/` };
+  return { repository, path: workspacePathOf(dir), branch };
 }
 
 /** Where a run was started; the project's own directory when that is gone. */

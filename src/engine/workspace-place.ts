@@ -20,7 +20,7 @@ import { differences, type FileDifference } from "../workspace/difference.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot.ts";
-import { hasCommit, type SnapshotStore } from "../workspace/store.ts";
+import { giveBack, hasCommit, type SnapshotStore } from "../workspace/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { createWorktree, repairWorktree } from "../workspace/worktree.ts";
@@ -108,6 +108,7 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
       const repository = await needRepository(project);
       const place = { repository, path, branch, include: plan.include };
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
+      await giveBack(options.store, repository, tip);
       await repairWorktree({ ...place, tip });
       return putBack(options, placed.path);
     }

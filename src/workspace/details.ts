@@ -96,7 +96,11 @@ export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
     for (const { path, bytes, why } of some) {
       const directory = directoryOf(path);
       if (directory === "") return some.slice(0, SKIPPED_MAX);
-      merged.set(directory, { path: directory, bytes: (merged.get(directory)?.bytes ?? 0) + bytes, why });
+      merged.set(directory, {
+        path: directory,
+        bytes: (merged.get(directory)?.bytes ?? 0) + bytes,
+        why,
+      });
     }
     if (merged.size === some.length) return some.slice(0, SKIPPED_MAX);
     some = [...merged.values()];

@@ -14,11 +14,12 @@ import { inWorkspace, type Workspace } from "./workspace.ts";
 /** A directory of ignored files may be large; looking through it ends here. */
 const LOOKS_MAX = 20_000;
 
-/** The empty directories in and below those in which git sees nothing. */
+/** The empty directories in and below those in which git sees nothing, and those that lost files. */
 export async function emptyDirectories(
   workspace: Workspace,
   work: WorkIndex,
   bare: readonly RawPath[],
+  emptied: readonly RawPath[],
 ): Promise<{ readonly empties: readonly RawPath[]; readonly visited: readonly RawPath[] }> {
   const empty: RawPath[] = [];
   const visited: RawPath[] = [];
@@ -35,8 +36,11 @@ export async function emptyDirectories(
     const inner = entries.filter((entry) => entry.isDirectory());
     waiting.push(...inner.map(({ name }) => `${path}/${name}` as RawPath));
   }
+  for (const path of emptied) {
+    if ((await entriesOf(workspace, path))?.length === 0) empty.push(path);
+  }
   const ignored = await ignoredOf(workspace, work, empty);
-  return { empties: empty.filter((path) => !ignored.has(path)).sort(), visited };
+  return { empties: [...new Set(empty)].filter((path) => !ignored.has(path)).sort(), visited };
 }
 
 /** Those of the paths that the rules ignore. */

@@ -214,14 +214,15 @@ export function gitFailure(
   { exit, signal, stderr }: Pick<GitResult, "exit" | "stderr"> & Partial<GitResult>,
 ): WorkspaceError {
   const command = args.find((arg) => !arg.startsWith("-")) ?? "";
-  if (signal !== undefined) {
+  // Git maps the files that it reads; one that shrinks meanwhile ends it with this signal.
+  if (signal !== undefined && signal !== "SIGBUS") {
     return new WorkspaceError(
       "git-killed",
       `git ${command} was ended by ${signal} in ${call.cwd}`,
       "nothing recorded is lost; continue with: perdure resume",
     );
   }
-  const words = stderr.trim() === "" ? `exit status ${exit}` : stderr.trim();
+  const words = stderr.trim() === "" ? (signal ?? `exit status ${exit}`) : stderr.trim();
   if (/dubious ownership|safe\.directory/.test(words)) {
     return new WorkspaceError(
       "not-trusted",

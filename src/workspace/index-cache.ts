@@ -30,7 +30,7 @@ import { absent } from "./disk.ts";
 import { indexServes } from "./index-seed.ts";
 import type { NestedRepository } from "./nested.ts";
 import type { RawPath } from "./raw-path.ts";
-import { indexesOf, linkProject } from "./store.ts";
+import { indexesOf } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface IndexMemory {
@@ -51,8 +51,6 @@ export interface IndexMemory {
   readonly leftOut: readonly Skipped[];
   /** The tree that was made of it; undefined when none was. */
   readonly tree?: string;
-  /** The user's commit that the store had taken in. */
-  readonly head?: string;
 }
 
 /** An index to work on, which nobody else knows. */
@@ -94,13 +92,13 @@ async function copyUsersIndex(
   file: string,
   rules: string,
 ): Promise<IndexMemory | undefined> {
-  const { checkout, store } = workspace;
-  if (checkout === undefined || checkout.commonDir !== store.repository?.commonDir) return undefined;
+  const { checkout, memory } = workspace;
+  if (checkout === undefined || memory.isLinked !== true) return undefined;
   const facts = await stat(checkout.indexFile).catch(absent);
   const checkouts = await stampOf(checkout.indexFile);
   const index = await readFile(checkout.indexFile).catch(absent);
   if (facts === undefined || index === undefined) return undefined;
-  if (!(await indexServes(workspace, index)) || !(await linkProject(store))) return undefined;
+  if (!(await indexServes(workspace, index))) return undefined;
   await writeFile(file, index, { mode: 0o600 });
   // Git trusts entries that are older than the index; ours must not look younger than the user's.
   const seconds = Math.floor(facts.mtimeMs / 1000);

@@ -13,7 +13,7 @@ import type { Skipped, SkipReason } from "./details.ts";
 import { absent } from "./disk.ts";
 import { type GitCall, git, gitHas } from "./git.ts";
 import type { WorkIndex } from "./index-cache.ts";
-import { joinNul, placeOf, type RawPath } from "./raw-path.ts";
+import { joinNul, placeOf, type RawPath, splitNul } from "./raw-path.ts";
 import type { Scan } from "./scan.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
@@ -27,8 +27,6 @@ export interface IndexUpdate {
   readonly missing: readonly RawPath[];
   /** True when the index has been changed. */
   readonly changed: boolean;
-  /** True when it has other paths than before, not only other contents. */
-  readonly reshaped: boolean;
 }
 
 interface Found {
@@ -47,7 +45,7 @@ const UNHOLDABLE = /(^|\/)(\.git[ .]*(:[^/]*)?|git~\d+)(\/|$)/i;
 export async function updateIndex(
   workspace: Workspace,
   work: WorkIndex,
-  { look, drop, touched }: Pick<Scan, "look" | "drop" | "touched">,
+  { look, drop, held }: Pick<Scan, "look" | "drop" | "held">,
 ): Promise<IndexUpdate> {
   const found: Found[] = [];
   const skipped: Skipped[] = [];
@@ -57,11 +55,8 @@ export async function updateIndex(
     else if (why === undefined) found.push({ path, facts });
     else skipped.push({ path, bytes: facts.size, why });
   }
-  const known = work.memory !== undefined;
-  const held = known
-    ? await heldOf(workspace, work, [...missing, ...skipped.map((one) => one.path)])
-    : [];
-  const gone = [...drop, ...held];
+  const absent = [...missing, ...skipped.map((one) => one.path)];
+  const gone = [...drop, ...(await heldOf(workspace, work, absent, held))];
   if (gone.length > 0) await removeEntries(workspace, work, gone);
   failpoint("workspace.entries-removed");
   const unreadable = found.length === 0 ? [] : await addEntries(workspace, work, found);
@@ -71,7 +66,6 @@ export async function updateIndex(
     bytes: found.reduce((sum, { facts }) => sum + facts.size, 0),
     missing,
     changed: gone.length > 0 || found.length > unreadable.length,
-    reshaped: gone.length > 0 || found.some(({ path }) => !touched.has(path)),
   };
 }
 
@@ -120,10 +114,12 @@ async function heldOf(
   workspace: Workspace,
   work: WorkIndex,
   paths: readonly RawPath[],
+  known: Scan["held"],
 ): Promise<readonly RawPath[]> {
-  if (paths.length === 0) return [];
+  if (paths.length === 0 || work.memory === undefined) return [];
+  if (known !== undefined) return paths.filter((path) => known.has(path));
   const { stdout } = await git(inWorkspace(workspace, work.file), "ls-files", "-z", "--cached");
-  const held = new Set(stdout.toString("latin1").split("\0"));
+  const held = new Set<string>(splitNul(stdout));
   return paths.filter((path) => held.has(path));
 }
 
@@ -149,7 +145,9 @@ async function addEntries(
   };
   const flags = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
   try {
-    await git(await inBulk(call, found.length), ...flags);
+    // What is linked is there already; only without an index is all of it named here.
+    const known = work.memory === undefined && workspace.memory.isLinked === true;
+    await git(known ? call : await inBulk(call, found.length), ...flags);
     return [];
   } catch (error) {
     if (!(error instanceof WorkspaceError) || error.code !== "git-failed") throw error;

@@ -10,13 +10,13 @@
  *    itself is put over files that were snapshotted, they stay until the index is made anew.
  */
 import { constants } from "node:fs";
-import { access, lstat, open, readdir } from "node:fs/promises";
+import { access, open, readdir } from "node:fs/promises";
 import { kindAt } from "./disk.ts";
 import { ignoredOf } from "./empty-directories.ts";
 import { git } from "./git.ts";
+import { type IndexMemory, stampOf, type WorkIndex } from "./index-cache.ts";
 import { entriesIn } from "./index-seed.ts";
 import { LeftOut } from "./left-out.ts";
-import { type IndexMemory, stampOf, type WorkIndex } from "./index-cache.ts";
 import {
   forcedIn,
   indexFilesOf,
@@ -25,7 +25,14 @@ import {
   type NestedScan,
   scanNested,
 } from "./nested.ts";
-import { placeOf, type RawPath, rawPath, shownPath, splitNul } from "./raw-path.ts";
+import {
+  directoriesAbove,
+  placeOf,
+  type RawPath,
+  rawPath,
+  shownPath,
+  splitNul,
+} from "./raw-path.ts";
 import { theirs } from "./repository.ts";
 import { WALK_FILES_MAX } from "./walk.ts";
 import { inWorkspace, isOutside, type Workspace } from "./workspace.ts";
@@ -33,8 +40,6 @@ import { inWorkspace, isOutside, type Workspace } from "./workspace.ts";
 export interface Scan {
   /** Paths whose entry in the index is to be made anew from the disk. */
   readonly look: readonly RawPath[];
-  /** Those of them that the index held already. */
-  readonly touched: ReadonlySet<RawPath>;
   /** Paths in the index that no longer belong there. */
   readonly drop: readonly RawPath[];
   /** What the index held; undefined when that was too much to be listed. */
@@ -80,8 +85,7 @@ export async function scan(workspace: Workspace, work: WorkIndex, rules: string)
   const moved =
     work.memory?.rules !== rules || [...listed.touched, ...listed.gone, ...fresh].some(isRulesFile);
   const known = work.memory?.forced;
-  const asked =
-    work.memory === undefined || moved || work.memory.checkouts !== checkouts;
+  const asked = work.memory === undefined || moved || work.memory.checkouts !== checkouts;
   const needed = asked || (known === undefined && listed.gone.length > 0);
   const forced = needed ? await forcedFiles(workspace, nested) : known;
   const ignored = asked ? await nowIgnored(workspace, work, forced ?? []) : [];
@@ -93,7 +97,6 @@ export async function scan(workspace: Workspace, work: WorkIndex, rules: string)
     look: unique(asked ? [...candidates, ...(forced ?? [])] : candidates).filter(
       (path) => !unwanted.has(path) && !isOutside(workspace, path),
     ),
-    touched: new Set(listed.touched),
     drop: unique([...listed.gone, ...ignored]),
     held: listed.held,
     hidden: await anyDirectory(workspace, listed.gone),
@@ -110,15 +113,6 @@ export async function scan(workspace: Workspace, work: WorkIndex, rules: string)
   };
 }
 
-/** The directories that git sees nothing in, once the index is up to date. */
-export async function bareDirectories(
-  workspace: Workspace,
-  work: WorkIndex,
-): Promise<readonly RawPath[]> {
-  const { directories } = await otherPaths(workspace, work, await othersIn(workspace, work));
-  return directories;
-}
-
 /** One git process says what changed, what is gone and what is new. */
 async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing> {
   if (work.memory === undefined) {
@@ -131,16 +125,15 @@ async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing
   const items = splitNul((await git(call, ...OTHERS, ...flags)).stdout);
   const tagged = (tag: string): readonly RawPath[] =>
     items.filter((item) => item.startsWith(tag)).map((item) => item.slice(2) as RawPath);
-  const missing = new Set(tagged("R"));
+  const touched: RawPath[] = [];
   const gone: RawPath[] = [];
-  // What is in a directory that may not be entered is not gone.
-  for (const path of missing) if (!(await isShut(workspace, path))) gone.push(path);
-  return {
-    held: isSmall ? new Set(tagged("H")) : undefined,
-    touched: tagged("C").filter((path) => !missing.has(path)),
-    gone,
-    ...(await otherPaths(workspace, work, tagged("?"))),
-  };
+  for (const path of new Set([...tagged("R"), ...tagged("C")])) {
+    const there = await stateOf(workspace, path);
+    // What is in a directory that may not be entered is not gone.
+    if (there !== "shut") (there === "there" ? touched : gone).push(path);
+  }
+  const held = isSmall ? new Set(tagged("H")) : undefined;
+  return { held, touched, gone, ...(await otherPaths(workspace, work, tagged("?"))) };
 }
 
 async function othersIn(workspace: Workspace, work: WorkIndex): Promise<readonly RawPath[]> {
@@ -158,11 +151,18 @@ async function headerOf(file: string): Promise<Buffer> {
   }
 }
 
-async function isShut(workspace: Workspace, path: RawPath): Promise<boolean> {
-  return lstat(placeOf(workspace.path, path)).then(
-    () => false,
-    (error: NodeJS.ErrnoException) => error.code === "EACCES" || error.code === "EPERM",
-  );
+/** Whether a file stands at a path: not a directory, and not by way of a link. */
+async function stateOf(workspace: Workspace, path: RawPath): Promise<"there" | "gone" | "shut"> {
+  try {
+    for (const above of directoriesAbove(path)) {
+      if ((await kindAt(workspace.path, above)) !== "directory") return "gone";
+    }
+    return (await kindAt(workspace.path, path)) === "other" ? "there" : "gone";
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EACCES" || code === "EPERM") return "shut";
+    throw error;
+  }
 }
 
 async function otherPaths(

@@ -18,21 +18,15 @@ import {
 } from "./details.ts";
 import { emptyDirectories } from "./empty-directories.ts";
 import { git, gitLine } from "./git.ts";
-import { headIn } from "./head.ts";
+import { type Head, headIn } from "./head.ts";
 import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
 import { headsOf } from "./nested.ts";
 import { writeObject } from "./objects.ts";
 import { directoriesAbove, type RawPath } from "./raw-path.ts";
 import { clearNote } from "./restore-note.ts";
-import { bareDirectories, type Scan, scan } from "./scan.ts";
-import {
-  headRefOf,
-  type SnapshotRef,
-  type SnapshotStore,
-  takeIn,
-  writeRefs,
-} from "./store.ts";
+import { type Scan, scan } from "./scan.ts";
+import { headRefOf, linkHead, type SnapshotStore, takeIn, writeRefs } from "./store.ts";
 import { reduceWalk, WALK_FILES_MAX, walkAgain, walkFirst } from "./walk.ts";
 import { type Content, gatherRules, inWorkspace, type Seen, type Workspace } from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
@@ -71,7 +65,10 @@ export async function takeSnapshot(
   const commit = known ?? (await commitTree(store, tree, details, options));
   if (memory.content?.tree === tree && memory.content.details === details) memory.commit = commit;
   failpoint("workspace.commit-written");
-  await writeRefs(store, [{ ref, commit }, ...(await keepHead(workspace, ref, details))]);
+  const head = memory.head === memory.namedHead ? undefined : memory.head;
+  const heads = head === undefined ? [] : [{ ref: headRefOf(ref), commit: head }];
+  await writeRefs(store, [{ ref, commit }, ...heads]);
+  memory.namedHead = memory.head;
   failpoint("workspace.ref-written");
   await clearNote(workspace);
   return { commit, tree, filesRead, bytesRead, ...shownDetails(details) };
@@ -105,6 +102,7 @@ export async function commitTree(
 async function readNow(workspace: Workspace): Promise<Reading> {
   const { memory, checkout } = workspace;
   const head = checkout === undefined ? undefined : await headIn(checkout);
+  await keepHead(workspace, head);
   const walked = memory.seen === undefined ? undefined : walkAgain(workspace, memory.seen);
   const reading =
     walked?.same === true && memory.content !== undefined
@@ -118,18 +116,20 @@ async function readNow(workspace: Workspace): Promise<Reading> {
   return { ...reading, details, known: memory.commit };
 }
 
-/** The commit that is checked out is kept, as long as the snapshot is, even if no branch has it. */
-async function keepHead(
-  { memory, store, checkout }: Workspace,
-  ref: string,
-  { head }: Details,
-): Promise<readonly SnapshotRef[]> {
+/**
+ * Takes in the commit that is checked out, before files are read: what it holds need not be written
+ * again, and it is kept as long as the snapshot is, even if no branch has it any more.
+ */
+async function keepHead(workspace: Workspace, head: Head | undefined): Promise<void> {
+  const { memory, store, checkout } = workspace;
   const isOwn = checkout !== undefined && checkout.commonDir === store.repository?.commonDir;
-  if (head === undefined || !isOwn || memory.head === head.commit) return [];
-  // A commit of the user that was there before the run is the user's to keep.
-  if (memory.head !== undefined) await takeIn(store, [head.commit], [memory.head]);
+  if (head === undefined || !isOwn || memory.head === head.commit) return;
+  memory.isLinked = await linkHead(store, head.commit);
+  // Commits that were there before belong to the user's branches, which keep them.
+  if (!memory.isLinked && memory.head !== undefined) {
+    await takeIn(store, [head.commit], [memory.head]);
+  }
   memory.head = head.commit;
-  return [{ ref: headRefOf(ref), commit: head.commit }];
 }
 
 async function readWithGit(workspace: Workspace, walked: Seen | undefined): Promise<Reading> {
@@ -161,22 +161,26 @@ async function contentWith(
   const startMs = Date.now();
   const { found, update } = await bringUpToDate(workspace, work, rules);
   failpoint("workspace.indexed");
-  const [tree, bare, nested] = await Promise.all([
+  const [tree, nested] = await Promise.all([
     treeOf(workspace, work, update),
-    update.reshaped ? bareDirectories(workspace, work) : found.directories,
     headsOf(workspace, found.nested),
   ]);
   failpoint("workspace.tree-written");
   const leftOut = found.memory.leftOut;
   const apart = new Set([...found.worktrees, ...leftOut.map(({ path }) => path)]);
-  const { empties, visited } = await emptyDirectories(
-    workspace,
-    work,
-    bare.filter((path) => !apart.has(path)),
-  );
+  const gone = [...found.drop, ...update.missing];
+  const emptied = [...new Set(gone.flatMap(directoriesAbove))];
+  const bare = found.directories.filter((path) => !apart.has(path));
+  const { empties, visited } = await emptyDirectories(workspace, work, bare, emptied);
   await remember(workspace, work, { found, update, tree, startMs, rules });
   failpoint("workspace.index-kept");
-  workspace.memory.seen = seenWith(workspace, { found, update, visited, startMs, walked });
+  workspace.memory.seen = seenWith(workspace, {
+    found,
+    gone: new Set(gone),
+    visited: [...visited, ...emptied],
+    startMs,
+    walked,
+  });
   const unheld = (why: "other-worktree" | "unreadable") => (path: RawPath) =>
     ({ path, bytes: 0, why }) as const;
   const skipped = [
@@ -196,25 +200,18 @@ async function contentWith(
 /** What the next walk is compared with; undefined when git is to be asked again. */
 function seenWith(
   workspace: Workspace,
-  {
-    found,
-    update,
-    visited,
-    startMs,
-    walked,
-  }: {
+  read: {
     readonly found: Scan;
-    readonly update: IndexUpdate;
+    readonly gone: ReadonlySet<RawPath>;
     readonly visited: readonly RawPath[];
     readonly startMs: number;
     readonly walked: Seen | undefined;
   },
 ): Seen | undefined {
+  const { found, gone, visited, startMs, walked } = read;
   if (found.held === undefined || found.nested.length > 0 || found.hidden) return undefined;
-  const gone = new Set([...found.drop, ...update.missing]);
   const files = new Set([...found.held, ...found.look].filter((path) => !gone.has(path)));
-  const emptied = [...gone].flatMap(directoriesAbove);
-  const looked = { files, directories: [...visited, ...emptied] };
+  const looked = { files, directories: visited };
   if (walked !== undefined) return reduceWalk(walked, looked);
   return files.size > WALK_FILES_MAX ? undefined : walkFirst(workspace, { ...looked, startMs });
 }
@@ -241,7 +238,6 @@ async function bringUpToDate(
       bytes: update.bytes + more.bytes,
       missing: [...update.missing, ...more.missing],
       changed: update.changed || more.changed,
-      reshaped: true,
     },
   };
 }

@@ -47,6 +47,7 @@ const ENTRIES: ReadonlySet<string> = new Set([
 ]);
 const NAME_LINE = /^([0-9a-f]{40}|[0-9a-f]{64}) (refs\/perdure(?:-heads)?\/.+)$/;
 const NEWLINE = 10;
+let replaced = 0;
 
 export interface SnapshotStore {
   /** The private git directory. */
@@ -143,10 +144,34 @@ export async function takeIn(
   await git({ ...inStore(store), input }, "index-pack", "--stdin", "--fix-thin");
 }
 
+/** Brings a commit of the user that only the store has kept back into a repository. */
+export async function giveBack(
+  store: SnapshotStore,
+  repository: Repository,
+  commit: string,
+): Promise<void> {
+  const to = theirs(repository.commonDir);
+  const asked = await git({ ...to, answers: [1, 128] }, "cat-file", "-e", `${commit}^{commit}`);
+  if (asked.exit === 0) return;
+  const packing = await startGit(inStore(store), "pack-objects", "--revs", "--stdout", "--quiet");
+  packing.stdin?.end(`${commit}\n`);
+  await git({ ...to, input: packing.stdout ?? "" }, "index-pack", "--stdin");
+}
+
 /** Links the objects of the project's repository; false when that does not give all of them. */
 export async function linkProject(store: SnapshotStore): Promise<boolean> {
   if (store.repository === undefined || !isSameFormat(store)) return false;
   return linkObjects(join(store.repository.commonDir, "objects"), store.objectDir);
+}
+
+/** The same, unless it was done already since this commit was made. */
+export async function linkHead(store: SnapshotStore, commit: string): Promise<boolean> {
+  const mark = join(indexesOf(store), "linked");
+  if ((await fs.readFile(mark, "utf8").catch(absent)) === commit) return true;
+  if (!(await linkProject(store))) return false;
+  await fs.mkdir(indexesOf(store), { recursive: true, mode: 0o700 });
+  await replaceFile(mark, commit);
+  return true;
 }
 
 /** Gives snapshots their names; durable when it returns. */
@@ -364,7 +389,8 @@ async function makeStore(gitDir: string, repository: Repository | undefined): Pr
 async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
   await needOwnDirectory(gitDir);
   for (const name of await fs.readdir(gitDir)) {
-    if (!ENTRIES.has(name) && !name.endsWith(".new")) await fs.rm(join(gitDir, name), { recursive: true, force: true });
+    if (!ENTRIES.has(name) && !name.endsWith(".new"))
+      await fs.rm(join(gitDir, name), { recursive: true, force: true });
   }
   await makeFolders(gitDir);
   const version = format === "sha256" ? "1\n[extensions]\n\tobjectformat = sha256" : "0";
@@ -391,7 +417,7 @@ async function makeFolders(gitDir: string): Promise<void> {
 
 async function needOwnDirectory(path: string): Promise<void> {
   const facts = await fs.lstat(path);
-  const uid = process.getuid?.();
+  const uid = process.geteuid?.();
   if (facts.isDirectory() && (uid === undefined || facts.uid === uid)) return;
   throw new WorkspaceError(
     "not-trusted",
@@ -409,7 +435,7 @@ async function keepText(file: string, text: string): Promise<void> {
 }
 
 async function replaceFile(file: string, text: string): Promise<void> {
-  const made = `${file}.${process.pid}.new`;
+  const made = `${file}.${process.pid}-${replaced++}.new`;
   await fs.writeFile(made, text, { flush: true });
   await fs.rename(made, file);
 }

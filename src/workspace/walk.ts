@@ -11,7 +11,14 @@
  * - walk/W2 A walk that would take longer than git does is given up.
  */
 import { createHash } from "node:crypto";
-import { type Dirent, lstatSync, readdirSync, readFileSync, readlinkSync, type Stats } from "node:fs";
+import {
+  type Dirent,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  type Stats,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { directoriesAbove, placeOf, type RawPath } from "./raw-path.ts";
 import { isOutside, type Seen, type Workspace } from "./workspace.ts";
@@ -63,8 +70,7 @@ export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined
   }
   const outside = outsideOf(workspace);
   const { files, directories, young } = progress;
-  const all =
-    files.size === known.files.size && directories.size === known.directories.size;
+  const all = files.size === known.files.size && directories.size === known.directories.size;
   return {
     seen: { files, directories, young, outside },
     same: progress.same && all && outside === known.outside,
@@ -196,9 +202,14 @@ function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
 }
 
 function factsOf(workspace: Workspace, path: RawPath): Stats | undefined {
+  return lookAt(fastPlace(workspace, path));
+}
+
+function lookAt(place: string | Buffer): Stats | undefined {
   try {
-    return lstatSync(fastPlace(workspace, path), { throwIfNoEntry: false });
+    return lstatSync(place, { throwIfNoEntry: false });
   } catch {
+    // A directory above it may not be entered: for us, there is nothing.
     return undefined;
   }
 }
@@ -257,7 +268,7 @@ function outsideOf({ settings, checkout, path, root }: Workspace): string {
   }
   return files
     .map((file) => {
-      const facts = lstatSync(file, { throwIfNoEntry: false });
+      const facts = lookAt(file);
       return facts === undefined ? "" : stampOf(facts);
     })
     .join(" ");

@@ -67,6 +67,10 @@ export interface WorkspaceMemory {
   commit?: string | undefined;
   /** The user's commit that the store has taken in. */
   head?: string | undefined;
+  /** True when everything that it holds is linked into the store. */
+  isLinked?: boolean;
+  /** The last of these commits that has a name in the store. */
+  namedHead?: string | undefined;
 }
 
 /** A workspace as a walk through it finds it, without reading a file. */

@@ -76,10 +76,6 @@ export async function repairWorktree(
 
 /** What is to become of a worktree, its branch and what they alone hold. */
 export interface WorktreeRemoval extends WorktreePlace {
-  /** True when the content of the directory is in a snapshot that stays. */
-  readonly contentSaved?: boolean;
-  /** Refs of ours that are about to go, and so keep no commit: the beginning of their names. */
-  readonly notCounting?: string;
   readonly force?: boolean;
 }
 
@@ -95,7 +91,7 @@ export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
   if (force) return;
   if (tip !== undefined) await refuseLoneCommits(options);
   const there = (await fs.stat(path).catch(absent)) !== undefined;
-  if (there && options.contentSaved !== true) await refuseUnsaved(path);
+  if (there) await refuseUnsaved(path);
 }
 
 /** Removes a worktree and its branch. What is gone already is no error. */
@@ -224,17 +220,9 @@ async function removeEntry(repository: Repository, path: string): Promise<void> 
   await git(theirs(repository.commonDir), ...flags);
 }
 
-async function refuseLoneCommits({
-  repository,
-  branch,
-  notCounting,
-}: WorktreePlace & { readonly notCounting?: string }): Promise<void> {
+async function refuseLoneCommits({ repository, branch }: WorktreePlace): Promise<void> {
   const call = theirs(repository.commonDir);
   const own = [`--exclude=refs/heads/${branch}`];
-  if (notCounting !== undefined) {
-    const heads = notCounting.replace("refs/perdure/", "refs/perdure-heads/");
-    own.push(`--exclude=${notCounting}*`, `--exclude=${heads}*`);
-  }
   // Only one worktree's HEAD counts as a ref: the others' are the branches that are asked about.
   const all = ["--not", ...own, "--single-worktree", "--all"];
   const flags = ["rev-list", "--count", `refs/heads/${branch}`, ...all];

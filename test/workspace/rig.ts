@@ -44,6 +44,11 @@ export function userGit(cwd: string, ...args: readonly string[]): string {
   });
 }
 
+/** Git on the objects of a store. */
+export function storeGit({ gitDir }: SnapshotStore, ...args: readonly string[]): string {
+  return userGit(gitDir, `--git-dir=${gitDir}`, ...args);
+}
+
 /** Writes files by their names; a name that ends with a slash is an empty directory. */
 export function write(directory: string, files: Readonly<Record<string, string | Buffer>>): void {
   for (const [name, content] of Object.entries(files)) {
@@ -124,10 +129,8 @@ export function userState(directory: string): Readonly<Record<string, string>> {
     config: textOf(join(common, "config")),
     attributes: textOf(join(common, "info", "attributes")),
     exclude: textOf(join(common, "info", "exclude")),
-    refs: userGit(directory, "for-each-ref", "--format=%(refname) %(objectname)")
-      .split("\n")
-      .filter((line) => !line.startsWith("refs/perdure"))
-      .join("\n"),
+    refs: userGit(directory, "for-each-ref", "--format=%(refname) %(objectname)"),
+    objects: userGit(directory, "count-objects", "-v"),
     stash: userGit(directory, "stash", "list"),
     reflog: userGit(directory, "reflog", "--all"),
     status: userGit(directory, "status", "--porcelain", "--untracked-files=all", "--ignored")
