@@ -52,7 +52,7 @@ export class StepFiles {
     } else if (visit.restore === true) {
       const aside = await keeper.setAside(at, base);
       if (aside !== undefined) await record({ type: "based", at, base, aside });
-      await keeper.restore(base);
+      await keeper.restore(at, base);
     }
   }
 

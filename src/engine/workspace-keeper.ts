@@ -11,12 +11,14 @@
  */
 import { existsSync } from "node:fs";
 import { mkdir, rename } from "node:fs/promises";
+import { join } from "node:path";
 import type { AttemptRef, Placed, Saved } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { sha256 } from "../util/hash.ts";
+import { applyChanges } from "../workspace/apply.ts";
 import { NO_DETAILS, readSnapshot } from "../workspace/details.ts";
 import { mergeSnapshots } from "../workspace/merge.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
@@ -30,6 +32,7 @@ import {
   writeRefs,
 } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { moveHead } from "../workspace/worktree-head.ts";
 import { ownPathOf, type RunDir } from "./state-dir.ts";
 import {
@@ -43,6 +46,9 @@ import {
 /** How many files that are not in a snapshot an event names. */
 const SKIPPED_MAX = 20;
 const HASH_LENGTH = 8;
+/** How often a merge or a restore begins again because somebody changed a file meanwhile. */
+const ROUNDS_MAX = 3;
+const PATHS_SHOWN_MAX = 5;
 /** So many snapshots are kept as single files before they are packed. */
 export const PACK_EVERY = 50;
 
@@ -154,22 +160,29 @@ export class WorkspaceKeeper {
       const message = attemptText(at);
       const after = { ref: this.#refOf(at, "after"), message: `${message}, after` };
       const theirs = savedOf(await takeSnapshot(own, after));
-      const { commit: ours } = await this.#take(at, "ours");
-      failpoint("workspace.merging");
-      const merged = { ref: this.#refOf(at, "merged"), message: `${message}, merged`, at: 0 };
-      const sides = { base, ours, theirs: theirs.commit };
-      const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
-      if (result.status === "conflicts") {
-        const marked = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
-        await writeRefs(this.#store, [{ ref: this.#refOf(at, "conflict"), commit: marked }]);
-        await restoreSnapshot(own, marked);
-        return { ok: false, paths: result.conflicts.map(({ path }) => path), base: ours, theirs };
+      let paths: readonly string[] = [];
+      for (let round = 0; round < ROUNDS_MAX; round++) {
+        const { commit: ours } = await this.#take(at, "ours");
+        failpoint("workspace.merging");
+        const merged = { ref: this.#refOf(at, "merged"), message: `${message}, merged`, at: 0 };
+        const sides = { base, ours, theirs: theirs.commit };
+        const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
+        if (result.status === "conflicts") {
+          const marked = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
+          await writeRefs(this.#store, [{ ref: this.#refOf(at, "conflict"), commit: marked }]);
+          await restoreSnapshot(own, marked);
+          return { ok: false, paths: result.conflicts.map(({ path }) => path), base: ours, theirs };
+        }
+        const applied = await applyChanges(this.#workspace, { from: ours, to: result.commit });
+        failpoint("workspace.merged");
+        this.#last = undefined;
+        paths = applied.changedMeanwhile;
+        if (paths.length > 0) continue;
+        if (this.#working === 0) this.#clean = result.commit;
+        return { ok: true, snapshot: { ...theirs, commit: result.commit } };
       }
-      await restoreSnapshot(this.#workspace, result.commit);
-      failpoint("workspace.merged");
-      this.#last = undefined;
-      if (this.#working === 0) this.#clean = result.commit;
-      return { ok: true, snapshot: { ...theirs, commit: result.commit } };
+      // Somebody writes these files faster than they can be merged.
+      return { ok: false, paths, base, theirs };
     });
   }
 
@@ -221,9 +234,9 @@ export class WorkspaceKeeper {
   }
 
   /** Puts the files back to where an attempt is to begin. */
-  async restore(commit: string): Promise<void> {
+  async restore(at: AttemptRef, commit: string): Promise<void> {
     await this.#inTurn(async () => {
-      await this.#putBack(commit);
+      await this.#putBack(commit, this.#refOf(at, "aside"));
       failpoint("workspace.restored");
     });
   }
@@ -236,17 +249,30 @@ export class WorkspaceKeeper {
       const aside =
         kept?.commit ?? (await takeSnapshot(this.#workspace, { ref, message: "set aside" })).commit;
       failpoint("workspace.aside");
-      await this.#putBack(commit);
+      await this.#putBack(commit, `${ref}-more`);
       this.#clean = commit;
       failpoint("workspace.rewound");
       return aside;
     });
   }
 
-  /** The files, and in a worktree of the run's own its branch as well. */
-  async #putBack(commit: string): Promise<void> {
+  /**
+   * The files, and in a worktree of the run's own its branch as well. What is there is saved under
+   * a name beginning with `aside` before it goes, and again when somebody changes it meanwhile.
+   */
+  async #putBack(commit: string, aside: string): Promise<void> {
     const { kind, path, branch } = this.placed;
-    await restoreSnapshot(this.#workspace, commit);
+    let paths: readonly string[] = [];
+    for (let round = 1; round <= ROUNDS_MAX; round++) {
+      const saving = { ref: `${aside}-${round}`, message: "set aside" };
+      const { commit: from } = await takeSnapshot(this.#workspace, saving);
+      // What no snapshot can hold, such as a file that is ignored by now, is moved at last.
+      const last = round === ROUNDS_MAX ? { aside: join(this.#options.dir.root, "aside") } : {};
+      const applied = await applyChanges(this.#workspace, { from, to: commit, ...last });
+      paths = applied.changedMeanwhile;
+      if (paths.length === 0) break;
+    }
+    if (paths.length > 0) throw blockedError(path, paths);
     if (kind === "worktree" && branch !== undefined) {
       await moveHead(this.#store, { path, branch }, commit);
     }
@@ -286,6 +312,16 @@ export function snapshotRef(runId: string, at: AttemptRef, when: string): string
 export function refWord(text: string): string {
   const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
   return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;
+}
+
+function blockedError(path: string, changed: readonly string[]): WorkspaceError {
+  const names = changed.slice(0, PATHS_SHOWN_MAX).map((one) => `'${one}'`);
+  const more = changed.length > names.length ? ` and ${changed.length - names.length} more` : "";
+  return new WorkspaceError(
+    "blocked",
+    `${names.join(", ")}${more} in ${path} cannot be restored: no snapshot holds what is there now`,
+    "move them away, then continue with: perdure resume",
+  );
 }
 
 function savedOf({ commit, skipped }: Snapshot): Saved {
