@@ -261,7 +261,7 @@ export class WorkspaceKeeper {
    * a name beginning with `aside` before it goes, and again when somebody changes it meanwhile.
    */
   async #putBack(commit: string, aside: string): Promise<void> {
-    const { kind, path, branch } = this.placed;
+    const { kind, path } = this.placed;
     let paths: readonly string[] = [];
     for (let round = 1; round <= ROUNDS_MAX; round++) {
       const saving = { ref: `${aside}-${round}`, message: "set aside" };
@@ -273,9 +273,7 @@ export class WorkspaceKeeper {
       if (paths.length === 0) break;
     }
     if (paths.length > 0) throw blockedError(path, paths);
-    if (kind === "worktree" && branch !== undefined) {
-      await moveHead(this.#store, { path, branch }, commit);
-    }
+    if (kind === "worktree") await moveHead(this.#store, path, commit);
     this.#last = undefined;
   }
 
