@@ -104,6 +104,7 @@ async function removeAll(
   known: KnownRun,
   { force }: RemovalOptions,
 ): Promise<void> {
+  await removeOwn(project, known);
   const worktree = await worktreeOf(project, known);
   if (worktree !== undefined) {
     const { removeWorktree } = await import("../workspace/worktree.ts");
@@ -125,6 +126,18 @@ async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
     store,
     refs.map(({ ref }) => ref),
   );
+}
+
+/** The worktrees of steps that worked apart. */
+async function removeOwn(project: Project, known: KnownRun): Promise<void> {
+  const below = join(known.dir.root, "own");
+  if (!existsSync(below)) return;
+  const { findRepository } = await import("../workspace/repository.ts");
+  const { removeOwnWorktrees } = await import("../workspace/own-worktree.ts");
+  const { branchOf } = await import("../engine/workspace-place.ts");
+  const repository = await findRepository(directoryOf(project.dir, known));
+  if (repository === undefined) return;
+  await removeOwnWorktrees(repository, { below, branches: `${branchOf(known.id)}-` });
 }
 
 /** The worktree of a run, made or half made. */

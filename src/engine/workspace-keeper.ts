@@ -9,8 +9,6 @@
  *   leaves a ref without an event; whoever ends the attempt later takes that ref.
  * - F2 Before files are put back, what is there is kept aside, and the journal knows where.
  */
-import { existsSync } from "node:fs";
-import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { AttemptRef, Placed, Saved } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
@@ -21,6 +19,7 @@ import { sha256 } from "../util/hash.ts";
 import { applyChanges } from "../workspace/apply.ts";
 import { NO_DETAILS, readSnapshot } from "../workspace/details.ts";
 import { mergeSnapshots } from "../workspace/merge.ts";
+import { makeOwnDirectory } from "../workspace/own-worktree.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { commitTree, type Snapshot, takeSnapshot } from "../workspace/snapshot.ts";
 import {
@@ -33,9 +32,10 @@ import {
 } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import { moveHead } from "../workspace/worktree-head.ts";
+import { restoreHead } from "../workspace/worktree-head.ts";
 import { ownPathOf, type RunDir } from "./state-dir.ts";
 import {
+  branchOf,
   type ForeignFiles,
   findPlace,
   makePlace,
@@ -138,15 +138,15 @@ export class WorkspaceKeeper {
   /** The directory of a step that has one of its own, as it is to be when the step begins. */
   async prepareOwn(at: AttemptRef, base: string, how: "as-it-is" | "restored"): Promise<void> {
     await this.#inTurn(async () => {
-      const path = ownPathOf(this.#options.dir, at);
-      const there = existsSync(path);
-      if (there && how === "as-it-is") return;
-      const target = there ? path : `${path}.partial`;
-      await mkdir(target, { recursive: true, mode: 0o700 });
-      await restoreSnapshot(await this.#own(at, target), base);
-      failpoint("workspace.own-filled");
-      if (!there) await rename(target, path);
-      failpoint("workspace.own-made");
+      const { dir, run } = this.#options;
+      const own = {
+        store: this.#store,
+        project: run.created?.cwd ?? ".",
+        path: ownPathOf(dir, at),
+        branch: `${branchOf(run.id)}-${refWord(placeText(at))}`,
+        open: (path: string): Promise<Workspace> => this.#own(at, path),
+      };
+      await makeOwnDirectory(own, base, how);
     });
   }
 
@@ -273,7 +273,7 @@ export class WorkspaceKeeper {
       if (paths.length === 0) break;
     }
     if (paths.length > 0) throw blockedError(path, paths);
-    if (kind === "worktree") await moveHead(this.#store, path, commit);
+    if (kind === "worktree") await restoreHead(this.#store, path, commit);
     this.#last = undefined;
   }
 

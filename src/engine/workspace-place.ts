@@ -24,7 +24,7 @@ import { giveBack, hasCommit, type SnapshotStore } from "../workspace/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { createWorktree, repairWorktree } from "../workspace/worktree.ts";
-import { moveHead } from "../workspace/worktree-head.ts";
+import { restoreHead } from "../workspace/worktree-head.ts";
 import { commitOf, staleLocks } from "../workspace/worktree-list.ts";
 import { stateOfWorktree, type WorktreeState } from "../workspace/worktree-state.ts";
 import type { RunDir } from "./state-dir.ts";
@@ -119,7 +119,7 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
       await giveBack(options.store, repository, tip);
       await repairWorktree({ ...place, tip });
       await putBack(options, placed.path);
-      if (run.snapshot !== undefined) await moveHead(options.store, placed.path, run.snapshot);
+      if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);
       return;
     }
     default:

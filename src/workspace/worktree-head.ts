@@ -8,7 +8,7 @@
 import { failpoint } from "../util/failpoint.ts";
 import { readSnapshot } from "./details.ts";
 import { git } from "./git.ts";
-import { headOf } from "./head.ts";
+import { type Head, headOf } from "./head.ts";
 import { findRepository, theirs } from "./repository.ts";
 import { giveBack, type SnapshotStore } from "./store.ts";
 import { commitOf, holderOf } from "./worktree-list.ts";
@@ -17,14 +17,19 @@ import { commitOf, holderOf } from "./worktree-list.ts";
  * Checks out, without touching files, the branch and the commit that were checked out at a snapshot.
  * A step that commits would find its work committed already otherwise.
  */
-export async function moveHead(
+export async function restoreHead(
   store: SnapshotStore,
   path: string,
   snapshot: string,
 ): Promise<void> {
-  const { head: wanted } = (await readSnapshot(store, snapshot)).details;
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  if (head !== undefined) await moveHead(store, path, head);
+}
+
+/** Checks out a branch at a commit without touching files. */
+export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
   const now = await headOf(path);
-  if (wanted === undefined || isSame(now, wanted)) return;
+  if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
   const repository = await findRepository(path);
   if (repository === undefined) return;
   await giveBack(store, repository, wanted.commit);
@@ -40,11 +45,4 @@ export async function moveHead(
   }
   await git(theirs(path), "reset", "-q", "--mixed", wanted.commit);
   failpoint("workspace.head-moved");
-}
-
-function isSame(
-  one: { readonly commit: string; readonly branch: string | undefined } | undefined,
-  other: { readonly commit: string; readonly branch: string | undefined },
-): boolean {
-  return one?.commit === other.commit && one.branch === other.branch;
 }

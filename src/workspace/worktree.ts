@@ -123,10 +123,9 @@ export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
     throw branchTaken(branch, `is checked out in ${held}`);
   }
   if (force) return;
-  if (tip !== undefined) await refuseLoneCommits(options, branch);
+  if (tip !== undefined) await refuseLoneBranch(options);
   if (!(await isThere(repository, path))) return;
-  const head = await headOf(path);
-  if (head !== undefined && head.branch === undefined) await refuseLoneCommits(options);
+  await refuseLoneHead(options);
   await refuseUnsaved(path);
 }
 
@@ -213,27 +212,35 @@ async function addWorktree({ repository, path, branch }: WorktreePlace): Promise
   failpoint("workspace.worktree-checked-out");
 }
 
-/** Refuses when a branch, or what is checked out, has commits that nothing else has. */
-async function refuseLoneCommits(
-  { repository, path }: WorktreePlace,
-  branch?: string,
-): Promise<void> {
-  const call = theirs(branch === undefined ? path : repository.commonDir);
-  const own = branch === undefined ? [] : [`--exclude=refs/heads/${branch}`];
-  const asked = branch === undefined ? "HEAD" : `refs/heads/${branch}`;
+/** How many commits a branch has that nothing else has. */
+export async function loneCommits(repository: Repository, branch: string): Promise<number> {
   // Only one worktree's HEAD counts as a ref: the others' are the branches that are asked about.
-  const all =
-    branch === undefined ? ["--branches", "--tags", "--remotes"] : ["--single-worktree", "--all"];
-  const flags = ["rev-list", "--count", asked, "--not", ...own, ...all];
-  const count = Number(await gitLine(call, ...flags));
+  const all = ["--not", `--exclude=refs/heads/${branch}`, "--single-worktree", "--all"];
+  const flags = ["rev-list", "--count", `refs/heads/${branch}`, ...all];
+  return Number(await gitLine(theirs(repository.commonDir), ...flags));
+}
+
+async function refuseLoneBranch({ repository, branch }: WorktreePlace): Promise<void> {
+  const count = await loneCommits(repository, branch);
   if (count === 0) return;
-  const whose = branch === undefined ? `the detached HEAD of ${path}` : `the branch ${branch}`;
   throw new WorkspaceError(
     "work-at-risk",
-    `${whose} has ${count} ${count === 1 ? "commit" : "commits"} that no other branch has`,
-    branch === undefined
-      ? `keep it with: git -C '${path}' branch <name>`
-      : `merge or push it, or keep it with: git branch <name> ${branch}`,
+    `the branch ${branch} has ${count} ${count === 1 ? "commit" : "commits"} that no other branch has`,
+    `merge or push it, or keep it with: git branch <name> ${branch}`,
+  );
+}
+
+/** Refuses when a worktree without a branch has commits that no branch has. */
+async function refuseLoneHead({ path }: WorktreePlace): Promise<void> {
+  const head = await headOf(path);
+  if (head === undefined || head.branch !== undefined) return;
+  const flags = ["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"];
+  const count = Number(await gitLine(theirs(path), ...flags));
+  if (count === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `${count} ${count === 1 ? "commit" : "commits"} in ${path} ${count === 1 ? "is" : "are"} on no branch`,
+    `keep them with: git -C '${path}' branch <name>`,
   );
 }
 

@@ -8,7 +8,7 @@ import { takeSnapshot } from "../../src/workspace/snapshot.ts";
 import { giveBack, type SnapshotStore } from "../../src/workspace/store.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
 import { createWorktree, removeWorktree, repairWorktree } from "../../src/workspace/worktree.ts";
-import { moveHead } from "../../src/workspace/worktree-head.ts";
+import { restoreHead } from "../../src/workspace/worktree-head.ts";
 import { stateOfWorktree, type WorktreeState } from "../../src/workspace/worktree-state.ts";
 import { contentOf, gitProject, open, scratch, userGit, userState, write } from "./rig.ts";
 
@@ -184,7 +184,7 @@ describe("the state of a worktree", () => {
     const { commit, tip } = await rig.worked();
     userGit(rig.path, ...change);
     expect(await rig.state()).toEqual({ status: "there" });
-    await moveHead(rig.store, rig.path, commit);
+    await restoreHead(rig.store, rig.path, commit);
     expect(userGit(rig.path, "rev-parse", "HEAD").trim()).toBe(tip);
     userGit(rig.path, "commit", "-q", "--allow-empty", "-m", "goes on");
   });
