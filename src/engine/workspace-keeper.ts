@@ -79,6 +79,7 @@ export class WorkspaceKeeper {
   readonly #store: SnapshotStore;
   readonly #workspace: Workspace;
   #queue: Promise<unknown> = Promise.resolve();
+  #packing: Promise<void> = Promise.resolve();
   #last: Snapshot | undefined;
   /** What the files equal, while nobody works in them. */
   #clean: string | undefined;
@@ -285,9 +286,16 @@ export class WorkspaceKeeper {
     const message = `${attemptText(at)}, ${when}`;
     const parents = this.#last === undefined ? [] : [this.#last.commit];
     const taken = await takeSnapshot(this.#workspace, { ref, message, parents });
+    if (taken.commit !== this.#last?.commit && ++this.#taken % PACK_EVERY === 0) this.#pack();
     this.#last = taken;
-    if (++this.#taken % PACK_EVERY === 0) await packStore(this.#store);
     return taken;
+  }
+
+  /** Packs beside the steps, which do not wait for it; what went wrong is told by the next one. */
+  #pack(): void {
+    const packing = this.#packing.then(() => packStore(this.#store));
+    packing.catch(() => undefined);
+    this.#packing = packing;
   }
 
   #refOf(at: AttemptRef, when: string): string {

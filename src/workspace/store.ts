@@ -250,7 +250,7 @@ export function missingCommit(store: SnapshotStore, commit: string): WorkspaceEr
 
 /** Packs what our names hold, so that many snapshots cost what changed between them. */
 export async function packStore(store: SnapshotStore): Promise<void> {
-  const refs = [...(await listRefs(store)), ...(await listRefs(store, HEAD_REFS))];
+  const refs = await listRefs(store);
   if (refs.length === 0) return;
   const input = [...new Set(refs.map(({ commit }) => `${commit}\n`))].join("");
   const pack = join(store.objectDir, "pack", "pack");
