@@ -286,16 +286,16 @@ export class WorkspaceKeeper {
     const message = `${attemptText(at)}, ${when}`;
     const parents = this.#last === undefined ? [] : [this.#last.commit];
     const taken = await takeSnapshot(this.#workspace, { ref, message, parents });
-    if (taken.commit !== this.#last?.commit && ++this.#taken % PACK_EVERY === 0) this.#pack();
+    if (taken.commit !== this.#last?.commit && ++this.#taken % PACK_EVERY === 0) await this.#pack();
     this.#last = taken;
     return taken;
   }
 
-  /** Packs beside the steps, which do not wait for it; what went wrong is told by the next one. */
-  #pack(): void {
-    const packing = this.#packing.then(() => packStore(this.#store));
-    packing.catch(() => undefined);
-    this.#packing = packing;
+  /** Packs beside the steps, which do not wait for it; the next time tells what went wrong. */
+  async #pack(): Promise<void> {
+    await this.#packing;
+    this.#packing = packStore(this.#store);
+    this.#packing.catch(() => undefined);
   }
 
   #refOf(at: AttemptRef, when: string): string {

@@ -282,6 +282,7 @@ function isBelowAny(path: string, directories: ReadonlySet<string>): boolean {
   return false;
 }
 
+/** What `include` names: of the new files all, ignored or not; of those in the index the ignored. */
 async function includedFiles(
   workspace: Workspace,
   work: WorkIndex,
@@ -290,7 +291,9 @@ async function includedFiles(
   if (workspace.include.length === 0) return [];
   const call = inWorkspace(workspace, work.file);
   const globs = workspace.include.map((glob) => `:(glob)${glob}`);
-  return splitNul((await git(call, ...IGNORED, which, "--", ...globs)).stdout);
+  const flags = which === "--others" ? ["ls-files", "-z"] : IGNORED;
+  const listed = splitNul((await git(call, ...flags, which, "--", ...globs)).stdout);
+  return listed.filter((path) => !path.endsWith("/"));
 }
 
 async function forcedFiles(
