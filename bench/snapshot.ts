@@ -3,8 +3,10 @@
  * has changed and one of ten changed files, against `git status` on the same tree by turns with them;
  * and the disk that 100 snapshots of ten changed files each take, against what was changed.
  */
+
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { PACK_EVERY } from "../src/engine/executors/files.ts";
 
 import { takeSnapshot } from "../src/workspace/snapshot.ts";
 import { openStore, packStore } from "../src/workspace/store.ts";
@@ -12,7 +14,6 @@ import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
 import { inDirectory, type Line, median, timed } from "./measure.ts";
 import { git, makeRepository, textOf } from "./repository.ts";
 
-const SNAPSHOTS_PER_PACK = 50;
 const FILES = 20_000;
 const CHANGED = 10;
 const ROUNDS = 9;
@@ -55,7 +56,7 @@ export async function bench(): Promise<readonly Line[]> {
     for (let count = 1; count <= CHECKPOINTS; count++) {
       written += change(directory, `checkpoint ${count}`);
       await snapshot(workspace, `checkpoint-${count}`);
-      if (count % SNAPSHOTS_PER_PACK === 0) await packStore(store);
+      if (count % PACK_EVERY === 0) await packStore(store);
     }
     const kept = bytesIn(store.objectDir) - before;
     return [

@@ -102,6 +102,7 @@ async function removeAll(
   known: KnownRun,
   { force }: RemovalOptions,
 ): Promise<void> {
+  await removeOwn(project, known);
   const worktree = await worktreeOf(project, known);
   if (worktree !== undefined) {
     const { removeWorktree } = await import("../workspace/worktree.ts");
@@ -125,6 +126,18 @@ async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
   );
 }
 
+/** The worktrees of steps that worked apart. */
+async function removeOwn(project: Project, known: KnownRun): Promise<void> {
+  const below = join(known.dir.root, "own");
+  if (!existsSync(below)) return;
+  const { findRepository } = await import("../workspace/repository.ts");
+  const { removeOwnWorktrees } = await import("../workspace/own-worktree.ts");
+  const { branchOf } = await import("../engine/workspace-place.ts");
+  const repository = await findRepository(directoryOf(project.dir, known));
+  if (repository === undefined) return;
+  await removeOwnWorktrees(repository, { below, branches: `${branchOf(known.id)}-` });
+}
+
 /** The worktree of a run, made or half made. */
 async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRemoval | undefined> {
   const { plan, run, dir, id } = known;
@@ -134,7 +147,7 @@ async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRe
   const repository = await findRepository(directoryOf(project.dir, known));
   if (repository === undefined) return undefined;
   const branch = run.workspace?.branch ?? branchOf(id);
-  return { repository, path: workspacePathOf(dir), branch, notCounting: `refs/perdure/${id}/` };
+  return { repository, path: workspacePathOf(dir), branch };
 }
 
 /** Where a run was started; the project's own directory when that is gone. */

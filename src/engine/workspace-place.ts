@@ -9,7 +9,7 @@
  * - P2 What is repaired comes from the snapshots; what is not ours is refused with the remedy.
  */
 import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
@@ -20,11 +20,12 @@ import { differences, type FileDifference } from "../workspace/difference.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { restoreSnapshot } from "../workspace/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot.ts";
-import { hasCommit, type SnapshotStore } from "../workspace/store.ts";
+import { giveBack, hasCommit, type SnapshotStore } from "../workspace/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { createWorktree, repairWorktree } from "../workspace/worktree.ts";
-import { commitOf } from "../workspace/worktree-list.ts";
+import { restoreHead } from "../workspace/worktree-head.ts";
+import { commitOf, staleLocks } from "../workspace/worktree-list.ts";
 import { stateOfWorktree, type WorktreeState } from "../workspace/worktree-state.ts";
 import type { RunDir } from "./state-dir.ts";
 
@@ -72,7 +73,10 @@ export async function makePlace({ plan, run, dir, store }: PlaceOptions): Promis
       const base = await needCommit(repository, run.origin?.base ?? plan.base ?? "HEAD");
       const tip = await tipOf(store, run, base);
       await createWorktree({ repository, path, branch, base: tip, include: plan.include });
-      return { kind, path: join(path, await pathWithin(repository, project)), branch, base };
+      const within = join(path, await pathWithin(repository, project));
+      // A directory of the project that no commit has is none of the worktree's yet.
+      await mkdir(within, { recursive: true });
+      return { kind, path: within, branch, base };
     }
   }
 }
@@ -99,20 +103,27 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
   const path = workspacePathOf(dir);
   const project = run.created?.cwd ?? ".";
   const { branch = branchOf(run.id), base = "HEAD" } = placed;
-  const state = await stateOfWorktree({ project, path, branch, base });
+  const state = await stateOfWorktree({ project, path, branch });
   switch (state.status) {
-    case "there":
+    case "there": {
+      const repository = await needRepository(project);
+      for (const lock of staleLocks(repository, path, branch)) await rm(lock, { force: true });
+      await mkdir(placed.path, { recursive: true });
       return settleForeign(options, placed.path);
+    }
     case "directory-gone":
     case "both-gone": {
       const repository = await needRepository(project);
       const place = { repository, path, branch, include: plan.include };
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
+      await giveBack(options.store, repository, tip);
       await repairWorktree({ ...place, tip });
-      return putBack(options, placed.path);
+      await putBack(options, placed.path);
+      if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);
+      return;
     }
     default:
-      throw refusal(state, { path, branch, base, project });
+      throw refusal(state, { path, branch, project });
   }
 }
 
@@ -203,37 +214,20 @@ async function needCommit(repository: Repository, name: string): Promise<string>
 
 function refusal(
   state: Exclude<WorktreeState, { status: "there" | "directory-gone" | "both-gone" }>,
-  at: { path: string; branch: string; base: string; project: string },
+  at: { path: string; branch: string; project: string },
 ): WorkspaceError {
-  const { path, branch, base, project } = at;
+  const { path, branch, project } = at;
   const say = (message: string, remedy: string): WorkspaceError =>
     new WorkspaceError("branch-taken", message, remedy);
   switch (state.status) {
-    case "branch-gone":
-      return say(
-        `the branch ${branch} of the run's worktree is gone`,
-        `git -C '${path}' branch ${branch} ${state.head ?? base}`,
-      );
-    case "other-branch":
-      return say(
-        `${state.head} is checked out in the run's worktree, not ${branch}`,
-        `git -C '${path}' switch ${branch}`,
-      );
     case "branch-held-elsewhere":
       return say(
         `the branch ${branch} is checked out in ${state.holder}`,
         `git -C '${state.holder}' switch --detach`,
       );
-    case "base-moved":
-      return say(
-        `the branch ${branch} no longer holds the commit ${base} that the run began with`,
-        `git -C '${path}' reset --keep ${base}, or a new run`,
-      );
     case "not-a-worktree":
       return say(`${path} is not the run's worktree any more`, `move ${path} away, then resume`);
     case "not-a-repository":
       return say(`${project} is in no git repository any more`, "put the repository back");
-    case "foreign-changes":
-      return say(`files in ${path} were changed`, "perdure resume --files keep");
   }
 }

@@ -11,11 +11,13 @@ import { flush } from "./disk.ts";
 import { git } from "./git.ts";
 import {
   HEAD_REFS,
-  inStore,
+  inStoreAndProject,
+  linkProject,
   listRefs,
   REFS,
   type SnapshotRef,
   type SnapshotStore,
+  withRefs,
   writeRefs,
 } from "./store.ts";
 import { WorkspaceError } from "./workspace-error.ts";
@@ -46,14 +48,11 @@ export async function writeBundle(
     // Their trees as well: snapshots have no parents among them, and git looks no further.
     ...(options.without ?? []).flatMap((commit) => [`^${commit}`, `^${commit}^{tree}`]),
   ];
-  // Refs stand in the repository; its settings are not seen all the same.
-  const call = {
-    ...inStore(store),
-    env: { GIT_DIR: store.refsDir },
-    input: `${input.join("\n")}\n`,
-  };
-  await git(call, "bundle", "create", "--quiet", made, "--stdin");
-  await git(call, "bundle", "verify", "--quiet", made);
+  await withRefs(store, refs, async (named) => {
+    const call = { ...named, input: `${input.join("\n")}\n` };
+    await git(call, "bundle", "create", "--quiet", made, "--stdin");
+    await git(call, "bundle", "verify", "--quiet", made);
+  });
   await flush(made);
   failpoint("workspace.bundle-written");
   await rename(made, file);
@@ -66,7 +65,9 @@ export async function readBundle(
   store: SnapshotStore,
   file: string,
 ): Promise<readonly SnapshotRef[]> {
-  const call = { ...inStore(store), env: { GIT_DIR: store.refsDir }, answers: [1, 128] };
+  // A bundle without its base builds on commits of the project, which must be ours then as well.
+  await linkProject(store);
+  const call = { ...inStoreAndProject(store), answers: [1, 128] };
   const path = resolve(file);
   const checked = await git(call, "bundle", "verify", "--quiet", path);
   const taken = checked.exit === 0 ? await git(call, "bundle", "unbundle", path) : checked;

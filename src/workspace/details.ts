@@ -5,9 +5,26 @@
  * Does not: hold content.
  */
 import { git } from "./git.ts";
-import type { Skipped, SkipReason } from "./index-update.ts";
-import { type RawPath, shownPath } from "./raw-path.ts";
-import { inStore, needCommit, type SnapshotStore } from "./store.ts";
+import { directoryOf, type RawPath, shownPath } from "./raw-path.ts";
+import { inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
+
+export type SkipReason =
+  | "too-large"
+  /** Untracked, and of a kind that tools make again: installed packages, build output. */
+  | "generated"
+  | "unreadable"
+  | "not-a-file"
+  /** Git cannot hold the name (a part of it is ".git" in some spelling). */
+  | "name"
+  /** A worktree of the same repository: somebody else's place. */
+  | "other-worktree";
+
+/** A file or a whole directory that is not in a snapshot. */
+export interface Skipped {
+  readonly path: RawPath;
+  readonly bytes: number;
+  readonly why: SkipReason;
+}
 
 export interface Details {
   readonly empties: readonly RawPath[];
@@ -34,6 +51,7 @@ export interface StoredSnapshot {
   readonly details: Details;
 }
 
+const SKIPPED_MAX = 1_000;
 const MARK = "perdure-snapshot: ";
 export const NO_DETAILS: Details = { empties: [], skipped: [], nested: [], head: undefined };
 
@@ -49,8 +67,9 @@ export function messageOf(message: string, details: Details): string {
 
 /** Reads a snapshot's commit. A commit that somebody else made has no details. */
 export async function readSnapshot(store: SnapshotStore, commit: string): Promise<StoredSnapshot> {
-  await needCommit(store, commit);
-  const { stdout } = await git(inStore(store), "cat-file", "commit", commit);
+  const call = { ...inStoreAndProject(store), answers: [128] };
+  const { stdout, exit } = await git(call, "cat-file", "commit", commit);
+  if (exit !== 0) throw missingCommit(store, commit);
   const text = stdout.toString("utf8");
   const split = text.indexOf("\n\n");
   const headers = text.slice(0, split).split("\n");
@@ -67,6 +86,26 @@ export async function readSnapshot(store: SnapshotStore, commit: string): Promis
     message: (at < 0 ? body : body.slice(0, at)).trimEnd(),
     details: at < 0 ? NO_DETAILS : parseDetails(body.slice(at + 1 + MARK.length)),
   };
+}
+
+/** At most so many skipped paths: where there are more, their directories stand for them. */
+export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
+  let some = skipped;
+  while (some.length > SKIPPED_MAX) {
+    const merged = new Map<RawPath, Skipped>();
+    for (const { path, bytes, why } of some) {
+      const directory = directoryOf(path);
+      if (directory === "") return some.slice(0, SKIPPED_MAX);
+      merged.set(directory, {
+        path: directory,
+        bytes: (merged.get(directory)?.bytes ?? 0) + bytes,
+        why,
+      });
+    }
+    if (merged.size === some.length) return some.slice(0, SKIPPED_MAX);
+    some = [...merged.values()];
+  }
+  return some;
 }
 
 /** The details with paths as text. */

@@ -14,18 +14,21 @@ import { inWorkspace, type Workspace } from "./workspace.ts";
 /** A directory of ignored files may be large; looking through it ends here. */
 const LOOKS_MAX = 20_000;
 
-/** The empty directories in and below those in which git sees nothing. */
+/** The empty directories in and below those in which git sees nothing, and those that lost files. */
 export async function emptyDirectories(
   workspace: Workspace,
   work: WorkIndex,
   bare: readonly RawPath[],
-): Promise<readonly RawPath[]> {
+  emptied: readonly RawPath[],
+): Promise<{ readonly empties: readonly RawPath[]; readonly visited: readonly RawPath[] }> {
   const empty: RawPath[] = [];
+  const visited: RawPath[] = [];
   const waiting = [...bare];
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
     const path = waiting.pop();
     if (path === undefined) break;
     const entries = await entriesOf(workspace, path);
+    visited.push(path);
     if (entries === undefined) continue;
     if (entries.length === 0) empty.push(path);
     // A directory with rules of its own and nothing to see in it hides what it holds.
@@ -33,8 +36,11 @@ export async function emptyDirectories(
     const inner = entries.filter((entry) => entry.isDirectory());
     waiting.push(...inner.map(({ name }) => `${path}/${name}` as RawPath));
   }
+  for (const path of emptied) {
+    if ((await entriesOf(workspace, path))?.length === 0) empty.push(path);
+  }
   const ignored = await ignoredOf(workspace, work, empty);
-  return empty.filter((path) => !ignored.has(path)).sort();
+  return { empties: [...new Set(empty)].filter((path) => !ignored.has(path)).sort(), visited };
 }
 
 /** Those of the paths that the rules ignore. */

@@ -6,7 +6,19 @@
  *
  * R3 A file is replaced by renaming a complete and durable one over it.
  */
-import { constants } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
@@ -26,10 +38,14 @@ const SMALL_BYTES_MAX = 256 * 1024;
 /** So many files are made durable at once: the disk flushes them together. */
 const FLUSH_AT_ONCE = 128;
 
+/** Brings a complete file to its place. */
+export type PlaceFile = (staged: string, place: Buffer, file: PlannedFile) => void | Promise<void>;
+
 /** Writes files in their order; durable when it returns. */
 export async function writeFiles(
   workspace: Workspace,
   files: readonly PlannedFile[],
+  placeFile: PlaceFile = moveOver,
 ): Promise<void> {
   if (files.length === 0) return;
   const stage = `${workspace.indexFile}.work-${process.pid}-stage`;
@@ -37,7 +53,7 @@ export async function writeFiles(
   const reader = await openBlobReader(workspace.store);
   try {
     for (let at = 0; at < files.length; at += FLUSH_AT_ONCE) {
-      await writeSome(workspace, files.slice(at, at + FLUSH_AT_ONCE), { reader, stage });
+      await writeSome(workspace, files.slice(at, at + FLUSH_AT_ONCE), { reader, stage, placeFile });
     }
   } finally {
     await reader.close();
@@ -50,7 +66,11 @@ export async function writeFiles(
 async function writeSome(
   workspace: Workspace,
   files: readonly PlannedFile[],
-  { reader, stage }: { readonly reader: BlobReader; readonly stage: string },
+  {
+    reader,
+    stage,
+    placeFile,
+  }: { readonly reader: BlobReader; readonly stage: string; readonly placeFile: PlaceFile },
 ): Promise<void> {
   // A commit of somebody else's may hold a submodule: its place, not its content.
   const holding = files.filter(({ kind }) => kind !== "repository");
@@ -76,7 +96,7 @@ async function writeSome(
     const place = placeOf(workspace.path, file.path);
     const name = staged.get(file);
     if (name === undefined) await fs.mkdir(place, { recursive: true });
-    else await moveOver(name, place);
+    else await placeFile(name, place, file);
     failpoint("workspace.restore-renamed");
   }
 }
@@ -103,28 +123,31 @@ async function modeFor(place: Buffer, kind: PlannedFile["kind"]): Promise<number
   return kind === "executable" ? plain | ((plain & READ_BITS) >> 2) : plain;
 }
 
-async function moveOver(staged: string, place: Buffer): Promise<void> {
+/** Replaces whatever file is at a place. */
+export function moveOver(staged: string, place: Buffer): void {
   try {
-    await fs.rename(staged, place);
+    renameSync(staged, place);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
-    await moveAcross(staged, place);
+    moveAcross(staged, place);
   }
 }
 
 /** The state directory is on another disk: the last step is made beside the file itself. */
-async function moveAcross(staged: string, place: Buffer): Promise<void> {
+function moveAcross(staged: string, place: Buffer): void {
   const beside = Buffer.concat([place, Buffer.from(".perdure-new")]);
-  await fs.rm(beside, { force: true });
-  const facts = await fs.lstat(staged);
-  if (facts.isSymbolicLink()) await fs.symlink(await fs.readlink(staged, "buffer"), beside);
+  rmSync(beside, { force: true });
+  const facts = lstatSync(staged);
+  if (facts.isSymbolicLink()) symlinkSync(readlinkSync(staged, "buffer"), beside);
   else {
-    await fs.copyFile(staged, beside, constants.COPYFILE_FICLONE);
-    await fs.chmod(beside, facts.mode & PERMISSION_BITS);
-    await flush(beside);
+    copyFileSync(staged, beside, constants.COPYFILE_FICLONE);
+    chmodSync(beside, facts.mode & PERMISSION_BITS);
+    const handle = openSync(beside, "r");
+    fsyncSync(handle);
+    closeSync(handle);
   }
-  await fs.rename(beside, place);
-  await fs.rm(staged, { force: true });
+  renameSync(beside, place);
+  rmSync(staged, { force: true });
 }
 
 async function inParts<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

@@ -11,6 +11,7 @@
  * G3 No GIT_* variable of our own surroundings reaches git.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { Readable } from "node:stream";
 import { WorkspaceError } from "./workspace-error.ts";
 
 /** Old enough for every distribution in use; new enough for what we ask of it. */
@@ -63,7 +64,7 @@ export interface GitCall {
   readonly as: "ours" | "theirs";
   readonly env?: Readonly<Record<string, string>>;
   readonly settings?: Readonly<Record<string, string>>;
-  readonly input?: Buffer | string;
+  readonly input?: Buffer | string | Readable;
   /** Exit statuses besides 0 that are answers, not failures. */
   readonly answers?: readonly number[];
   /** Reading stops, and git is ended, after this many bytes of output. */
@@ -72,6 +73,8 @@ export interface GitCall {
 
 export interface GitResult {
   readonly exit: number;
+  /** The signal that ended git, when one did. */
+  readonly signal: NodeJS.Signals | undefined;
   readonly stdout: Buffer;
   readonly stderr: string;
   /** True when outputBytesMax cut the output short. */
@@ -185,15 +188,17 @@ export function outcomeOf(
   });
   // Git may end before it has read everything; its status says why.
   child.stdin?.on("error", ignore);
-  child.stdin?.end(input ?? "");
+  if (input instanceof Readable && child.stdin !== null) input.pipe(child.stdin);
+  else child.stdin?.end(input ?? "");
   return new Promise((done) => {
     child.on("error", (error) => {
-      done({ exit: NOT_FOUND, stdout: Buffer.alloc(0), stderr: error.message, cut: false });
+      const none = { signal: undefined, stdout: Buffer.alloc(0), cut: false };
+      done({ exit: NOT_FOUND, stderr: error.message, ...none });
     });
-    child.on("close", (exit) => {
+    child.on("close", (exit, signal) => {
       const cut = bytes > outputBytesMax;
       const stdout = Buffer.concat(chunks).subarray(0, Math.min(bytes, outputBytesMax));
-      done({ exit: exit ?? NOT_FOUND, stdout, stderr, cut });
+      done({ exit: exit ?? NOT_FOUND, signal: signal ?? undefined, stdout, stderr, cut });
     });
   });
 }
@@ -206,9 +211,18 @@ function ignore(): void {
 export function gitFailure(
   call: GitCall,
   args: readonly string[],
-  { exit, stderr }: Pick<GitResult, "exit" | "stderr">,
+  { exit, signal, stderr }: Pick<GitResult, "exit" | "stderr"> & Partial<GitResult>,
 ): WorkspaceError {
-  const words = stderr.trim() === "" ? `exit status ${exit}` : stderr.trim();
+  const command = args.find((arg) => !arg.startsWith("-")) ?? "";
+  // Git maps the files that it reads; one that shrinks meanwhile ends it with this signal.
+  if (signal !== undefined && signal !== "SIGBUS") {
+    return new WorkspaceError(
+      "git-killed",
+      `git ${command} was ended by ${signal} in ${call.cwd}`,
+      "nothing recorded is lost; continue with: perdure resume",
+    );
+  }
+  const words = stderr.trim() === "" ? (signal ?? `exit status ${exit}`) : stderr.trim();
   if (/dubious ownership|safe\.directory/.test(words)) {
     return new WorkspaceError(
       "not-trusted",
@@ -216,7 +230,6 @@ export function gitFailure(
       `git config --global --add safe.directory '${call.cwd}'`,
     );
   }
-  const command = args.find((arg) => !arg.startsWith("-")) ?? "";
   return new WorkspaceError(
     "git-failed",
     `git ${command} failed in ${call.cwd}: ${words}`,

@@ -2,7 +2,8 @@
  * Our own index of a workspace, and what is remembered with it: a cache that makes an unchanged tree
  * cost a stat walk.
  *
- * Owns: the index file and the memory beside it.
+ * Owns: the index file and the memory beside it, and what a new one begins with: the index of the
+ * last run in the same directory, or the user's own.
  * Does not: decide what belongs into the index (scan.ts does).
  *
  * X1 Work is done on a link of its own and put back by rename, so that two snapshots at once, or a
@@ -10,12 +11,26 @@
  * X2 An index without the memory that was written for it is not used, nor one for another place.
  * X3 A file that changes while it is snapshotted is read again by the next snapshot.
  */
-import { link, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import {
+  link,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
+import { sha256 } from "../util/hash.ts";
+import type { Skipped } from "./details.ts";
 import { absent } from "./disk.ts";
+import { indexServes } from "./index-seed.ts";
 import type { NestedRepository } from "./nested.ts";
 import type { RawPath } from "./raw-path.ts";
+import { indexesOf } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface IndexMemory {
@@ -27,12 +42,15 @@ export interface IndexMemory {
   readonly rules: string;
   /** The users' indexes that say which ignored files are tracked. */
   readonly checkouts: string;
-  /** Ignored files that are tracked or named by `include`. */
-  readonly forced: readonly RawPath[];
+  /** Ignored files that are tracked; not known as long as nobody had to ask. */
+  readonly forced?: readonly RawPath[];
   /** Those of them that did not exist. */
   readonly absent: readonly RawPath[];
   readonly nested: readonly NestedRepository[];
-  readonly tree: string;
+  /** Untracked directories and files that are too large or made by tools. */
+  readonly leftOut: readonly Skipped[];
+  /** The tree that was made of it; undefined when none was. */
+  readonly tree?: string;
 }
 
 /** An index to work on, which nobody else knows. */
@@ -42,21 +60,51 @@ export interface WorkIndex {
   readonly memory: IndexMemory | undefined;
 }
 
+/** Memories of another form are not understood. */
+const VERSION = 2;
 const STALE_MS = 24 * 60 * 60 * 1000;
 let taken = 0;
 
 /** Takes the index of a workspace for work; an empty one when there is none that can be used. */
-export async function takeIndex(workspace: Workspace): Promise<WorkIndex> {
+export async function takeIndex(
+  workspace: Workspace,
+  rules: string,
+  how: "known" | "empty" = "known",
+): Promise<WorkIndex> {
   const file = `${workspace.indexFile}.work-${process.pid}-${taken++}`;
   await removeLeftovers(workspace.indexFile);
   await rm(file, { force: true });
-  const memory = await readMemory(workspace);
-  if (memory === undefined) return { file, memory: undefined };
-  // A link, not a copy: git compares the time of the index with those of the files.
-  await link(workspace.indexFile, file).catch(absent);
-  if ((await stampOf(file)) === memory.index) return { file, memory };
-  await rm(file, { force: true });
-  return { file, memory: undefined };
+  if (how === "empty") return { file, memory: undefined };
+  for (const kept of [workspace.indexFile, seedFileOf(workspace)]) {
+    const memory = await readMemory(workspace, kept);
+    if (memory === undefined) continue;
+    // A link, not a copy: git compares the time of the index with those of the files.
+    await link(kept, file).catch(absent);
+    if ((await stampOf(file)) === memory.index) return { file, memory };
+    await rm(file, { force: true });
+  }
+  return { file, memory: await copyUsersIndex(workspace, file, rules) };
+}
+
+/** Begins with a copy of the user's index, where that says how the files are. */
+async function copyUsersIndex(
+  workspace: Workspace,
+  file: string,
+  rules: string,
+): Promise<IndexMemory | undefined> {
+  const { checkout, memory } = workspace;
+  if (checkout === undefined || memory.isLinked !== true) return undefined;
+  const facts = await stat(checkout.indexFile).catch(absent);
+  const checkouts = await stampOf(checkout.indexFile);
+  const index = await readFile(checkout.indexFile).catch(absent);
+  if (facts === undefined || index === undefined) return undefined;
+  if (!(await indexServes(workspace, index))) return undefined;
+  await writeFile(file, index, { mode: 0o600 });
+  // Git trusts entries that are older than the index; ours must not look younger than the user's.
+  const seconds = Math.floor(facts.mtimeMs / 1000);
+  await utimes(file, seconds, seconds);
+  const place = placeKey(workspace);
+  return { index: "", place, rules, checkouts, absent: [], nested: [], leftOut: [] };
 }
 
 /** Puts an index back together with what is to be remembered; the scan began at `startMs`. */
@@ -74,9 +122,23 @@ export async function keepIndex(
     await rename(`${work.file}.json`, memoryFileOf(workspace.indexFile));
   }
   failpoint("workspace.memory-kept");
+  await keepSeed(workspace, work.file, text);
   await rename(work.file, workspace.indexFile);
   // Renaming one link over another of the same file leaves both.
   await rm(work.file, { force: true });
+}
+
+/** The next run in the same directory begins with this index; a run's own directory has no next. */
+async function keepSeed(workspace: Workspace, file: string, text: string): Promise<void> {
+  const { store, path } = workspace;
+  if (path.startsWith(`${store.stateDir}/`)) return;
+  const seed = seedFileOf(workspace);
+  await mkdir(dirname(seed), { recursive: true, mode: 0o700 });
+  await writeFile(`${file}.json`, text);
+  await rename(`${file}.json`, memoryFileOf(seed));
+  await link(file, `${file}.seed`);
+  await rename(`${file}.seed`, seed);
+  await rm(`${file}.seed`, { force: true });
 }
 
 /**
@@ -96,9 +158,11 @@ export async function dropIndex(work: WorkIndex): Promise<void> {
 }
 
 /** Forgets the index of a workspace, so that the next snapshot reads every file. */
-export async function forgetIndex({ indexFile }: Workspace): Promise<void> {
-  await rm(memoryFileOf(indexFile), { force: true });
-  await rm(indexFile, { force: true });
+export async function forgetIndex(workspace: Workspace): Promise<void> {
+  for (const file of [workspace.indexFile, seedFileOf(workspace)]) {
+    await rm(memoryFileOf(file), { force: true });
+    await rm(file, { force: true });
+  }
 }
 
 /** What tells one state of a file from another without reading it; "" when there is none. */
@@ -107,12 +171,12 @@ export async function stampOf(file: string): Promise<string> {
   return facts === undefined ? "" : `${facts.ino}:${facts.size}:${facts.mtimeNs}`;
 }
 
-async function readMemory(workspace: Workspace): Promise<IndexMemory | undefined> {
-  const text = await readFile(memoryFileOf(workspace.indexFile), "utf8").catch(absent);
+async function readMemory(workspace: Workspace, file: string): Promise<IndexMemory | undefined> {
+  const text = await readFile(memoryFileOf(file), "utf8").catch(absent);
   if (text === undefined) return undefined;
   const memory = parseMemory(text);
   if (memory?.place !== placeKey(workspace)) return undefined;
-  return (await stampOf(workspace.indexFile)) === memory.index ? memory : undefined;
+  return (await stampOf(file)) === memory.index ? memory : undefined;
 }
 
 /** A memory that a power failure tore is none. */
@@ -126,7 +190,11 @@ function parseMemory(text: string): IndexMemory | undefined {
 }
 
 function placeKey({ root, prefix, store, include }: Workspace): string {
-  return JSON.stringify([root, prefix, store.objectDir, include]);
+  return JSON.stringify([VERSION, root, prefix, store.objectDir, include]);
+}
+
+function seedFileOf(workspace: Workspace): string {
+  return join(indexesOf(workspace.store), sha256(placeKey(workspace)).slice(0, 32));
 }
 
 function memoryFileOf(indexFile: string): string {

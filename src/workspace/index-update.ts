@@ -9,28 +9,14 @@ import { constants, type Stats } from "node:fs";
 import { access, copyFile, lstat, mkdir, readlink, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
+import type { Skipped, SkipReason } from "./details.ts";
 import { absent } from "./disk.ts";
 import { type GitCall, git, gitHas } from "./git.ts";
 import type { WorkIndex } from "./index-cache.ts";
-import { joinNul, placeOf, type RawPath } from "./raw-path.ts";
+import { joinNul, placeOf, type RawPath, splitNul } from "./raw-path.ts";
 import type { Scan } from "./scan.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
-
-export type SkipReason =
-  | "too-large"
-  | "unreadable"
-  | "not-a-file"
-  /** Git cannot hold the name (a part of it is ".git" in some spelling). */
-  | "name"
-  /** A worktree of the same repository: somebody else's place. */
-  | "other-worktree";
-
-export interface Skipped {
-  readonly path: RawPath;
-  readonly bytes: number;
-  readonly why: SkipReason;
-}
 
 export interface IndexUpdate {
   readonly skipped: readonly Skipped[];
@@ -41,8 +27,6 @@ export interface IndexUpdate {
   readonly missing: readonly RawPath[];
   /** True when the index has been changed. */
   readonly changed: boolean;
-  /** True when it has other paths than before, not only other contents. */
-  readonly reshaped: boolean;
 }
 
 interface Found {
@@ -61,7 +45,7 @@ const UNHOLDABLE = /(^|\/)(\.git[ .]*(:[^/]*)?|git~\d+)(\/|$)/i;
 export async function updateIndex(
   workspace: Workspace,
   work: WorkIndex,
-  { look, drop, touched }: Pick<Scan, "look" | "drop" | "touched">,
+  { look, drop, held }: Pick<Scan, "look" | "drop" | "held">,
 ): Promise<IndexUpdate> {
   const found: Found[] = [];
   const skipped: Skipped[] = [];
@@ -71,11 +55,8 @@ export async function updateIndex(
     else if (why === undefined) found.push({ path, facts });
     else skipped.push({ path, bytes: facts.size, why });
   }
-  const known = work.memory !== undefined;
-  const held = known
-    ? await heldOf(workspace, work, [...missing, ...skipped.map((one) => one.path)])
-    : [];
-  const gone = [...drop, ...held];
+  const absent = [...missing, ...skipped.map((one) => one.path)];
+  const gone = [...drop, ...(await heldOf(workspace, work, absent, held))];
   if (gone.length > 0) await removeEntries(workspace, work, gone);
   failpoint("workspace.entries-removed");
   const unreadable = found.length === 0 ? [] : await addEntries(workspace, work, found);
@@ -85,7 +66,6 @@ export async function updateIndex(
     bytes: found.reduce((sum, { facts }) => sum + facts.size, 0),
     missing,
     changed: gone.length > 0 || found.length > unreadable.length,
-    reshaped: gone.length > 0 || found.some(({ path }) => !touched.has(path)),
   };
 }
 
@@ -134,10 +114,12 @@ async function heldOf(
   workspace: Workspace,
   work: WorkIndex,
   paths: readonly RawPath[],
+  known: Scan["held"],
 ): Promise<readonly RawPath[]> {
-  if (paths.length === 0) return [];
+  if (paths.length === 0 || work.memory === undefined) return [];
+  if (known !== undefined) return paths.filter((path) => known.has(path));
   const { stdout } = await git(inWorkspace(workspace, work.file), "ls-files", "-z", "--cached");
-  const held = new Set(stdout.toString("latin1").split("\0"));
+  const held = new Set<string>(splitNul(stdout));
   return paths.filter((path) => held.has(path));
 }
 
@@ -146,7 +128,7 @@ async function removeEntries(
   work: WorkIndex,
   paths: readonly RawPath[],
 ): Promise<void> {
-  const none = "0".repeat(workspace.store.repository?.objectFormat === "sha256" ? 64 : 40);
+  const none = "0".repeat(workspace.store.format === "sha256" ? 64 : 40);
   const input = joinNul(paths.map((path) => `0 ${none}\t${workspace.prefix}${path}`));
   const call = { ...inWorkspace(workspace, work.file), input };
   await git(call, "update-index", "-z", "--index-info");
@@ -163,7 +145,9 @@ async function addEntries(
   };
   const flags = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
   try {
-    await git(await inBulk(call, found.length), ...flags);
+    // What is linked is there already; only without an index is all of it named here.
+    const known = work.memory === undefined && workspace.memory.isLinked === true;
+    await git(known ? call : await inBulk(call, found.length), ...flags);
     return [];
   } catch (error) {
     if (!(error instanceof WorkspaceError) || error.code !== "git-failed") throw error;

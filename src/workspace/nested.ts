@@ -9,6 +9,7 @@
 import { realpath } from "node:fs/promises";
 import { kindAt } from "./disk.ts";
 import { git } from "./git.ts";
+import { headOf } from "./head.ts";
 import { placeOf, type RawPath, splitNul } from "./raw-path.ts";
 import { findRepository, type Repository, theirs } from "./repository.ts";
 import type { Workspace } from "./workspace.ts";
@@ -68,18 +69,6 @@ export async function headsOf(
       return { path, head: (await headOf(directory))?.commit };
     }),
   );
-}
-
-/** The commit that is checked out in a directory, and its branch; undefined when there is none. */
-export async function headOf(
-  directory: string,
-): Promise<{ readonly commit: string; readonly branch: string | undefined } | undefined> {
-  const call = { ...theirs(directory), answers: [128] };
-  const flags = ["HEAD^{commit}", "--symbolic-full-name", "HEAD"];
-  const { exit, stdout } = await git(call, "rev-parse", ...flags);
-  if (exit !== 0) return undefined;
-  const [commit = "", name] = stdout.toString("utf8").split("\n");
-  return { commit, branch: name === "HEAD" ? undefined : name };
 }
 
 /** Files that a checkout tracks although they are ignored, below a prefix. */

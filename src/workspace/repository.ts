@@ -23,12 +23,11 @@ export interface Repository {
 
 const NO_REPOSITORY = 128;
 const ASKED = [
-  "--absolute-git-dir",
-  "--git-common-dir",
-  "--git-path",
-  "index",
-  "--show-object-format",
-  "--is-inside-work-tree",
+  ["--absolute-git-dir"],
+  ["--git-common-dir"],
+  ["--git-path", "index"],
+  ["--show-object-format"],
+  ["--show-toplevel"],
 ] as const;
 
 /** The call for git in the user's repository. */
@@ -39,14 +38,15 @@ export function theirs(directory: string): GitCall {
 /** The repository whose working files a directory belongs to, if there is one. */
 export async function findRepository(directory: string): Promise<Repository | undefined> {
   const call = { ...theirs(directory), answers: [NO_REPOSITORY] };
-  const result = await git(call, "rev-parse", ...ASKED);
+  const result = await git(call, "rev-parse", ...ASKED.flat());
   if (result.exit === NO_REPOSITORY) {
-    if (/not a git repository/.test(result.stderr)) return undefined;
+    if (/not a git repository|must be run in a work tree/.test(result.stderr)) return undefined;
     throw gitFailure(call, ["rev-parse"], result);
   }
-  const [gitDir = "", common = "", index = "", format, inside] = linesOf(result.stdout);
-  if (inside !== "true") return undefined;
-  const [topLevel = ""] = linesOf((await git(call, "rev-parse", "--show-toplevel")).stdout);
+  const [gitDir = "", common = "", index = "", format, topLevel = ""] = await answersOf(
+    call,
+    linesOf(result.stdout),
+  );
   return {
     gitDir: await realpath(gitDir),
     // One name for each place: a worktree and its repository are compared by it.
@@ -55,6 +55,13 @@ export async function findRepository(directory: string): Promise<Repository | un
     indexFile: resolve(directory, index),
     objectFormat: format === "sha256" ? "sha256" : "sha1",
   };
+}
+
+/** One answer per question; where a path holds a newline, each is asked by itself. */
+async function answersOf(call: GitCall, lines: readonly string[]): Promise<readonly string[]> {
+  if (lines.length === ASKED.length) return lines;
+  const asked = ASKED.map((flags) => git({ ...call, answers: [] }, "rev-parse", ...flags));
+  return (await Promise.all(asked)).map(({ stdout }) => stdout.toString("utf8").slice(0, -1));
 }
 
 /** The path of a directory below the top of a repository, "" for the top itself. */
@@ -70,17 +77,45 @@ export async function isIgnored(repository: Repository, directory: string): Prom
   return exit === 0;
 }
 
-/** The files with ignore rules beside the .gitignore files, weakest first. */
-export async function excludeFilesOf(
+/** What the user's settings say about a directory. */
+export interface UserSettings {
+  /** The files with ignore rules beside the .gitignore files, weakest first. */
+  readonly excludeFiles: readonly string[];
+  /** The files with attributes beside the .gitattributes files. */
+  readonly attributeFiles: readonly string[];
+  /** True when a setting makes git change line ends on the way in or out. */
+  readonly convertsLineEnds: boolean;
+}
+
+/** Reads the settings that decide what is ignored and what git changes on the way in. */
+export async function settingsOf(
   directory: string,
   repository: Repository | undefined,
-): Promise<readonly string[]> {
+): Promise<UserSettings> {
   const call = { ...theirs(directory), answers: [1] };
-  const named = await git(call, "config", "--path", "--get", "core.excludesFile");
-  const config = process.env.XDG_CONFIG_HOME ?? join(homedir(), ".config");
-  const [global = join(config, "git", "ignore")] = linesOf(named.stdout);
-  if (repository === undefined) return [global];
-  return [global, join(repository.commonDir, "info", "exclude")];
+  const names = "^core\\.(excludesfile|attributesfile|autocrlf|eol)$";
+  const { stdout } = await git(call, "config", "-z", "--type=path", "--get-regexp", names);
+  const entries = stdout.toString("utf8").split("\0").slice(0, -1);
+  const settings = new Map(
+    entries.map((entry) => {
+      const end = entry.indexOf("\n");
+      return end < 0 ? [entry, "true"] : [entry.slice(0, end), entry.slice(end + 1)];
+    }),
+  );
+  const config = join(process.env.XDG_CONFIG_HOME ?? join(homedir(), ".config"), "git");
+  const excludes = settings.get("core.excludesfile") ?? join(config, "ignore");
+  const attributes = settings.get("core.attributesfile") ?? join(config, "attributes");
+  const info = repository === undefined ? [] : [join(repository.commonDir, "info")];
+  const lineEnds = settings.get("core.autocrlf") ?? "false";
+  return {
+    excludeFiles: [excludes, ...info.map((path) => join(path, "exclude"))],
+    attributeFiles: [
+      "/etc/gitattributes",
+      attributes,
+      ...info.map((path) => join(path, "attributes")),
+    ],
+    convertsLineEnds: !/^(false|no|off|0|)$/i.test(lineEnds) || settings.has("core.eol"),
+  };
 }
 
 function linesOf(output: Buffer): readonly string[] {

@@ -23,9 +23,9 @@ import {
   splitNul,
 } from "./raw-path.ts";
 import { readNote } from "./restore-note.ts";
-import { type Content, readContent } from "./snapshot.ts";
+import { readContent } from "./snapshot.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
-import { inWorkspace, type Workspace } from "./workspace.ts";
+import { type Content, inWorkspace, type Workspace } from "./workspace.ts";
 
 export interface PlannedFile {
   readonly path: RawPath;
@@ -64,7 +64,8 @@ export interface ShownPlan {
   readonly blocked: readonly string[];
 }
 
-const KINDS: Readonly<Record<string, PlannedFile["kind"]>> = {
+/** What the modes of a tree stand for. */
+export const KINDS: Readonly<Record<string, PlannedFile["kind"]>> = {
   "100644": "file",
   "100755": "executable",
   "120000": "link",
@@ -80,13 +81,15 @@ export async function planRestore(workspace: Workspace, commit: string): Promise
   const ignoredThen = rulesDiffer
     ? await ignoredBy(workspace, snapshot.tree, gone)
     : new Set<RawPath>();
-  const skipped = new Set(snapshot.details.skipped.map(({ path }) => path));
   const note = await readNote(workspace);
   const spared = new Set(note?.status === "done" ? note.spared : []);
   const going =
     note?.status === "open" && note.commit === commit ? new Set(note.remove) : undefined;
   const stays = (path: RawPath): boolean =>
-    ignoredThen.has(path) || skipped.has(path) || spared.has(path) || going?.has(path) === false;
+    ignoredThen.has(path) ||
+    isSkipped(snapshot.details.skipped, path) ||
+    spared.has(path) ||
+    going?.has(path) === false;
   const remove = gone.filter((path) => !stays(path));
   return {
     commit,
@@ -142,8 +145,13 @@ export async function changesTo(
   return { write, gone };
 }
 
+/** True for a path that was skipped, or that is in a directory which was. */
+export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
+  return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
+}
+
 /** Those of the paths that the rules of a tree ignore: they are laid out elsewhere and asked. */
-async function ignoredBy(
+export async function ignoredBy(
   workspace: Workspace,
   tree: string,
   paths: readonly RawPath[],

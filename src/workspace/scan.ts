@@ -9,11 +9,14 @@
  *    index changes no snapshot. One exception, on the safe side: when a .gitignore file that ignores
  *    itself is put over files that were snapshotted, they stay until the index is made anew.
  */
-import { readdir } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, open, readdir } from "node:fs/promises";
 import { kindAt } from "./disk.ts";
 import { ignoredOf } from "./empty-directories.ts";
 import { git } from "./git.ts";
 import { type IndexMemory, stampOf, type WorkIndex } from "./index-cache.ts";
+import { entriesIn } from "./index-seed.ts";
+import { LeftOut } from "./left-out.ts";
 import {
   forcedIn,
   indexFilesOf,
@@ -22,94 +25,151 @@ import {
   type NestedScan,
   scanNested,
 } from "./nested.ts";
-import { placeOf, type RawPath, rawPath, shownPath, splitNul } from "./raw-path.ts";
-import { gatherRules, inWorkspace, isOutside, type Workspace } from "./workspace.ts";
+import {
+  directoriesAbove,
+  placeOf,
+  type RawPath,
+  rawPath,
+  shownPath,
+  splitNul,
+} from "./raw-path.ts";
+import { theirs } from "./repository.ts";
+import { WALK_FILES_MAX } from "./walk.ts";
+import { inWorkspace, isOutside, type Workspace } from "./workspace.ts";
 
 export interface Scan {
   /** Paths whose entry in the index is to be made anew from the disk. */
   readonly look: readonly RawPath[];
-  /** Those of them that the index held already. */
-  readonly touched: ReadonlySet<RawPath>;
   /** Paths in the index that no longer belong there. */
   readonly drop: readonly RawPath[];
+  /** What the index held; undefined when that was too much to be listed. */
+  readonly held: ReadonlySet<RawPath> | undefined;
   /** True when a directory stands where the index has a file: git shows it only after an update. */
   readonly hidden: boolean;
   /** Directories that git sees nothing in. */
   readonly directories: readonly RawPath[];
   /** Worktrees of the same repository, which are left alone. */
   readonly worktrees: readonly RawPath[];
+  readonly unreadable: readonly RawPath[];
   readonly nested: readonly NestedRepository[];
-  readonly memory: Pick<IndexMemory, "rules" | "checkouts" | "forced" | "absent">;
+  readonly memory: Pick<IndexMemory, "checkouts" | "forced" | "absent" | "leftOut">;
+}
+
+/** What git sees in one look. */
+interface Listing {
+  readonly held: ReadonlySet<RawPath> | undefined;
+  readonly touched: readonly RawPath[];
+  readonly gone: readonly RawPath[];
+  readonly files: readonly RawPath[];
+  readonly directories: readonly RawPath[];
 }
 
 const OTHERS = ["ls-files", "-z", "--others", "--exclude-standard"] as const;
 const IGNORED = ["ls-files", "-z", "--ignored", "--exclude-standard"] as const;
 
 /** Compares a workspace with an index of it. */
-export async function scan(workspace: Workspace, work: WorkIndex): Promise<Scan> {
-  const rules = await gatherRules(workspace);
-  const [modified, others, included] = await Promise.all([
-    modifiedFiles(workspace, work),
-    otherPaths(workspace, work),
+export async function scan(workspace: Workspace, work: WorkIndex, rules: string): Promise<Scan> {
+  const [listed, included] = await Promise.all([
+    listingOf(workspace, work),
     includedFiles(workspace, work, "--others"),
   ]);
-  const found = await lookInto(workspace, work, others.directories);
+  const out = new LeftOut(workspace, work.memory?.leftOut ?? []);
+  const found = await lookInto(workspace, work, out.entered(listed.directories));
   const nested = await stillNested(workspace, work, found.nested.repositories);
   const checkouts = await stampsOf(workspace, nested);
-  const fresh = [...others.files, ...found.files, ...found.nested.files];
-  const moved = work.memory?.rules !== rules || [...modified.all, ...fresh].some(isRulesFile);
-  const asked = moved || work.memory?.checkouts !== checkouts;
-  const forced = asked ? await forcedFiles(workspace, nested) : (work.memory?.forced ?? []);
-  const ignored = asked ? await nowIgnored(workspace, work, forced) : [];
-  const gone = new Set(modified.gone);
-  const absent = [...(work.memory?.absent ?? []), ...forced.filter((path) => gone.has(path))];
-  const candidates = [...modified.touched, ...fresh, ...included, ...absent];
+  const others = [...listed.files, ...found.files, ...found.nested.files];
+  const fresh = await out.kept(others, listed.directories, {
+    included: new Set(included),
+    tracked: () => trackedFiles(workspace),
+  });
+  const moved =
+    work.memory?.rules !== rules || [...listed.touched, ...listed.gone, ...fresh].some(isRulesFile);
+  const known = work.memory?.forced;
+  const asked = work.memory === undefined || moved || work.memory.checkouts !== checkouts;
+  const needed = asked || (known === undefined && listed.gone.length > 0);
+  const forced = needed ? await forcedFiles(workspace, nested) : known;
+  const ignored = asked ? await nowIgnored(workspace, work, forced ?? []) : [];
+  const gone = new Set(listed.gone);
+  const absent = [...(work.memory?.absent ?? []), ...(forced ?? []).filter((one) => gone.has(one))];
+  const candidates = [...listed.touched, ...fresh, ...included, ...absent];
   const unwanted = new Set(ignored);
   return {
-    look: unique(asked ? [...candidates, ...forced] : candidates).filter(
+    look: unique(asked ? [...candidates, ...(forced ?? [])] : candidates).filter(
       (path) => !unwanted.has(path) && !isOutside(workspace, path),
     ),
-    touched: new Set(modified.touched),
-    drop: unique([...modified.gone, ...ignored]),
-    hidden: await anyDirectory(workspace, modified.gone),
+    drop: unique([...listed.gone, ...ignored]),
+    held: listed.held,
+    hidden: await anyDirectory(workspace, listed.gone),
     directories: found.plain.filter((path) => !isOutside(workspace, path)),
     worktrees: found.nested.worktrees,
+    unreadable: found.unreadable,
     nested,
-    memory: { rules, checkouts, forced, absent: unique(absent) },
+    memory: {
+      checkouts,
+      ...(forced === undefined ? {} : { forced }),
+      absent: unique(absent),
+      leftOut: out.all(),
+    },
   };
 }
 
-/** The directories that git sees nothing in, once the index is up to date. */
-export async function bareDirectories(
-  workspace: Workspace,
-  work: WorkIndex,
-): Promise<readonly RawPath[]> {
-  const { directories } = await otherPaths(workspace, work);
-  return directories;
-}
-
-async function modifiedFiles(
-  workspace: Workspace,
-  work: WorkIndex,
-): Promise<{ all: readonly RawPath[]; touched: readonly RawPath[]; gone: readonly RawPath[] }> {
-  if (work.memory === undefined) return { all: [], touched: [], gone: [] };
+/** One git process says what changed, what is gone and what is new. */
+async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing> {
+  if (work.memory === undefined) {
+    const others = await otherPaths(workspace, work, await othersIn(workspace, work));
+    return { held: new Set(), touched: [], gone: [], ...others };
+  }
+  const isSmall = entriesIn(await headerOf(work.file)) <= WALK_FILES_MAX;
+  const flags = ["-v", "--modified", "--deleted", "--directory", ...(isSmall ? ["--cached"] : [])];
   const call = inWorkspace(workspace, work.file);
-  const flags = ["-z", "--name-status", "--no-renames", "--relative"];
-  const items = splitNul((await git(call, "diff-files", ...flags)).stdout);
+  const items = splitNul((await git(call, ...OTHERS, ...flags)).stdout);
+  const tagged = (tag: string): readonly RawPath[] =>
+    items.filter((item) => item.startsWith(tag)).map((item) => item.slice(2) as RawPath);
   const touched: RawPath[] = [];
   const gone: RawPath[] = [];
-  for (let at = 0; at + 1 < items.length; at += 2) {
-    (items[at]?.startsWith("D") ? gone : touched).push(items[at + 1] as RawPath);
+  for (const path of new Set([...tagged("R"), ...tagged("C")])) {
+    const there = await stateOf(workspace, path);
+    // What is in a directory that may not be entered is not gone.
+    if (there !== "shut") (there === "there" ? touched : gone).push(path);
   }
-  return { all: [...touched, ...gone], touched, gone };
+  const held = isSmall ? new Set(tagged("H")) : undefined;
+  return { held, touched, gone, ...(await otherPaths(workspace, work, tagged("?"))) };
+}
+
+async function othersIn(workspace: Workspace, work: WorkIndex): Promise<readonly RawPath[]> {
+  const call = inWorkspace(workspace, work.file);
+  return splitNul((await git(call, ...OTHERS, "--directory")).stdout);
+}
+
+async function headerOf(file: string): Promise<Buffer> {
+  const handle = await open(file, "r");
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(12), 0, 12, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Whether a file stands at a path: not a directory, and not by way of a link. */
+async function stateOf(workspace: Workspace, path: RawPath): Promise<"there" | "gone" | "shut"> {
+  try {
+    for (const above of directoriesAbove(path)) {
+      if ((await kindAt(workspace.path, above)) !== "directory") return "gone";
+    }
+    return (await kindAt(workspace.path, path)) === "other" ? "there" : "gone";
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EACCES" || code === "EPERM") return "shut";
+    throw error;
+  }
 }
 
 async function otherPaths(
   workspace: Workspace,
   work: WorkIndex,
+  items: readonly RawPath[],
 ): Promise<{ files: readonly RawPath[]; directories: readonly RawPath[] }> {
-  const call = inWorkspace(workspace, work.file);
-  const items = splitNul((await git(call, ...OTHERS, "--directory")).stdout);
   if (items.includes("./" as RawPath)) return wholePaths(workspace, work);
   const inside = items.filter((path) => !isOutside(workspace, path));
   return {
@@ -151,8 +211,15 @@ async function anyDirectory(workspace: Workspace, paths: readonly RawPath[]): Pr
 async function lookInto(
   workspace: Workspace,
   work: WorkIndex,
-  directories: readonly RawPath[],
-): Promise<{ plain: readonly RawPath[]; files: readonly RawPath[]; nested: NestedScan }> {
+  named: readonly RawPath[],
+): Promise<{
+  plain: readonly RawPath[];
+  files: readonly RawPath[];
+  unreadable: readonly RawPath[];
+  nested: NestedScan;
+}> {
+  const open = await Promise.all(named.map((path) => canRead(workspace, path)));
+  const directories = named.filter((_, at) => open[at]);
   const marks = await Promise.all(directories.map((path) => canEnter(workspace, path)));
   const plain = directories.filter((_, at) => marks[at] === false);
   const inPlain = plain.length === 0 ? [] : await filesIn(workspace, work, plain);
@@ -164,12 +231,27 @@ async function lookInto(
   return {
     plain: directories,
     files: inPlain.filter((path) => !path.endsWith("/")),
+    unreadable: named.filter((_, at) => !open[at]),
     nested: {
       repositories: scans.flatMap((one) => one.repositories),
       files: scans.flatMap((one) => one.files),
       worktrees: scans.flatMap((one) => one.worktrees),
     },
   };
+}
+
+/** True for a directory that we may list and enter. */
+async function canRead(workspace: Workspace, path: RawPath): Promise<boolean> {
+  const mode = constants.R_OK | constants.X_OK;
+  return access(placeOf(workspace.path, path), mode).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function trackedFiles({ checkout, path }: Workspace): Promise<readonly RawPath[]> {
+  if (checkout === undefined) return [];
+  return splitNul((await git(theirs(path), "ls-files", "-z", "--cached")).stdout);
 }
 
 /** True for a nested repository that git can be started in; a directory's name need not be text. */
@@ -200,6 +282,7 @@ function isBelowAny(path: string, directories: ReadonlySet<string>): boolean {
   return false;
 }
 
+/** What `include` names: of the new files all, ignored or not; of those in the index the ignored. */
 async function includedFiles(
   workspace: Workspace,
   work: WorkIndex,
@@ -208,7 +291,9 @@ async function includedFiles(
   if (workspace.include.length === 0) return [];
   const call = inWorkspace(workspace, work.file);
   const globs = workspace.include.map((glob) => `:(glob)${glob}`);
-  return splitNul((await git(call, ...IGNORED, which, "--", ...globs)).stdout);
+  const flags = which === "--others" ? ["ls-files", "-z"] : IGNORED;
+  const listed = splitNul((await git(call, ...flags, which, "--", ...globs)).stdout);
+  return listed.filter((path) => !path.endsWith("/"));
 }
 
 async function forcedFiles(

@@ -9,30 +9,32 @@
  * N3 Nothing is left out silently: what is not held is named in the details.
  */
 import { failpoint } from "../util/failpoint.ts";
-import { type Details, messageOf, type SnapshotDetails, shownDetails } from "./details.ts";
+import {
+  boundedSkips,
+  type Details,
+  messageOf,
+  type SnapshotDetails,
+  shownDetails,
+} from "./details.ts";
 import { emptyDirectories } from "./empty-directories.ts";
 import { git, gitLine } from "./git.ts";
+import { type Head, headIn } from "./head.ts";
 import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
-import { headOf, headsOf } from "./nested.ts";
+import { headsOf } from "./nested.ts";
+import { writeObject } from "./objects.ts";
+import { directoriesAbove, type RawPath } from "./raw-path.ts";
 import { clearNote } from "./restore-note.ts";
-import { bareDirectories, type Scan, scan } from "./scan.ts";
-import { headRefOf, inStore, type SnapshotStore, writeRefs } from "./store.ts";
-import { inWorkspace, type Workspace } from "./workspace.ts";
+import { type Scan, scan } from "./scan.ts";
+import { headRefOf, linkHead, type SnapshotStore, takeIn, writeRefs } from "./store.ts";
+import { reduceWalk, WALK_FILES_MAX, walkAgain, walkFirst } from "./walk.ts";
+import { type Content, gatherRules, inWorkspace, type Seen, type Workspace } from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 export interface Snapshot extends SnapshotDetails {
   readonly commit: string;
   readonly tree: string;
   /** Files that were read anew, and their bytes; 0 when nothing changed since the last snapshot. */
-  readonly filesRead: number;
-  readonly bytesRead: number;
-}
-
-/** The content of a workspace now, in the store but without a name. */
-export interface Content {
-  readonly tree: string;
-  readonly details: Details;
   readonly filesRead: number;
   readonly bytesRead: number;
 }
@@ -44,53 +46,38 @@ export interface CommitOptions {
   readonly at?: number;
 }
 
-/** Takes a snapshot of a workspace and names it. */
+/** What was read for a content. */
+interface Reading extends Content {
+  /** The snapshot of the same content that was taken before. */
+  readonly known?: string | undefined;
+  readonly filesRead: number;
+  readonly bytesRead: number;
+}
+
+/** Takes a snapshot of a workspace and names it; one of an unchanged workspace is the last again. */
 export async function takeSnapshot(
   workspace: Workspace,
   { ref, ...options }: CommitOptions & { readonly ref: string },
 ): Promise<Snapshot> {
-  const { commit, tree, details, ...read } = await commitContent(workspace, options);
+  const { memory, store } = workspace;
+  const { filesRead, bytesRead, known, ...content } = await readNow(workspace);
+  const { tree, details } = content;
+  const commit = known ?? (await commitTree(store, tree, details, options));
+  if (memory.content?.tree === tree && memory.content.details === details) memory.commit = commit;
   failpoint("workspace.commit-written");
-  const head =
-    details.head === undefined ? [] : [{ ref: headRefOf(ref), commit: details.head.commit }];
-  const ownHead = workspace.checkout?.commonDir === workspace.store.repository?.commonDir;
-  await writeRefs(workspace.store, [{ ref, commit }, ...(ownHead ? head : [])]);
+  const head = memory.head === memory.namedHead ? undefined : memory.head;
+  const heads = head === undefined ? [] : [{ ref: headRefOf(ref), commit: head }];
+  await writeRefs(store, [{ ref, commit }, ...heads]);
+  memory.namedHead = memory.head;
   failpoint("workspace.ref-written");
   await clearNote(workspace);
-  return { commit, tree, ...read, ...shownDetails(details) };
-}
-
-/** The tree that an unchanged index remembers may be gone, with a snapshot that was dropped. */
-async function commitContent(
-  workspace: Workspace,
-  options: CommitOptions,
-): Promise<Content & { readonly commit: string }> {
-  const content = await readContent(workspace);
-  const { store } = workspace;
-  try {
-    return { ...content, commit: await commitTree(store, content.tree, content.details, options) };
-  } catch (error) {
-    if (!isGitFailure(error)) throw error;
-    await forgetIndex(workspace);
-    const anew = await readContent(workspace);
-    return { ...anew, commit: await commitTree(store, anew.tree, anew.details, options) };
-  }
+  return { commit, tree, filesRead, bytesRead, ...shownDetails(details) };
 }
 
 /** Brings the content of a workspace into the store. */
 export async function readContent(workspace: Workspace): Promise<Content> {
-  const work = await takeIndex(workspace);
-  try {
-    return await contentWith(workspace, work);
-  } catch (error) {
-    // The index, or objects that it names, may be gone or broken: once more without it.
-    if (!isGitFailure(error) || work.memory === undefined) throw error;
-    await forgetIndex(workspace);
-    await dropIndex(work);
-    return await contentWith(workspace, await takeIndex(workspace));
-  } finally {
-    await dropIndex(work);
-  }
+  const { tree, details } = await readNow(workspace);
+  return { tree, details };
 }
 
 /** Writes the commit of a tree. */
@@ -100,70 +87,157 @@ export async function commitTree(
   details: Details,
   { message, parents = [], at }: CommitOptions,
 ): Promise<string> {
-  const call = inStore(store);
-  const seconds = Math.floor((at ?? Date.now()) / 1000);
-  const date = `@${seconds} +0000`;
-  const env = { ...call.env, GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date };
-  const flags = parents.flatMap((parent) => ["-p", parent]);
-  const input = messageOf(message, details);
-  return gitLine({ ...call, env, input }, "commit-tree", tree, ...flags, "-F", "-");
+  const who = `perdure <perdure@localhost> ${Math.floor((at ?? Date.now()) / 1000)} +0000`;
+  const headers = [
+    `tree ${tree}`,
+    ...parents.map((parent) => `parent ${parent}`),
+    `author ${who}`,
+    `committer ${who}`,
+  ];
+  const text = `${headers.join("\n")}\n\n${messageOf(message, details)}`;
+  return writeObject(store, "commit", Buffer.from(text));
 }
 
-async function contentWith(workspace: Workspace, work: WorkIndex): Promise<Content> {
+/** The content now: that of the last time when nothing has changed since, else by way of git. */
+async function readNow(workspace: Workspace): Promise<Reading> {
+  const { memory, checkout } = workspace;
+  const head = checkout === undefined ? undefined : await headIn(checkout);
+  await keepHead(workspace, head);
+  const walked = memory.seen === undefined ? undefined : walkAgain(workspace, memory.seen);
+  const reading =
+    walked?.same === true && memory.content !== undefined
+      ? { ...memory.content, filesRead: 0, bytesRead: 0 }
+      : await readWithGit(workspace, walked?.seen);
+  if (walked?.same === true) memory.seen = walked.seen;
+  const details = { ...reading.details, head };
+  const content = { tree: reading.tree, details };
+  if (JSON.stringify(content) !== JSON.stringify(memory.content)) memory.commit = undefined;
+  memory.content = content;
+  return { ...reading, details, known: memory.commit };
+}
+
+/**
+ * Takes in the commit that is checked out, before files are read: what it holds need not be written
+ * again, and it is kept as long as the snapshot is, even if no branch has it any more.
+ */
+async function keepHead(workspace: Workspace, head: Head | undefined): Promise<void> {
+  const { memory, store, checkout } = workspace;
+  const isOwn = checkout !== undefined && checkout.commonDir === store.repository?.commonDir;
+  if (head === undefined || !isOwn || memory.head === head.commit) return;
+  memory.isLinked = await linkHead(store, head.commit);
+  // Commits that were there before belong to the user's branches, which keep them.
+  if (!memory.isLinked && memory.head !== undefined) {
+    await takeIn(store, [head.commit], [memory.head]);
+  }
+  memory.head = head.commit;
+}
+
+async function readWithGit(workspace: Workspace, walked: Seen | undefined): Promise<Reading> {
+  const rules = await gatherRules(workspace);
+  const work = await takeIndex(workspace, rules);
+  try {
+    return await contentWith(workspace, work, rules, walked);
+  } catch (error) {
+    // The index, or objects that it names, may be gone or broken: once more without it.
+    if (!isGitFailure(error) || work.memory === undefined) throw error;
+    await forgetIndex(workspace);
+    const empty = await takeIndex(workspace, rules, "empty");
+    try {
+      return await contentWith(workspace, empty, rules, walked);
+    } finally {
+      await dropIndex(empty);
+    }
+  } finally {
+    await dropIndex(work);
+  }
+}
+
+async function contentWith(
+  workspace: Workspace,
+  work: WorkIndex,
+  rules: string,
+  walked: Seen | undefined,
+): Promise<Reading> {
   const startMs = Date.now();
-  const [{ found, update }, head] = await Promise.all([
-    bringUpToDate(workspace, work),
-    workspace.checkout === undefined ? undefined : headOf(workspace.path),
-  ]);
+  const { found, update } = await bringUpToDate(workspace, work, rules);
   failpoint("workspace.indexed");
-  const [tree, bare, nested] = await Promise.all([
+  const [tree, nested] = await Promise.all([
     treeOf(workspace, work, update),
-    update.reshaped ? bareDirectories(workspace, work) : found.directories,
     headsOf(workspace, found.nested),
   ]);
   failpoint("workspace.tree-written");
-  const apart = new Set(found.worktrees);
-  const empties = await emptyDirectories(
-    workspace,
-    work,
-    bare.filter((path) => !apart.has(path)),
-  );
-  await remember(workspace, work, { found, update, tree, startMs });
+  const leftOut = found.memory.leftOut;
+  const apart = new Set([...found.worktrees, ...leftOut.map(({ path }) => path)]);
+  const gone = [...found.drop, ...update.missing];
+  const emptied = [...new Set(gone.flatMap(directoriesAbove))];
+  const bare = found.directories.filter((path) => !apart.has(path));
+  const { empties, visited } = await emptyDirectories(workspace, work, bare, emptied);
+  await remember(workspace, work, { found, update, tree, startMs, rules });
   failpoint("workspace.index-kept");
-  const worktrees = found.worktrees.map(
-    (path) => ({ path, bytes: 0, why: "other-worktree" }) as const,
-  );
-  const skipped = [...update.skipped, ...worktrees];
+  workspace.memory.seen = seenWith(workspace, {
+    found,
+    gone: new Set(gone),
+    visited: [...visited, ...emptied],
+    startMs,
+    walked,
+  });
+  const unheld = (why: "other-worktree" | "unreadable") => (path: RawPath) =>
+    ({ path, bytes: 0, why }) as const;
+  const skipped = [
+    ...update.skipped,
+    ...found.worktrees.map(unheld("other-worktree")),
+    ...found.unreadable.map(unheld("unreadable")),
+    ...leftOut,
+  ];
   return {
     tree,
-    details: { empties, skipped, nested, head },
+    details: { empties, skipped: boundedSkips(skipped), nested, head: undefined },
     filesRead: update.files,
     bytesRead: update.bytes,
   };
+}
+
+/** What the next walk is compared with; undefined when git is to be asked again. */
+function seenWith(
+  workspace: Workspace,
+  read: {
+    readonly found: Scan;
+    readonly gone: ReadonlySet<RawPath>;
+    readonly visited: readonly RawPath[];
+    readonly startMs: number;
+    readonly walked: Seen | undefined;
+  },
+): Seen | undefined {
+  const { found, gone, visited, startMs, walked } = read;
+  if (found.held === undefined || found.nested.length > 0 || found.hidden) return undefined;
+  const files = new Set([...found.held, ...found.look].filter((path) => !gone.has(path)));
+  const looked = { files, directories: visited };
+  if (walked !== undefined) return reduceWalk(walked, looked);
+  return files.size > WALK_FILES_MAX ? undefined : walkFirst(workspace, { ...looked, startMs });
 }
 
 /** Scans and updates; twice where a directory took a file's place, for git hides it until then. */
 async function bringUpToDate(
   workspace: Workspace,
   work: WorkIndex,
+  rules: string,
 ): Promise<{ readonly found: Scan; readonly update: IndexUpdate }> {
-  const found = await scan(workspace, work);
+  const found = await scan(workspace, work, rules);
   failpoint("workspace.scanned");
   const update = await updateIndex(workspace, work, found);
   if (!found.hidden) return { found, update };
-  const second = await scan(workspace, work);
+  const second = await scan(workspace, work, rules);
   const more = await updateIndex(workspace, work, second);
   const skipped = new Map([...update.skipped, ...more.skipped].map((one) => [one.path, one]));
   const absent = [...new Set([...found.memory.absent, ...second.memory.absent])];
   return {
-    found: { ...second, memory: { ...second.memory, absent } },
+    found: { ...second, hidden: true, memory: { ...second.memory, absent } },
     update: {
       skipped: [...skipped.values()],
       files: update.files + more.files,
       bytes: update.bytes + more.bytes,
       missing: [...update.missing, ...more.missing],
       changed: update.changed || more.changed,
-      reshaped: true,
     },
   };
 }
@@ -173,7 +247,9 @@ async function treeOf(
   work: WorkIndex,
   { changed }: IndexUpdate,
 ): Promise<string> {
-  if (!changed && work.memory !== undefined) return work.memory.tree;
+  // Only a tree of this process is sure to be there: others may have been cleaned away.
+  const known = workspace.memory.content?.tree;
+  if (!changed && known !== undefined && known === work.memory?.tree) return known;
   const call = inWorkspace(workspace, work.file);
   if (workspace.prefix === "") return gitLine(call, "write-tree");
   const prefix = Buffer.from(workspace.prefix, "latin1").toString();
@@ -191,18 +267,19 @@ async function remember(
     readonly update: IndexUpdate;
     readonly tree: string;
     readonly startMs: number;
+    readonly rules: string;
   },
 ): Promise<void> {
   // An index that was never written, for a workspace without files, is not worth keeping.
   if (work.memory === undefined && !done.update.changed) return;
-  const forced = new Set(done.found.memory.forced);
+  const forced = new Set(done.found.memory.forced ?? []);
   const gone = [...done.found.memory.absent, ...done.update.missing];
   const there = new Set(done.found.look);
   for (const path of done.update.missing) there.delete(path);
   const absent = gone.filter((path) => forced.has(path) && !there.has(path));
   const memory = { ...done.found.memory, absent: [...new Set(absent)] };
-  const { tree, startMs, found } = done;
-  await keepIndex(workspace, work, { ...memory, nested: found.nested, tree }, startMs);
+  const { tree, startMs, found, rules } = done;
+  await keepIndex(workspace, work, { ...memory, rules, nested: found.nested, tree }, startMs);
 }
 
 function isGitFailure(error: unknown): boolean {

@@ -7,6 +7,8 @@ export type WorkspaceErrorCode =
   | "not-trusted"
   /** A git command failed; the message has its own words. */
   | "git-failed"
+  /** A signal ended git; nothing is known to be wrong. */
+  | "git-killed"
   /** The snapshot, or an object of it, is not in the store. */
   | "snapshot-missing"
   /** The repository that holds the snapshots is gone or another one now. */

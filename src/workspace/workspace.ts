@@ -12,19 +12,23 @@
 import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
 import { sha256 } from "../util/hash.ts";
+import type { Details } from "./details.ts";
 import type { GitCall } from "./git.ts";
 import { type RawPath, rawPath } from "./raw-path.ts";
 import {
-  excludeFilesOf,
   findRepository,
   isIgnored,
   pathWithin,
   type Repository,
+  settingsOf,
+  type UserSettings,
 } from "./repository.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 
 /** Larger files are not snapshotted, but named. */
 export const FILE_BYTES_MAX = 100 * 1024 * 1024;
+/** The same for files that git does not track. */
+export const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
 
 /** What `perdure export` writes (W3). */
 const EXPORTS = "*.perdure";
@@ -41,11 +45,50 @@ export interface Workspace {
   /** Ignored files that are snapshotted nevertheless: git's glob patterns. */
   readonly include: readonly string[];
   readonly fileBytesMax: number;
+  /** The limit for files that git does not track. */
+  readonly untrackedBytesMax: number;
   /** Our own index: a cache, which may be deleted at any time. */
   readonly indexFile: string;
-  readonly excludeFiles: readonly string[];
+  /** What the last snapshot of this process found; a cache. */
+  readonly memory: WorkspaceMemory;
+  /** The user's settings that hold in it. */
+  readonly settings: UserSettings;
   /** The state directory, when it lies in the workspace. */
   readonly stateWithin: RawPath | undefined;
+}
+
+/** What is remembered of a workspace while it is open. */
+export interface WorkspaceMemory {
+  /** The files as they were right before they were last read. */
+  seen?: Seen | undefined;
+  /** What came of it. */
+  content?: Content | undefined;
+  /** The snapshot of exactly that content. */
+  commit?: string | undefined;
+  /** The user's commit that the store has taken in. */
+  head?: string | undefined;
+  /** True when everything that it holds is linked into the store. */
+  isLinked?: boolean;
+  /** The last of these commits that has a name in the store. */
+  namedHead?: string | undefined;
+}
+
+/** A workspace as a walk through it finds it, without reading a file. */
+export interface Seen {
+  /** What tells one state of a file from another, for each file that a snapshot looks at. */
+  readonly files: ReadonlyMap<RawPath, string>;
+  /** The names in each directory that is looked into. */
+  readonly directories: ReadonlyMap<RawPath, string>;
+  /** Files so young that another change might leave the same times: the hash of their content. */
+  readonly young: ReadonlyMap<RawPath, string>;
+  /** What counts outside of the workspace: rules, and the user's index. */
+  readonly outside: string;
+}
+
+/** The content of a workspace, in the store but without a name. */
+export interface Content {
+  readonly tree: string;
+  readonly details: Details;
 }
 
 /** Looks at a directory as a workspace; its index is kept in `indexFile`. */
@@ -71,8 +114,10 @@ export async function openWorkspace(
     checkout,
     include: options.include ?? [],
     fileBytesMax: options.fileBytesMax ?? FILE_BYTES_MAX,
+    untrackedBytesMax: options.fileBytesMax ?? UNTRACKED_FILE_BYTES_MAX,
     indexFile: resolve(options.indexFile),
-    excludeFiles: await excludeFilesOf(path, checkout),
+    memory: {},
+    settings: await settingsOf(path, checkout),
     stateWithin: stateWithin.startsWith("..") ? undefined : rawPath(stateWithin),
   };
 }
@@ -90,7 +135,7 @@ export function inWorkspace(workspace: Workspace, indexFile: string): GitCall {
 
 /** Brings the rules that stand outside of .gitignore files together for git; gives their hash. */
 export async function gatherRules(workspace: Workspace): Promise<string> {
-  const texts = await Promise.all(workspace.excludeFiles.map(textOf));
+  const texts = await Promise.all(workspace.settings.excludeFiles.map(textOf));
   const rules = [EXPORTS, ...texts].map((text) => `${text}\n`).join("");
   const file = rulesFileOf(workspace);
   if ((await textOf(file)) !== rules) await writeFile(file, rules);

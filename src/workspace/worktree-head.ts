@@ -1,30 +1,48 @@
 /**
- * The branch of a run's own worktree, which goes back together with the files.
+ * What is checked out in a run's own worktree, which is restored together with the files.
  *
- * Owns: moving it.
- * Does not: touch a file, or any branch that is not the run's. The commits that it leaves behind are
- * kept by the snapshots that were taken while it stood there.
+ * Owns: moving it, and the branch that is checked out with it.
+ * Does not: touch a file. Commits that are left behind are kept by the snapshots that were taken
+ * while they were checked out.
  */
 import { failpoint } from "../util/failpoint.ts";
 import { readSnapshot } from "./details.ts";
 import { git } from "./git.ts";
-import { headOf } from "./nested.ts";
-import { theirs } from "./repository.ts";
-import type { SnapshotStore } from "./store.ts";
+import { type Head, headOf } from "./head.ts";
+import { findRepository, theirs } from "./repository.ts";
+import { giveBack, type SnapshotStore } from "./store.ts";
+import { commitOf, holderOf } from "./worktree-list.ts";
 
 /**
- * Puts a branch back to the commit that was checked out at a snapshot. A step that commits would find
- * its work committed already otherwise.
+ * Checks out, without touching files, the branch and the commit that were checked out at a snapshot.
+ * A step that commits would find its work committed already otherwise.
  */
-export async function moveHead(
+export async function restoreHead(
   store: SnapshotStore,
-  place: { readonly path: string; readonly branch: string },
+  path: string,
   snapshot: string,
 ): Promise<void> {
-  const { head: wanted } = (await readSnapshot(store, snapshot)).details;
-  const now = await headOf(place.path);
-  const ours = now?.branch === `refs/heads/${place.branch}`;
-  if (wanted === undefined || !ours || now.commit === wanted.commit) return;
-  await git(theirs(place.path), "reset", "-q", "--mixed", wanted.commit);
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  if (head !== undefined) await moveHead(store, path, head);
+}
+
+/** Checks out a branch at a commit without touching files. */
+export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+  const now = await headOf(path);
+  if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
+  const repository = await findRepository(path);
+  if (repository === undefined) return;
+  await giveBack(store, repository, wanted.commit);
+  const { branch } = wanted;
+  const name = branch?.replace(/^refs\/heads\//, "");
+  const isFree = name !== undefined && holderOf(repository, name) === undefined;
+  if (now?.branch !== branch) {
+    // A branch that is gone, or that somebody else has by now, is not taken from them.
+    const exists = branch !== undefined && (await commitOf(repository, branch)) !== undefined;
+    if (exists && isFree) await git(theirs(path), "symbolic-ref", "HEAD", branch);
+    else await git(theirs(path), "update-ref", "--no-deref", "HEAD", wanted.commit);
+    failpoint("workspace.head-switched");
+  }
+  await git(theirs(path), "reset", "-q", "--mixed", wanted.commit);
   failpoint("workspace.head-moved");
 }

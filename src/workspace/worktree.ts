@@ -9,16 +9,29 @@
  * T2 A branch that is there already is taken only when it stands at the commit that was asked for.
  * T3 Removing refuses while the branch has commits, or the directory content, that is nowhere else.
  */
-import { constants } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { absent, kindAt } from "./disk.ts";
-import { type GitCall, git, gitLine } from "./git.ts";
+import { absent } from "./disk.ts";
+import { git, gitLine } from "./git.ts";
+import { headOf } from "./head.ts";
 import { directoryOf, placeOf, type RawPath, shownPath, splitNul } from "./raw-path.ts";
-import { findRepository, type Repository, theirs } from "./repository.ts";
+import { type Repository, theirs } from "./repository.ts";
 import { WorkspaceError } from "./workspace-error.ts";
-import { commitOf, type ListedWorktree, listWorktrees } from "./worktree-list.ts";
+import {
+  commitOf,
+  connect,
+  entryOf,
+  holderOf,
+  isAt,
+  isReady,
+  listWorktrees,
+  markReady,
+  removeEntry,
+  staleLocks,
+} from "./worktree-list.ts";
 
 export interface WorktreePlace {
   readonly repository: Repository;
@@ -36,30 +49,52 @@ export interface CreatedWorktree {
   readonly copied: readonly string[];
 }
 
-const MARK = "perdure-ready";
-
 /** Makes a worktree on a new branch at `base`; can be killed anywhere and called again. */
 export async function createWorktree(
   options: WorktreePlace & {
     readonly base: string;
     /** Ignored files of the repository to bring along: git's glob patterns. */
     readonly include?: readonly string[];
+    /** Does more to the files before the worktree counts as made. */
+    readonly fill?: () => Promise<void>;
   },
 ): Promise<CreatedWorktree> {
-  const { repository, path, branch } = options;
+  const { repository, path, branch, fill } = options;
   const base = await needBase(repository, options.base);
-  const listed = await ownEntry(repository, path);
-  if (listed !== undefined && (await isReady(path))) return { path, branch, base, copied: [] };
-  if (listed !== undefined) await removeEntry(repository, path);
+  if (await isThere(repository, path)) return { path, branch, base, copied: [] };
+  await clearHalfMade(options);
   await needFreePath(path);
   await needBranchAt(options, base);
   await fs.mkdir(dirname(path), { recursive: true });
   await addWorktree(options);
   const copied = await bringAlong(repository, path, options.include ?? []);
+  await fill?.();
   failpoint("workspace.worktree-filled");
-  await markReady(path);
+  const made = entryOf(repository, path);
+  assert(made !== undefined, "git has made an entry for the worktree");
+  await markReady(made.entry);
   failpoint("workspace.worktree-ready");
   return { path, branch, base, copied };
+}
+
+/** True for a worktree that was finished; what a kill or a move broke since then is put right. */
+export async function isThere(repository: Repository, path: string): Promise<boolean> {
+  const listed = entryOf(repository, path);
+  if (listed === undefined || !isReady(listed.entry)) return false;
+  // A directory without git's file is not the one that was made here.
+  if ((await fs.stat(join(path, ".git")).catch(absent)) === undefined) return false;
+  await connect(path, listed.entry);
+  return true;
+}
+
+/** Removes what a kill left of a worktree that nobody has worked in, and the lock on its branch. */
+async function clearHalfMade({ repository, path, branch }: WorktreePlace): Promise<void> {
+  const listed = listWorktrees(repository).filter((one) => isAt(one, path));
+  for (const one of listed) await removeEntry(one);
+  // Killed before its entry named it, a directory holds git's file and nothing else.
+  const names = (await fs.readdir(path).catch(absent)) ?? [];
+  if (names.length === 1 && names[0] === ".git") await fs.rm(path, { recursive: true });
+  for (const lock of staleLocks(repository, path, branch)) await fs.rm(lock, { force: true });
 }
 
 /**
@@ -76,10 +111,6 @@ export async function repairWorktree(
 
 /** What is to become of a worktree, its branch and what they alone hold. */
 export interface WorktreeRemoval extends WorktreePlace {
-  /** True when the content of the directory is in a snapshot that stays. */
-  readonly contentSaved?: boolean;
-  /** Refs of ours that are about to go, and so keep no commit: the beginning of their names. */
-  readonly notCounting?: string;
   readonly force?: boolean;
 }
 
@@ -87,24 +118,25 @@ export interface WorktreeRemoval extends WorktreePlace {
 export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
   const { repository, path, branch, force = false } = options;
   const tip = await commitOf(repository, `refs/heads/${branch}`);
-  const held = tip === undefined ? undefined : await holderOf(repository, branch);
-  const own = [path, await fs.realpath(path).catch(absent)];
-  if (held !== undefined && !own.includes(held.path)) {
-    throw branchTaken(branch, `is checked out in ${held.path}`);
+  const held = tip === undefined ? undefined : holderOf(repository, branch);
+  if (held !== undefined && held !== path && existsSync(held)) {
+    throw branchTaken(branch, `is checked out in ${held}`);
   }
   if (force) return;
-  if (tip !== undefined) await refuseLoneCommits(options);
-  const there = (await fs.stat(path).catch(absent)) !== undefined;
-  if (there && options.contentSaved !== true) await refuseUnsaved(path);
+  if (tip !== undefined) await refuseLoneBranch(options);
+  if (!(await isThere(repository, path))) return;
+  await refuseLoneHead(options);
+  await refuseUnsaved(path);
 }
 
 /** Removes a worktree and its branch. What is gone already is no error. */
 export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
   const { repository, path, branch } = options;
   await checkRemoval(options);
-  const listed = await ownEntry(repository, path);
+  for (const lock of staleLocks(repository, path, branch)) await fs.rm(lock, { force: true });
   const tip = await commitOf(repository, `refs/heads/${branch}`);
-  if (listed !== undefined) await removeEntry(repository, path);
+  const listed = entryOf(repository, path);
+  if (listed !== undefined) await removeEntry({ ...listed, path });
   failpoint("workspace.worktree-removed");
   if (tip === undefined) return;
   await git(theirs(repository.commonDir), "branch", "-q", "-D", "--", branch);
@@ -166,14 +198,11 @@ async function needBranchAt({ repository, branch }: WorktreePlace, base: string)
     return;
   }
   if (tip !== base) throw branchTaken(branch, `exists already, at ${tip} instead of ${base}`);
-  const held = await holderOf(repository, branch);
+  const held = holderOf(repository, branch);
   if (held === undefined) return;
+  if (existsSync(held)) throw branchTaken(branch, `is checked out in ${held}`);
   // A directory that is gone holds nothing.
-  if ((await fs.stat(held.path).catch(absent)) === undefined) {
-    await removeEntry(repository, held.path);
-    return;
-  }
-  throw branchTaken(branch, `is checked out in ${held.path}`);
+  for (const one of listWorktrees(repository)) if (one.path === held) await removeEntry(one);
 }
 
 async function addWorktree({ repository, path, branch }: WorktreePlace): Promise<void> {
@@ -183,62 +212,16 @@ async function addWorktree({ repository, path, branch }: WorktreePlace): Promise
   failpoint("workspace.worktree-checked-out");
 }
 
-async function isReady(path: string): Promise<boolean> {
-  const repository = await repositoryAt(path);
-  if (repository === undefined) return false;
-  return (await fs.stat(join(repository.gitDir, MARK)).catch(absent)) !== undefined;
-}
-
-/** The repository of a directory that may be gone or half made. */
-async function repositoryAt(path: string): Promise<Repository | undefined> {
-  return (await kindAt(path, ".git")) === undefined ? undefined : findRepository(path);
-}
-
-async function markReady(path: string): Promise<void> {
-  const gitDir = await gitLine(theirs(path), "rev-parse", "--absolute-git-dir");
-  await fs.writeFile(join(gitDir, MARK), "", { flush: true });
-}
-
-/** The entry of exactly this directory in the repository's list. */
-async function ownEntry(repository: Repository, path: string): Promise<ListedWorktree | undefined> {
-  const wanted = [path, await fs.realpath(path).catch(absent)];
-  return (await listWorktrees(repository)).find((one) => wanted.includes(one.path));
-}
-
-async function holderOf(
-  repository: Repository,
-  branch: string,
-): Promise<ListedWorktree | undefined> {
-  const name = `refs/heads/${branch}`;
-  return (await listWorktrees(repository)).find((one) => one.branch === name);
-}
-
-/** Twice --force: one that was killed while it was made is locked. */
-async function removeEntry(repository: Repository, path: string): Promise<void> {
-  const call: GitCall = { ...theirs(repository.commonDir), answers: [128] };
-  const flags = ["worktree", "remove", "--force", "--force", path];
-  const result = await git(call, ...flags);
-  if (result.exit === 0) return;
-  // A half made directory is no worktree for git yet: without it, its entry can be removed.
-  await fs.rm(path, { recursive: true, force: true });
-  await git(theirs(repository.commonDir), ...flags);
-}
-
-async function refuseLoneCommits({
-  repository,
-  branch,
-  notCounting,
-}: WorktreePlace & { readonly notCounting?: string }): Promise<void> {
-  const call = theirs(repository.commonDir);
-  const own = [`--exclude=refs/heads/${branch}`];
-  if (notCounting !== undefined) {
-    const heads = notCounting.replace("refs/perdure/", "refs/perdure-heads/");
-    own.push(`--exclude=${notCounting}*`, `--exclude=${heads}*`);
-  }
+/** How many commits a branch has that nothing else has. */
+export async function loneCommits(repository: Repository, branch: string): Promise<number> {
   // Only one worktree's HEAD counts as a ref: the others' are the branches that are asked about.
-  const all = ["--not", ...own, "--single-worktree", "--all"];
+  const all = ["--not", `--exclude=refs/heads/${branch}`, "--single-worktree", "--all"];
   const flags = ["rev-list", "--count", `refs/heads/${branch}`, ...all];
-  const count = Number(await gitLine(call, ...flags));
+  return Number(await gitLine(theirs(repository.commonDir), ...flags));
+}
+
+async function refuseLoneBranch({ repository, branch }: WorktreePlace): Promise<void> {
+  const count = await loneCommits(repository, branch);
   if (count === 0) return;
   throw new WorkspaceError(
     "work-at-risk",
@@ -247,8 +230,21 @@ async function refuseLoneCommits({
   );
 }
 
+/** Refuses when a worktree without a branch has commits that no branch has. */
+async function refuseLoneHead({ path }: WorktreePlace): Promise<void> {
+  const head = await headOf(path);
+  if (head === undefined || head.branch !== undefined) return;
+  const flags = ["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"];
+  const count = Number(await gitLine(theirs(path), ...flags));
+  if (count === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `${count} ${count === 1 ? "commit" : "commits"} in ${path} ${count === 1 ? "is" : "are"} on no branch`,
+    `keep them with: git -C '${path}' branch <name>`,
+  );
+}
+
 async function refuseUnsaved(path: string): Promise<void> {
-  if ((await repositoryAt(path)) === undefined) return;
   const flags = ["status", "--porcelain", "-z", "--untracked-files=all"];
   const items = splitNul((await git(theirs(path), ...flags)).stdout);
   if (items.length === 0) return;

@@ -6,7 +6,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { Project, type Result } from "../rig/project.ts";
-import { contentOf, userGit, userState, write } from "../workspace/rig.ts";
+import { contentOf, snapshotNames, userGit, userState, write } from "../workspace/rig.ts";
 
 export type Kind = "worktree" | "here" | "copy" | "directory";
 
@@ -119,9 +119,8 @@ export class Repo {
 
   /** The snapshots that there are: ref -> commit. */
   snapshots(): ReadonlyMap<string, string> {
-    const format = "--format=%(refname) %(objectname)";
-    const lines = userGit(this.dir, "for-each-ref", format, "refs/perdure").trim().split("\n");
-    return new Map(lines.map((line) => line.split(" ") as [string, string]));
+    const names = [...snapshotNames(this.dir)];
+    return new Map(names.filter(([ref]) => ref.startsWith("refs/perdure/")));
   }
 
   /** All that is the user's alone; the branches of runs are not. */

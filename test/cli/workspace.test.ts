@@ -4,6 +4,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Program, Project, type Result } from "../rig/project.ts";
+import { snapshotFile } from "../workspace/rig.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -24,6 +25,10 @@ function repository(): void {
   git("add", ".");
   git("commit", "-qm", "begin");
   project.write("secret.env", "KEY=1\n");
+}
+
+function saved(ref: string, path: string): string {
+  return snapshotFile(project.dir, ref, path);
 }
 
 function pipeline(yaml: string): void {
@@ -54,6 +59,13 @@ function users(): unknown {
     stash: git("stash", "list"),
   };
 }
+
+const IDENTITY = {
+  GIT_AUTHOR_NAME: "t",
+  GIT_AUTHOR_EMAIL: "t@example.org",
+  GIT_COMMITTER_NAME: "t",
+  GIT_COMMITTER_EMAIL: "t@example.org",
+};
 
 const effect = (name: string): string => `echo ${name} >> ${project.path("effects")}`;
 
@@ -149,7 +161,7 @@ steps:
     expect(await workspaceFile("log")).toBe("partial\ndone\n");
     // What was left behind by the attempt that was killed is kept.
     const [id = ""] = await project.runIds();
-    expect(git("show", `refs/perdure/${id}/work@1.1/after:log`)).toBe("partial");
+    expect(saved(`refs/perdure/${id}/work@1.1/after`, "log")).toBe("partial\n");
   });
 
   it("stay as they are where others have worked beside it", async () => {
@@ -236,27 +248,6 @@ steps:
 
   const refused: readonly (readonly [string, (path: string) => void, RegExp, RegExp])[] = [
     [
-      "another branch",
-      (path) => git("-C", path, "switch", "-qc", "else"),
-      /else is checked out/,
-      /git -C .* switch perdure/,
-    ],
-    [
-      "held elsewhere",
-      (path) => {
-        git("-C", path, "switch", "-q", "--detach");
-        git("worktree", "add", "-q", project.path("..", `held-${process.pid}`), branch());
-      },
-      /is checked out in/,
-      /switch --detach/,
-    ],
-    [
-      "base moved",
-      (path) => git("-C", path, "commit", "-q", "--amend", "--allow-empty", "-m", "other"),
-      /no longer holds the commit/,
-      /reset --keep/,
-    ],
-    [
       "foreign changes",
       (path) => fs.writeFileSync(join(path, "one"), "mine\n"),
       /changed by somebody else: one/,
@@ -279,7 +270,117 @@ steps:
     expect(result.exit, result.stdout + result.stderr).toBe(1);
     expect(result.stderr).toMatch(message);
     expect(result.stderr).toMatch(remedy);
-    fs.rmSync(project.path("..", `held-${process.pid}`), { recursive: true, force: true });
+  });
+
+  it.each([
+    ["another branch", "git switch -qc else"],
+    ["no branch, and a commit", "git switch -q --detach; echo c > c; git add c; git commit -qm c"],
+    ["its branch without the first commit", "git commit -q --amend --allow-empty -m other"],
+    [
+      "a branch, its own being gone",
+      "git switch -qc else; git branch -D $(git branch --list 'perdure/*')",
+    ],
+  ])("with %s checked out by a step: it is resumed", async (_what, work) => {
+    repository();
+    const hold = project.hold("two");
+    pipeline(`
+workspace: worktree
+steps:
+  - { id: one, run: "${work}; echo one > one" }
+  - { id: two, run: "${hold.command}; cat one > two; git commit -q --allow-empty -m more" }
+`);
+    const env = { GIT_CONFIG_COUNT: "0", ...IDENTITY };
+    const runner = project.start(["run", "p.yaml"], { env });
+    await hold.arrived();
+    await killAll(runner);
+    const resumed = project.start(["resume"], { env });
+    await hold.release();
+    good(await resumed.ended);
+    expect(await workspaceFile("two")).toBe("one\n");
+  });
+
+  it("was begun in a directory that no commit has: it is made", async () => {
+    repository();
+    fs.mkdirSync(project.path("part"));
+    const yaml = 'workspace: worktree\nsteps: [{ id: one, run: "echo one > one" }]\n';
+    project.write(join("part", "p.yaml"), yaml);
+    good(await project.run(["run", "p.yaml"], { cwd: project.path("part") }));
+    expect(await workspaceFile(join("part", "one"))).toBe("one\n");
+  });
+
+  it("is below a path with a newline: it works", async () => {
+    const inner = project.path("new\nline");
+    fs.mkdirSync(inner);
+    const nested = new Project(inner);
+    execFileSync("git", ["init", "-q", "."], { cwd: inner });
+    const commit = ["commit", "-q", "--allow-empty", "-m", "begin"];
+    execFileSync("git", commit, { cwd: inner, env: { ...process.env, ...IDENTITY } });
+    nested.write("p.yaml", 'workspace: worktree\nsteps: [{ id: one, run: "echo one > one" }]\n');
+    good(await nested.run(["run", "p.yaml"]));
+    const [id = ""] = await nested.runIds();
+    expect(nested.read(".perdure", "runs", id, "workspace", "one")).toBe("one\n");
+  });
+});
+
+describe("a step with a workspace of its own, in a project with git", () => {
+  const work = [
+    "git status --porcelain > status",
+    "echo b > b.txt; git add b.txt; git commit -qm 'by b'",
+    "git log --format=%s > log; git branch --show-current > branch",
+  ];
+
+  it.each(["here", "worktree"])("is in a worktree in which it can commit: %s", async (kind) => {
+    repository();
+    pipeline(`
+workspace: ${kind}
+steps:
+  - { id: a, run: "echo a > a.txt" }
+  - { id: b, workspace: own, run: "${work.join("; ")}" }
+`);
+    const before = git("log", "--format=%s", "main");
+    good(await project.run(["run", "p.yaml"], { env: IDENTITY }));
+    const read = async (name: string): Promise<string> =>
+      kind === "here" ? project.read(name) : workspaceFile(name);
+    expect(await read("status")).toContain("?? a.txt");
+    expect(await read("b.txt")).toBe("b\n");
+    expect(await read("log")).toBe("by b\nbegin\n");
+    const branch = (await read("branch")).trim();
+    const [id = ""] = await project.runIds();
+    expect(branch).toBe(`perdure/${id.slice(0, 8)}-b@1`);
+    expect(git("log", "--format=%s", "main")).toBe(before);
+    await project.must(["clean", id, "--force"]);
+    // The directory is gone, the commit is not.
+    expect(git("log", "-1", "--format=%s", branch)).toBe("by b");
+    expect(git("worktree", "list").split("\n")).toHaveLength(1);
+  });
+
+  it("is in the part of it that the run was begun in", async () => {
+    repository();
+    fs.mkdirSync(project.path("part"));
+    project.write(join("part", "in"), "in\n");
+    git("add", "part");
+    git("commit", "-qm", "part");
+    const yaml = `
+steps: [{ id: b, workspace: own, run: "cat in ../readme > out; git log --format=%s > log" }]
+`;
+    project.write(join("part", "p.yaml"), yaml);
+    good(await project.run(["run", "p.yaml"], { cwd: project.path("part") }));
+    expect(project.read("part", "out")).toBe("in\none\ntwo\nthree\n");
+    expect(project.read("part", "log")).toBe("part\nbegin\n");
+  });
+
+  it("begins its second attempt with the first commit again", async () => {
+    repository();
+    pipeline(`
+steps:
+  - id: b
+    workspace: own
+    retry: 2
+    run: "echo x >> x; git add x; git commit -qm x; git log --format=%s > log; test $PERDURE_ATTEMPT = 2"
+`);
+    good(await project.run(["run", "p.yaml"], { env: IDENTITY }));
+    expect(project.read("log")).toBe("x\nbegin\n");
+    expect(project.read("x")).toBe("x\n");
   });
 });
 
@@ -361,6 +462,6 @@ steps: [{ id: work, run: "echo half > half; ${hold.command}" }]
     await hold.release();
     good(await runner.ended);
     const [id = ""] = await project.runIds();
-    expect(git("show", `refs/perdure/${id}/work@1.1/during:half`)).toBe("half");
+    expect(saved(`refs/perdure/${id}/work@1.1/during`, "half")).toBe("half\n");
   });
 });

@@ -13,6 +13,7 @@ import {
   gitProject,
   open,
   scratch,
+  storeGit,
   userGit,
   userState,
   wipe,
@@ -22,14 +23,17 @@ import {
 const REF = "refs/perdure/r1/one";
 const MADE = { ref: REF, message: "a snapshot" };
 
+/** What version 1 wrote about a store in a project with git. */
+const OLD_STORE = '{"objects":"project","format":"sha1"}\n';
+
 describe("a workspace", () => {
   it("below the top of a repository holds its own part, under the rules of the whole", async () => {
     const top = gitProject({ ".gitignore": "*.log\n", "app/a.txt": "a", "lib/b.txt": "b" });
     const project = join(top, "app");
     write(project, { "x.log": "ignored from above", "new.txt": "n", "bare/": "" });
-    const { workspace } = await open(project);
+    const { store, workspace } = await open(project);
     const { commit } = await takeSnapshot(workspace, MADE);
-    const names = userGit(top, "ls-tree", "-r", "--name-only", "--full-tree", commit);
+    const names = storeGit(store, "ls-tree", "-r", "--name-only", "--full-tree", commit);
     expect(names).toBe("a.txt\nnew.txt\n");
     const then = contentOf(project);
     fs.rmSync(join(project, "new.txt"));
@@ -43,11 +47,11 @@ describe("a workspace", () => {
 
   it("without a file, below the top of a repository, has an empty snapshot", async () => {
     const top = gitProject({ "a.txt": "a", "app/b.txt": "b" });
-    const { workspace } = await open(join(top, "app"));
+    const { store, workspace } = await open(join(top, "app"));
     const full = await takeSnapshot(workspace, MADE);
     fs.rmSync(join(top, "app/b.txt"));
     const empty = await takeSnapshot(workspace, MADE);
-    expect(userGit(top, "ls-tree", empty.commit)).toBe("");
+    expect(storeGit(store, "ls-tree", empty.commit)).toBe("");
     await restoreSnapshot(workspace, full.commit);
     expect(fs.readFileSync(join(top, "app/b.txt"), "utf8")).toBe("b");
     expect((await restoreSnapshot(workspace, empty.commit)).removed).toEqual(["b.txt"]);
@@ -62,19 +66,18 @@ describe("a workspace", () => {
     expect(await fileAt(store, REF, "x.txt")).toBe("x");
   });
 
-  it("in a linked worktree shares the repository's objects and touches neither checkout", async () => {
+  it("in a linked worktree touches neither checkout", async () => {
     const main = gitProject({ "a.txt": "a" });
     const linked = join(scratch(), "linked");
     userGit(main, "worktree", "add", "-q", "-b", "side", linked);
     write(linked, { "a.txt": "changed", "new.txt": "n" });
     const { store, workspace } = await open(linked);
     const before = [userState(main), userState(linked)];
-    const { commit, head } = await takeSnapshot(workspace, MADE);
+    const { head } = await takeSnapshot(workspace, MADE);
     expect(head).toEqual({
       commit: userGit(main, "rev-parse", "side").trim(),
       branch: "refs/heads/side",
     });
-    expect(userGit(main, "rev-parse", REF).trim()).toBe(commit);
     expect([userState(main), userState(linked)]).toEqual(before);
     expect(await checkStore(store)).toEqual([]);
   });
@@ -107,12 +110,29 @@ describe("a workspace", () => {
     expect(await checkStore(store)).toEqual([]);
   });
 
-  it("says so when the repository that held the snapshots is gone", async () => {
+  it("says so when the repository that held the snapshots of an older version is gone", async () => {
     const project = gitProject({ "a.txt": "a" });
-    await open(project);
+    const { store } = await open(project);
+    fs.writeFileSync(join(store.gitDir, "perdure.json"), OLD_STORE);
     fs.rmSync(join(project, ".git"), { recursive: true });
     const opening = openStore({ project, stateDir: join(project, ".perdure") });
     await expect(opening).rejects.toMatchObject({ code: "store-moved" });
+  });
+
+  it("takes the snapshots that an older version kept in the project's repository", async () => {
+    const project = gitProject({ "a.txt": "a" });
+    const before = userState(project);
+    userGit(project, "update-ref", REF, "HEAD");
+    const lock = join(project, ".git", "refs", "perdure", "r1", "two.lock");
+    fs.writeFileSync(lock, "");
+    const gitDir = join(project, ".perdure", "snapshots.git");
+    fs.mkdirSync(gitDir, { recursive: true });
+    fs.writeFileSync(join(gitDir, "perdure.json"), OLD_STORE);
+    const { store } = await open(project);
+    expect(userState(project)).toEqual(before);
+    fs.rmSync(join(project, ".git"), { recursive: true });
+    expect(await fileAt(store, REF, "a.txt")).toBe("a");
+    expect(await checkStore(store)).toEqual([]);
   });
 });
 

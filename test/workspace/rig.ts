@@ -44,6 +44,30 @@ export function userGit(cwd: string, ...args: readonly string[]): string {
   });
 }
 
+/** Git on the objects of a store. */
+export function storeGit({ gitDir }: SnapshotStore, ...args: readonly string[]): string {
+  return userGit(gitDir, `--git-dir=${gitDir}`, ...args);
+}
+
+/** The names of the snapshots of a project, and their commits: the last one of a name counts. */
+export function snapshotNames(project: string): ReadonlyMap<string, string> {
+  const directory = join(project, ".perdure", "snapshots.git", "names");
+  const texts = fs
+    .readdirSync(directory)
+    .map((name) => fs.readFileSync(join(directory, name), "utf8"));
+  const lines = texts.flatMap((text) => text.split("\n").slice(0, -1));
+  return new Map(
+    lines.map((line) => [line.slice(line.indexOf(" ") + 1), line.split(" ")[0] ?? ""]),
+  );
+}
+
+/** A file of a snapshot of a project, by the name of the snapshot. */
+export function snapshotFile(project: string, ref: string, path: string): string {
+  const gitDir = join(project, ".perdure", "snapshots.git");
+  const commit = snapshotNames(project).get(ref) ?? `no ${ref}`;
+  return userGit(gitDir, `--git-dir=${gitDir}`, "show", `${commit}:${path}`);
+}
+
 /** Writes files by their names; a name that ends with a slash is an empty directory. */
 export function write(directory: string, files: Readonly<Record<string, string | Buffer>>): void {
   for (const [name, content] of Object.entries(files)) {
@@ -124,10 +148,8 @@ export function userState(directory: string): Readonly<Record<string, string>> {
     config: textOf(join(common, "config")),
     attributes: textOf(join(common, "info", "attributes")),
     exclude: textOf(join(common, "info", "exclude")),
-    refs: userGit(directory, "for-each-ref", "--format=%(refname) %(objectname)")
-      .split("\n")
-      .filter((line) => !line.startsWith("refs/perdure"))
-      .join("\n"),
+    refs: userGit(directory, "for-each-ref", "--format=%(refname) %(objectname)"),
+    objects: userGit(directory, "count-objects", "-v"),
     stash: userGit(directory, "stash", "list"),
     reflog: userGit(directory, "reflog", "--all"),
     status: userGit(directory, "status", "--porcelain", "--untracked-files=all", "--ignored")

@@ -4,6 +4,7 @@ import * as fs from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { forgetIndex } from "../../src/workspace/index-cache.ts";
 import { restoreSnapshot } from "../../src/workspace/restore.ts";
 import { readContent, takeSnapshot } from "../../src/workspace/snapshot.ts";
 import {
@@ -20,6 +21,7 @@ import {
   objectCount,
   open,
   scratch,
+  storeGit,
   userGit,
   userState,
   wipe,
@@ -115,8 +117,8 @@ describe.each([
     const { workspace } = await open(project);
     const first = await takeSnapshot(workspace, MADE);
     const again = await takeSnapshot(workspace, MADE);
-    fs.rmSync(workspace.indexFile);
-    const anew = await takeSnapshot(workspace, MADE);
+    await forgetIndex(workspace);
+    const anew = await takeSnapshot((await open(project)).workspace, MADE);
     expect([again.tree, anew.tree]).toEqual([first.tree, first.tree]);
     expect([again.empties, anew.empties]).toEqual([first.empties, first.empties]);
     expect([again.filesRead, anew.filesRead]).toEqual([0, first.filesRead]);
@@ -189,7 +191,7 @@ describe("what a snapshot leaves out", () => {
     write(project, { hidden: "h" });
     const { store, workspace } = await open(project, { include: [".env"] });
     const { commit } = await takeSnapshot(workspace, MADE);
-    const names = userGit(project, "ls-tree", "-r", "--name-only", commit).trim().split("\n");
+    const names = storeGit(store, "ls-tree", "-r", "--name-only", commit).trim().split("\n");
     expect(names).toEqual([".env", ".gitignore", "a.txt", "tracked.log"]);
     fs.rmSync(join(project, "tracked.log"));
     await takeSnapshot(workspace, MADE);
@@ -202,11 +204,11 @@ describe("what a snapshot leaves out", () => {
   it("follows the rules when they change, as one without an index does", async () => {
     const project = gitProject({ "a.txt": "a" });
     write(project, { "out/x": "x", "out/y": "y" });
-    const { workspace } = await open(project);
+    const { store, workspace } = await open(project);
     await takeSnapshot(workspace, MADE);
     write(project, { ".gitignore": "out/\n" });
     const { tree } = await takeSnapshot(workspace, MADE);
-    expect(userGit(project, "ls-tree", "-r", "--name-only", tree)).toBe(".gitignore\na.txt\n");
+    expect(storeGit(store, "ls-tree", "-r", "--name-only", tree)).toBe(".gitignore\na.txt\n");
     fs.writeFileSync(join(project, ".git/info/exclude"), "a.*\n");
     fs.rmSync(join(project, ".gitignore"));
     const second = await takeSnapshot(workspace, MADE);

@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { applyChanges } from "../../src/workspace/apply.ts";
 import { mergeSnapshots } from "../../src/workspace/merge.ts";
 import { findRepository } from "../../src/workspace/repository.ts";
 import { restoreSnapshot } from "../../src/workspace/restore.ts";
@@ -55,6 +56,11 @@ async function work(): Promise<string> {
   const workspace = await openWorkspace(store, { path: project, indexFile });
   if (what === "snapshot") {
     return (await takeSnapshot(workspace, { ref: first, message: "a snapshot" })).tree;
+  }
+  if (what === "apply") {
+    return JSON.stringify(
+      (await applyChanges(workspace, { from: first, to: second })).changedMeanwhile,
+    );
   }
   if (what === "loop") return loop(workspace, first);
   if (what === "restore") return String((await restoreSnapshot(workspace, first)).exact);

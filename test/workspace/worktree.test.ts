@@ -5,9 +5,10 @@ import { describe, expect, it } from "vitest";
 import { findRepository, type Repository } from "../../src/workspace/repository.ts";
 import { restoreSnapshot } from "../../src/workspace/restore.ts";
 import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import type { SnapshotStore } from "../../src/workspace/store.ts";
+import { giveBack, type SnapshotStore } from "../../src/workspace/store.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
 import { createWorktree, removeWorktree, repairWorktree } from "../../src/workspace/worktree.ts";
+import { restoreHead } from "../../src/workspace/worktree-head.ts";
 import { stateOfWorktree, type WorktreeState } from "../../src/workspace/worktree-state.ts";
 import { contentOf, gitProject, open, scratch, userGit, userState, write } from "./rig.ts";
 
@@ -54,9 +55,9 @@ class Rig {
     return { workspace, commit, tip: userGit(this.path, "rev-parse", "HEAD").trim() };
   }
 
-  async state(expected?: { workspace: Workspace; commit: string }): Promise<WorktreeState> {
-    const { project, path, base } = this;
-    return stateOfWorktree({ project, path, branch: BRANCH, base }, expected);
+  async state(): Promise<WorktreeState> {
+    const { project, path } = this;
+    return stateOfWorktree({ project, path, branch: BRANCH });
   }
 }
 
@@ -79,7 +80,7 @@ describe("a worktree", () => {
     const { refs: _after, ...after } = userState(rig.project);
     expect({ ...after, reflog: "" }).toEqual({ ...state, reflog: "" });
     expect(fs.existsSync(trace)).toBe(false);
-    expect(await rig.state()).toEqual({ status: "there", tip: rig.base });
+    expect(await rig.state()).toEqual({ status: "there" });
   });
 
   it("that is there already is left as it is", async () => {
@@ -104,7 +105,7 @@ describe("a worktree", () => {
       if (torn === true) fs.rmSync(join(rig.path, ".git"));
       await rig.create();
       expect(fs.readFileSync(join(rig.path, "a.txt"), "utf8")).toBe("a\n");
-      expect(await rig.state()).toEqual({ status: "there", tip: rig.base });
+      expect(await rig.state()).toEqual({ status: "there" });
       await removeWorktree(rig.place);
     }
   });
@@ -137,18 +138,10 @@ describe("the state of a worktree", () => {
       userGit(project, "worktree", "prune");
       userGit(project, "branch", "-q", "-D", BRANCH);
     },
-    "branch-gone": ({ project }) => userGit(project, "update-ref", "-d", `refs/heads/${BRANCH}`),
-    "other-branch": ({ path }) => userGit(path, "checkout", "-q", "-b", "elsewhere"),
-    "foreign-changes": ({ path }) => write(path, { "a.txt": "by hand\n" }),
     "branch-held-elsewhere": ({ project, path }) => {
       fs.rmSync(path, { recursive: true });
       userGit(project, "worktree", "prune");
       userGit(project, "worktree", "add", "-q", join(project, "..", `held-${Date.now()}`), BRANCH);
-    },
-    "base-moved": ({ path }) => {
-      userGit(path, "checkout", "-q", "--orphan", "fresh");
-      userGit(path, "commit", "-q", "-m", "no parent");
-      userGit(path, "branch", "-q", "-M", "fresh", BRANCH);
     },
     "not-a-worktree": ({ path }) => {
       fs.rmSync(path, { recursive: true });
@@ -159,11 +152,10 @@ describe("the state of a worktree", () => {
 
   it.each(Object.entries(STATES))("is told: %s", async (status, change) => {
     const rig = await new Rig().start();
-    const { workspace, commit, tip } = await rig.worked();
-    const expected = { workspace, commit };
-    expect(await rig.state(expected)).toEqual({ status: "there", tip });
+    const { tip } = await rig.worked();
+    expect(await rig.state()).toEqual({ status: "there" });
     change(rig, tip);
-    expect(await rig.state(expected)).toMatchObject({ status });
+    expect(await rig.state()).toMatchObject({ status });
     const holder = join(rig.project, "..");
     for (const name of fs.readdirSync(holder).filter((one) => one.startsWith("held-"))) {
       fs.rmSync(join(holder, name), { recursive: true, force: true });
@@ -179,15 +171,39 @@ describe("the state of a worktree", () => {
     const workspace = await rig.workspace();
     expect(await restoreSnapshot(workspace, commit)).toMatchObject({ exact: true });
     expect(contentOf(rig.path)).toEqual(before);
-    expect(await rig.state({ workspace, commit })).toEqual({ status: "there", tip });
+    expect(await rig.state()).toEqual({ status: "there" });
+  });
+
+  it.each([
+    ["another branch", ["checkout", "-q", "-b", "elsewhere"]],
+    ["no branch", ["checkout", "-q", "--detach"]],
+    ["a branch that is gone", ["update-ref", "-d", `refs/heads/${BRANCH}`]],
+    ["a branch without the first commit", ["checkout", "-q", "--orphan", "fresh"]],
+  ])("is there with %s checked out, and restored with the files", async (_, change) => {
+    const rig = await new Rig().start();
+    const { commit, tip } = await rig.worked();
+    userGit(rig.path, ...change);
+    expect(await rig.state()).toEqual({ status: "there" });
+    await restoreHead(rig.store, rig.path, commit);
+    expect(userGit(rig.path, "rev-parse", "HEAD").trim()).toBe(tip);
+    userGit(rig.path, "commit", "-q", "--allow-empty", "-m", "goes on");
+  });
+
+  it("is mended when git's file in it was cut short", async () => {
+    const rig = await new Rig().start();
+    await rig.worked();
+    fs.writeFileSync(join(rig.path, ".git"), "");
+    expect(await rig.state()).toEqual({ status: "there" });
+    expect(userGit(rig.path, "log", "--format=%s", "-1").trim()).toBe("work");
   });
 
   it("keeps the commits of a branch that was deleted, in the snapshot's head", async () => {
     const rig = await new Rig().start();
-    const { tip } = await rig.worked();
+    const { tip, workspace } = await rig.worked();
     STATES["both-gone"](rig, tip);
     userGit(rig.project, "reflog", "expire", "--expire=now", "--all");
     userGit(rig.project, "gc", "-q", "--prune=now");
+    await giveBack(workspace.store, rig.place.repository, tip);
     await repairWorktree({ ...rig.place, tip });
     expect(fs.readFileSync(join(rig.path, "done.txt"), "utf8")).toBe("committed\n");
   });
@@ -209,7 +225,7 @@ describe("removing a worktree", () => {
   it("is refused while commits or files are nowhere else, unless forced", async () => {
     const rig = await new Rig().start();
     await rig.worked();
-    const options = { ...rig.place, notCounting: "refs/perdure/r1/" };
+    const options = rig.place;
     await expect(removeWorktree(options)).rejects.toMatchObject({
       code: "work-at-risk",
       message: expect.stringContaining("1 commit that no other branch has"),
@@ -225,11 +241,13 @@ describe("removing a worktree", () => {
     expect(fs.existsSync(rig.path)).toBe(false);
   });
 
-  it("goes through when a snapshot that stays has the commits and the files", async () => {
+  it("can be undone from a snapshot that stays, with the commits and the files", async () => {
     const rig = await new Rig().start();
-    const { commit, tip } = await rig.worked();
+    const { commit, tip, workspace } = await rig.worked();
     const before = contentOf(rig.path);
-    await removeWorktree({ ...rig.place, contentSaved: true });
+    await removeWorktree({ ...rig.place, force: true });
+    userGit(rig.project, "gc", "-q", "--prune=now");
+    await giveBack(workspace.store, rig.place.repository, tip);
     await repairWorktree({ ...rig.place, tip });
     await restoreSnapshot(await rig.workspace(), commit);
     expect(contentOf(rig.path)).toEqual(before);

@@ -203,5 +203,6 @@ async function tidy(project: Project, last: KnownRun | undefined): Promise<void>
   const store = last === undefined ? undefined : await storeOf(project, last);
   if (store === undefined) return;
   const { tidyStore } = await import("../../workspace/store.ts");
-  await tidyStore(store);
+  const others = !project.journal.whileUnowned(isOwnerAlive, () => undefined);
+  await tidyStore(store, { others });
 }

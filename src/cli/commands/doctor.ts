@@ -1,5 +1,5 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
@@ -10,6 +10,8 @@ import { openSqliteJournal } from "../../journal/sqlite.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { isolationProblem } from "../../runner/isolation.ts";
 import { firstLine } from "../../view/display-text.ts";
+import type { Leftover } from "../../workspace/leftovers.ts";
+import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { agentLines } from "../agent-check.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -36,7 +38,10 @@ export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
     return EXIT.done;
   }
   print(`state: ${dir.root}`);
-  if (options.repair === true) return repairState(dir.root);
+  if (options.repair === true) {
+    await removeLeftovers(dir.root);
+    return repairState(dir.root);
+  }
   if (!existsSync(dir.database)) {
     throw new CliError(EXIT.error, `${dir.database} is missing`, "perdure doctor --repair");
   }
@@ -47,8 +52,29 @@ export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
     throw new CliError(EXIT.error, "the journal is damaged", "perdure doctor --repair");
   }
   print("✓ the journal is whole: every event and every plan has its checksum");
+  for (const { path, what } of await leftoversIn(dir.root)) {
+    print(`· a kill left a ${what}: ${path}; remove it with: perdure doctor --repair`);
+  }
   listUnfinished(dir.database);
   return EXIT.done;
+}
+
+/** What kills have left in the middle of git's work; without git there is none. */
+async function leftoversIn(root: string): Promise<readonly Leftover[]> {
+  const { findLeftovers } = await import("../../workspace/leftovers.ts");
+  try {
+    return await findLeftovers(dirname(root), root);
+  } catch (error) {
+    if (error instanceof WorkspaceError && error.code === "git-missing") return [];
+    throw error;
+  }
+}
+
+async function removeLeftovers(root: string): Promise<void> {
+  for (const { path, what } of await leftoversIn(root)) {
+    rmSync(path, { recursive: true, force: true });
+    print(`removed a ${what} that a kill had left: ${path}`);
+  }
 }
 
 function isolationLine(): string {

@@ -11,8 +11,7 @@
  * - files/F4 Merging twice is merging once: what is there already is the same on both sides. So a kill
  *   in the middle of a merge needs no record.
  */
-import { existsSync, readFileSync } from "node:fs";
-import { mkdir, rename } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
 import type { AttemptRef, Placed, Saved } from "../../core/event.ts";
@@ -24,15 +23,26 @@ import type { WorkspacePlan } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/hash.ts";
+import { applyChanges } from "../../workspace/apply.ts";
 import { NO_DETAILS, readSnapshot } from "../../workspace/details.ts";
 import { mergeSnapshots } from "../../workspace/merge.ts";
+import { makeOwnDirectory } from "../../workspace/own-worktree.ts";
 import { restoreSnapshot } from "../../workspace/restore.ts";
 import { commitTree, type Snapshot, takeSnapshot } from "../../workspace/snapshot.ts";
-import { listRefs, openStore, REFS, type SnapshotStore, writeRefs } from "../../workspace/store.ts";
+import {
+  listRefs,
+  openStore,
+  packStore,
+  REFS,
+  type SnapshotStore,
+  writeRefs,
+} from "../../workspace/store.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { moveHead } from "../../workspace/worktree-head.ts";
+import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { restoreHead } from "../../workspace/worktree-head.ts";
 import { ownPathOf, type RunDir } from "../state-dir.ts";
 import {
+  branchOf,
   type ForeignFiles,
   findPlace,
   makePlace,
@@ -46,6 +56,11 @@ const SKIPPED_MAX = 20;
 const HASH_LENGTH = 8;
 /** How many paths in conflict an event names. */
 const PATHS_MAX = 100;
+/** How often a merge or a restore begins again because somebody changed the files meanwhile. */
+const ROUNDS_MAX = 3;
+const PATHS_SHOWN_MAX = 5;
+/** So many snapshots are kept as single files before they are packed. */
+export const PACK_EVERY = 50;
 const MARKER = /^(<{7}|>{7}) /m;
 
 export interface FilesOptions {
@@ -63,11 +78,13 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   readonly placed: Placed;
   readonly #options: FilesOptions;
   readonly #store: SnapshotStore;
-  readonly #shared: Workspace;
+  readonly #opened = new Map<string, Promise<Workspace>>();
   /** The last snapshot of each workspace. */
   readonly #last = new Map<string, Snapshot>();
   readonly #underWay = new Set<Promise<void>>();
   #closed = false;
+  #packing: Promise<void> = Promise.resolve();
+  #taken = 0;
 
   private constructor(
     options: FilesOptions,
@@ -78,7 +95,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     this.#options = options;
     this.#store = store;
     this.placed = placed;
-    this.#shared = shared;
+    this.#opened.set(SHARED, Promise.resolve(shared));
   }
 
   /** Makes or finds the workspace of a run. */
@@ -111,6 +128,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#underWay);
+    await this.#packing;
   }
 
   async #carryOut(operation: Extract<Operation, { type: FilesOperationType }>): Promise<Fact> {
@@ -126,7 +144,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
           how: "made",
         };
       case "restore":
-        await this.#putBack(operation.workspace, operation.to);
+        await this.#putBack(operation, this.#ref(`${refWord(attemptText(operation.at))}/aside`));
         failpoint("workspace.restored");
         return {
           type: "files-ready",
@@ -180,15 +198,16 @@ export class FilesExecutor implements Executor<FilesOperationType> {
 
   async #makeWorkspace(operation: Extract<Operation, { type: "make-workspace" }>): Promise<void> {
     const { workspace, base, afresh } = operation;
-    const path = ownPathOf(this.#options.dir, workspace);
-    const there = existsSync(path);
-    if (there && !afresh) return;
-    const target = there ? path : `${path}.partial`;
-    await mkdir(target, { recursive: true, mode: 0o700 });
-    await restoreSnapshot(await this.#own(workspace, target), base);
-    failpoint("workspace.own-filled");
-    if (!there) await rename(target, path);
-    failpoint("workspace.own-made");
+    const { dir, run } = this.#options;
+    const own = {
+      store: this.#store,
+      project: run.created?.cwd ?? ".",
+      path: ownPathOf(dir, workspace),
+      branch: `${branchOf(run.id)}-${refWord(workspace)}`,
+      open: (path: string): Promise<Workspace> => this.#own(workspace, path),
+    };
+    await makeOwnDirectory(own, base, afresh ? "restored" : "as-it-is");
+    this.#opened.delete(workspace);
   }
 
   /** Merges a workspace of its own into another; a conflict goes back into it, with markers. */
@@ -203,22 +222,30 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const marked = merge.conflicts.filter((path) => this.#hasMarkers(merge.own, path));
     const theirs = savedOf(await this.#take(merge.own, `${name}/after`));
     if (marked.length > 0) return { ok: false, paths: marked, base, theirs };
-    const { commit: ours } = await this.#take(workspace, `${name}/ours`);
-    failpoint("workspace.merging");
-    const merged = { ref: this.#ref(`${name}/merged`), message: `${name}, merged`, at: 0 };
-    const sides = { base, ours, theirs: theirs.commit };
-    const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
-    if (result.status === "conflicts") {
-      const marks = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
-      await writeRefs(this.#store, [{ ref: this.#ref(`${name}/conflict`), commit: marks }]);
-      await restoreSnapshot(await this.#workspace(merge.own), marks);
-      const paths = result.conflicts.map(({ path }) => path).slice(0, PATHS_MAX);
-      return { ok: false, paths, base: ours, theirs };
+    let paths: readonly string[] = [];
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      const { commit: ours } = await this.#take(workspace, `${name}/ours`);
+      failpoint("workspace.merging");
+      const merged = { ref: this.#ref(`${name}/merged`), message: `${name}, merged`, at: 0 };
+      const sides = { base, ours, theirs: theirs.commit };
+      const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
+      if (result.status === "conflicts") {
+        const marks = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
+        await writeRefs(this.#store, [{ ref: this.#ref(`${name}/conflict`), commit: marks }]);
+        await restoreSnapshot(await this.#workspace(merge.own), marks);
+        const named = result.conflicts.map(({ path }) => path).slice(0, PATHS_MAX);
+        return { ok: false, paths: named, base: ours, theirs };
+      }
+      const into = await this.#workspace(workspace);
+      const applied = await applyChanges(into, { from: ours, to: result.commit });
+      failpoint("workspace.merged");
+      this.#last.delete(workspace);
+      paths = applied.changedMeanwhile;
+      if (paths.length > 0) continue;
+      return { ok: true, snapshot: { ...theirs, commit: result.commit }, theirs: theirs.commit };
     }
-    await restoreSnapshot(await this.#workspace(workspace), result.commit);
-    failpoint("workspace.merged");
-    this.#last.delete(workspace);
-    return { ok: true, snapshot: { ...theirs, commit: result.commit }, theirs: theirs.commit };
+    // Somebody writes these files faster than they can be merged.
+    return { ok: false, paths: paths.slice(0, PATHS_MAX), base, theirs };
   }
 
   /** Puts the files back for a person; what they were is kept (F2). */
@@ -226,21 +253,36 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const { commit, since } = operation;
     const ref = this.#ref(`aside/${since}`);
     const [kept] = await listRefs(this.#store, ref);
+    const shared = await this.#workspace(SHARED);
     const aside =
-      kept?.commit ?? (await takeSnapshot(this.#shared, { ref, message: "set aside" })).commit;
+      kept?.commit ?? (await takeSnapshot(shared, { ref, message: "set aside" })).commit;
     failpoint("workspace.aside");
-    await this.#putBack(SHARED, commit);
+    await this.#putBack({ workspace: SHARED, to: commit }, `${ref}-more`);
     failpoint("workspace.rewound");
     return { type: "restored", commit, aside };
   }
 
-  /** The files, and in a worktree of the run's own its branch as well. */
-  async #putBack(workspace: string, commit: string): Promise<void> {
-    const { kind, path, branch } = this.placed;
-    await restoreSnapshot(await this.#workspace(workspace), commit);
-    if (workspace === SHARED && kind === "worktree" && branch !== undefined) {
-      await moveHead(this.#store, { path, branch }, commit);
+  /**
+   * The files, and in a worktree of the run's own its branch as well. What is there is saved under a
+   * name beginning with `aside` before it goes, and again when somebody changes it meanwhile.
+   */
+  async #putBack(
+    { workspace, to }: { readonly workspace: string; readonly to: string },
+    aside: string,
+  ): Promise<void> {
+    const place = await this.#workspace(workspace);
+    let paths: readonly string[] = [];
+    for (let round = 1; round <= ROUNDS_MAX; round++) {
+      const saving = { ref: `${aside}-${round}`, message: "set aside" };
+      const { commit: from } = await takeSnapshot(place, saving);
+      // What no snapshot can hold, such as a file that is ignored by now, is moved at last.
+      const last = round === ROUNDS_MAX ? { aside: join(this.#options.dir.root, "aside") } : {};
+      paths = (await applyChanges(place, { from, to, ...last })).changedMeanwhile;
+      if (paths.length === 0) break;
     }
+    if (paths.length > 0) throw blockedError(place.path, paths);
+    const { kind, path } = this.placed;
+    if (workspace === SHARED && kind === "worktree") await restoreHead(this.#store, path, to);
     this.#last.delete(workspace);
   }
 
@@ -251,13 +293,24 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       message: name,
       parents: last === undefined ? [] : [last.commit],
     });
+    if (taken.commit !== last?.commit && ++this.#taken % PACK_EVERY === 0) await this.#pack();
     this.#last.set(workspace, taken);
     return taken;
   }
 
+  /** Packs beside the steps, which do not wait for it; the next packing says what went wrong. */
+  async #pack(): Promise<void> {
+    await this.#packing;
+    this.#packing = packStore(this.#store);
+    this.#packing.catch(() => undefined);
+  }
+
+  /** A workspace is looked at through one object, which remembers what it saw. */
   #workspace(workspace: string): Promise<Workspace> {
-    if (workspace === SHARED) return Promise.resolve(this.#shared);
-    return this.#own(workspace, ownPathOf(this.#options.dir, workspace));
+    const opened =
+      this.#opened.get(workspace) ?? this.#own(workspace, ownPathOf(this.#options.dir, workspace));
+    this.#opened.set(workspace, opened);
+    return opened;
   }
 
   #own(workspace: string, path: string): Promise<Workspace> {
@@ -308,4 +361,14 @@ function refWord(text: string): string {
 function savedOf({ commit, skipped }: Snapshot): Saved {
   if (skipped.length === 0) return { commit };
   return { commit, skipped: skipped.slice(0, SKIPPED_MAX) };
+}
+
+function blockedError(path: string, changed: readonly string[]): WorkspaceError {
+  const names = changed.slice(0, PATHS_SHOWN_MAX).map((one) => `'${one}'`);
+  const more = changed.length > names.length ? ` and ${changed.length - names.length} more` : "";
+  return new WorkspaceError(
+    "blocked",
+    `${names.join(", ")}${more} in ${path} cannot be restored: no snapshot holds what is there now`,
+    "move them away, then continue with: perdure resume",
+  );
 }

@@ -1,0 +1,275 @@
+/**
+ * Finds out in this process, without git and without reading files, whether a workspace is still as
+ * it was when it was last read.
+ *
+ * Owns: what is compared: the names in directories, the times, size, number and mode of files.
+ * Does not: know what is ignored; it looks at what the last full reading looked at, and at all that
+ * is new.
+ *
+ * - walk/W1 "The same" is said only of what was walked before it was read. What is so young that one
+ *   more change could leave the same times is compared by its content.
+ * - walk/W2 A walk that would take longer than git does is given up.
+ */
+import { createHash } from "node:crypto";
+import {
+  type Dirent,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  type Stats,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { directoriesAbove, placeOf, type RawPath } from "./raw-path.ts";
+import { isOutside, type Seen, type Workspace } from "./workspace.ts";
+
+/** From about so many files on, git is faster. */
+export const WALK_FILES_MAX = 4_000;
+const WALK_DIRECTORIES_MAX = 4_000;
+/** The clock of a file system stands still for so long. */
+const TICK_MS = 20;
+/** On disks that keep whole seconds only. */
+const COARSE_TICK_MS = 2_000;
+const YOUNG_BYTES_MAX = 1024 * 1024;
+const UNREADABLE = "\0unreadable";
+
+/** A walk, and whether it found what another one had found. */
+export interface Walked {
+  readonly seen: Seen;
+  readonly same: boolean;
+}
+
+interface Progress {
+  readonly files: Map<RawPath, string>;
+  readonly directories: Map<RawPath, string>;
+  readonly young: Map<RawPath, string>;
+  readonly startMs: number;
+  youngBytes: number;
+  same: boolean;
+}
+
+/** Walks through a workspace as `known` did, and through all that is new; undefined: given up. */
+export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined {
+  const progress: Progress = { ...nothingYet(Date.now()), same: true };
+  const waiting: RawPath[] = ["" as RawPath];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    const entries = entriesOf(workspace, path);
+    if (entries === undefined || isTooMuch(progress)) return undefined;
+    const names = namesOf(entries);
+    const before = known.directories.get(path);
+    progress.directories.set(path, names);
+    if (names !== before) progress.same = false;
+    const old = names === before ? undefined : new Set(before?.split("\0"));
+    for (const entry of entries === "unreadable" ? [] : entries) {
+      const inner = below(path, entry.name);
+      const isNew = old !== undefined && !old.has(nameOf(entry));
+      if (entry.isDirectory()) {
+        if (isNew || known.directories.has(inner)) waiting.push(inner);
+      } else if (isNew || known.files.has(inner)) stampFile(workspace, inner, progress, known);
+    }
+  }
+  const outside = outsideOf(workspace);
+  const { files, directories, young } = progress;
+  const all = files.size === known.files.size && directories.size === known.directories.size;
+  return {
+    seen: { files, directories, young, outside },
+    same: progress.same && all && outside === known.outside,
+  };
+}
+
+/**
+ * Walks for the first time, after a workspace was read: into the directories above the files that it
+ * holds and those that git named besides. Undefined when it changed since `startMs`.
+ */
+export function walkFirst(
+  workspace: Workspace,
+  found: {
+    readonly files: ReadonlySet<RawPath>;
+    readonly directories: readonly RawPath[];
+    readonly startMs: number;
+  },
+): Seen | undefined {
+  const progress = nothingYet(found.startMs);
+  const directories = withAbove(found.files, found.directories);
+  for (const path of directories) {
+    const entries = entriesOf(workspace, path);
+    if (entries === undefined || isTooMuch(progress)) return undefined;
+    if (entries !== "unreadable" && isYoung(factsOf(workspace, path), found.startMs)) {
+      return undefined;
+    }
+    progress.directories.set(path, namesOf(entries));
+    for (const entry of entries === "unreadable" ? [] : entries) {
+      const inner = below(path, entry.name);
+      if (!found.files.has(inner) && entry.name !== ".gitignore") continue;
+      const facts = factsOf(workspace, inner);
+      if (isYoung(facts, found.startMs)) return undefined;
+      if (facts !== undefined) progress.files.set(inner, stampOf(facts));
+    }
+  }
+  const { files, young } = progress;
+  return { files, directories: progress.directories, young, outside: outsideOf(workspace) };
+}
+
+/** What a walk found, reduced to what a snapshot looks at by what git said afterwards. */
+export function reduceWalk(
+  { files, directories, young, outside }: Seen,
+  looked: { readonly files: ReadonlySet<RawPath>; readonly directories: readonly RawPath[] },
+): Seen {
+  const inside = new Set(withAbove(looked.files, looked.directories));
+  return {
+    files: new Map([...files].filter(([path]) => looked.files.has(path) || isRulesFile(path))),
+    directories: new Map([...directories].filter(([path]) => inside.has(path))),
+    young,
+    outside,
+  };
+}
+
+function nothingYet(startMs: number): Progress {
+  return {
+    files: new Map(),
+    directories: new Map(),
+    young: new Map(),
+    startMs,
+    youngBytes: 0,
+    same: true,
+  };
+}
+
+function isTooMuch({ files, directories }: Progress): boolean {
+  return files.size > WALK_FILES_MAX || directories.size > WALK_DIRECTORIES_MAX;
+}
+
+function withAbove(
+  files: ReadonlySet<RawPath>,
+  directories: readonly RawPath[],
+): readonly RawPath[] {
+  const all = new Set<RawPath>(["" as RawPath]);
+  for (const path of [...files, ...directories.map((one) => `${one}/`)]) {
+    for (const above of directoriesAbove(path)) {
+      if (all.has(above)) break;
+      all.add(above);
+    }
+  }
+  return [...all];
+}
+
+function stampFile(workspace: Workspace, path: RawPath, progress: Progress, known: Seen): void {
+  const facts = factsOf(workspace, path);
+  if (facts === undefined) {
+    progress.same = false;
+    return;
+  }
+  const stamp = stampOf(facts);
+  progress.files.set(path, stamp);
+  if (stamp !== known.files.get(path)) progress.same = false;
+  const wasYoung = known.young.get(path);
+  const young = isYoung(facts, progress.startMs);
+  if (!young && wasYoung === undefined) return;
+  const hash = contentOf(workspace, path, facts, progress);
+  if (wasYoung !== undefined && (hash === undefined || hash !== wasYoung)) progress.same = false;
+  // A young file whose content is not known is never the same.
+  if (young) progress.young.set(path, hash ?? "");
+}
+
+function contentOf(
+  workspace: Workspace,
+  path: RawPath,
+  facts: Stats,
+  progress: Progress,
+): string | undefined {
+  progress.youngBytes += facts.size;
+  if (progress.youngBytes > YOUNG_BYTES_MAX) return undefined;
+  const place = fastPlace(workspace, path);
+  try {
+    if (facts.isSymbolicLink()) return readlinkSync(place, "latin1");
+    if (!facts.isFile()) return undefined;
+    return createHash("sha1").update(readFileSync(place)).digest("hex");
+  } catch {
+    // It is gone or may not be read: then git has to look.
+    return undefined;
+  }
+}
+
+function isYoung(facts: Stats | undefined, startMs: number): boolean {
+  if (facts === undefined) return true;
+  const { ctimeMs, mtimeMs } = facts;
+  const coarse = ctimeMs % 1000 === 0 && mtimeMs % 1000 === 0;
+  return Math.max(ctimeMs, mtimeMs) >= startMs - (coarse ? COARSE_TICK_MS : TICK_MS);
+}
+
+function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
+  return `${ino}:${size}:${mtimeMs}:${ctimeMs}:${mode}`;
+}
+
+function factsOf(workspace: Workspace, path: RawPath): Stats | undefined {
+  return lookAt(fastPlace(workspace, path));
+}
+
+function lookAt(place: string | Buffer): Stats | undefined {
+  try {
+    return lstatSync(place, { throwIfNoEntry: false });
+  } catch {
+    // A directory above it may not be entered: for us, there is nothing.
+    return undefined;
+  }
+}
+
+/** The entries of a directory; undefined for a repository of its own, which only git can read. */
+function entriesOf(
+  workspace: Workspace,
+  path: RawPath,
+): readonly Dirent<string>[] | "unreadable" | undefined {
+  let entries: readonly Dirent<string>[];
+  try {
+    const options = { withFileTypes: true, encoding: "latin1" } as const;
+    entries = readdirSync(fastPlace(workspace, path), options);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    if (code === "EACCES" || code === "EPERM") return "unreadable";
+    throw error;
+  }
+  if (path !== "" && entries.some(({ name }) => name === ".git")) return undefined;
+  return entries.filter(({ name }) => !isOutside(workspace, below(path, name)));
+}
+
+function namesOf(entries: readonly Dirent<string>[] | "unreadable"): string {
+  return entries === "unreadable" ? UNREADABLE : entries.map(nameOf).join("\0");
+}
+
+function nameOf(entry: Dirent<string>): string {
+  return entry.isDirectory() ? `${entry.name}/` : entry.name;
+}
+
+function below(path: RawPath, name: string): RawPath {
+  return (path === "" ? name : `${path}/${name}`) as RawPath;
+}
+
+/** Text where that is enough: it is several times faster than bytes. */
+function fastPlace({ path: root }: Workspace, path: RawPath): string | Buffer {
+  if (path === "") return root;
+  for (let at = 0; at < path.length; at++) {
+    if (path.charCodeAt(at) > 0x7f) return placeOf(root, path);
+  }
+  return `${root}/${path}`;
+}
+
+function isRulesFile(path: string): boolean {
+  return path === ".gitignore" || path.endsWith("/.gitignore");
+}
+
+/** The rules and indexes outside of the workspace, as they are now. */
+function outsideOf({ settings, checkout, path, root }: Workspace): string {
+  const files = [...settings.excludeFiles];
+  if (checkout !== undefined) files.push(checkout.indexFile);
+  for (let above = path; above !== root && above !== dirname(above); ) {
+    above = dirname(above);
+    files.push(join(above, ".gitignore"));
+  }
+  return files
+    .map((file) => {
+      const facts = lookAt(file);
+      return facts === undefined ? "" : stampOf(facts);
+    })
+    .join(" ");
+}
