@@ -74,8 +74,13 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);
-  const exit = await execute(project, known, { screen, greet, stay, autoApprove });
-  sayGoodbye(project, runId, screen);
+  const { exit, known: after } = await execute(project, known, {
+    screen,
+    greet,
+    stay,
+    autoApprove,
+  });
+  sayGoodbye(after, screen);
   return exit;
 }
 
