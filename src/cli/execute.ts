@@ -81,12 +81,18 @@ export interface ExecuteOptions {
   readonly greet?: (known: KnownRun) => readonly string[];
 }
 
-/** Drives the run until this process has nothing more to do for it; gives the exit status. */
+/** What came of driving a run: the exit status, and the run as it is now. */
+export interface Executed {
+  readonly exit: ExitCode;
+  readonly known: KnownRun;
+}
+
+/** Drives the run until this process has nothing more to do for it. */
 export async function execute(
   project: Project,
   known: KnownRun,
   options: ExecuteOptions,
-): Promise<ExitCode> {
+): Promise<Executed> {
   const wishes = new Wishes(project.journal, known.id);
   const deaf = listen(wishes);
   const owned = own(project, known, options);
@@ -105,7 +111,11 @@ export async function execute(
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
   const granted = options.stopBy !== undefined && wishes.first === undefined;
-  return granted ? EXIT.done : exitCodeOf(run, wishes.first);
+  const exit = granted ? EXIT.done : exitCodeOf(run, wishes.first);
+  // All events of a long run are not read again only to say how it ended.
+  const isSamePlan = options.update === undefined;
+  const after = isSamePlan ? reloadRun(project, { ...known, run }) : loadRun(project, known.id);
+  return { exit, known: after };
 }
 
 /** A run in this process's hands. */
@@ -358,9 +368,8 @@ function untoldUpdate({ events }: KnownRun): readonly Recorded[] {
 }
 
 /** Tells how the run stands after this owner, in the words of `why`. */
-export function sayGoodbye(project: Project, runId: string, screen: ScreenKind): void {
+export function sayGoodbye(known: KnownRun, screen: ScreenKind): void {
   if (screen === "json") return;
-  const known = loadRun(project, runId);
   const lines = whyLines(whyInputOf(known, Date.now()));
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;

@@ -6,12 +6,13 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { existsSync } from "node:fs";
-import { Command, CommanderError } from "commander";
-import { CliError, drivenRun, errorLines, explain, RunError } from "./cli-error.ts";
+import { Command } from "commander";
+import { CliError } from "./cli-error.ts";
 import { plainEnvironment } from "./environment.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
-import { printError, printed, surviveClosedOutput } from "./print.ts";
+import { leave, leaveOnUnhandledErrors } from "./leave.ts";
+import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
 import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
@@ -22,9 +23,7 @@ export async function main(args: readonly string[]): Promise<void> {
   surviveClosedOutput();
   // Whoever a lease names may be woken at any time; without a listener that would end it.
   process.on("SIGUSR2", () => undefined);
-  // The last resort: what nobody awaited is told like any other error, not with Node's stack alone.
-  process.on("uncaughtException", (error) => void leave(error));
-  process.on("unhandledRejection", (reason) => void leave(reason));
+  leaveOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {
     exit = status;
@@ -35,29 +34,6 @@ export async function main(args: readonly string[]): Promise<void> {
   } catch (error) {
     await leave(error);
   }
-}
-
-/** Tells an error and ends: a failed runner must not linger as the owner of its run. */
-async function leave(error: unknown): Promise<void> {
-  const run = error instanceof RunError ? undefined : drivenRun();
-  process.exitCode = told(run === undefined ? error : new RunError(run, error));
-  await printed();
-  process.exit();
-}
-
-function told(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-  const explained = explain(error);
-  if (explained !== undefined) {
-    for (const line of errorLines(explained)) printError(line);
-    return explained.exit;
-  }
-  const bug = error instanceof RunError ? error.cause : error;
-  const detail = bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
-  printError(`internal error: ${detail}`);
-  const run = error instanceof RunError ? ` ${error.shortId}` : "";
-  printError(`  This is a bug in perdure. The journal is valid; go on with: perdure resume${run}`);
-  return EXIT.error;
 }
 
 type Finish = (status: ExitCode) => void;

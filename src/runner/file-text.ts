@@ -5,7 +5,7 @@
  * is never waited for: it is opened without blocking and refused.
  * Does not: know what the files hold.
  */
-import { closeSync, constants, fchmodSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 
 /** ENXIO: a socket, or a device that is not there. */
 const NOT_FOR_US = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ENXIO"]);
@@ -17,13 +17,25 @@ export function bytesOf(file: string): Buffer | undefined {
   try {
     const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
-      return fstatSync(fd).isFile() ? readFileSync(fd) : undefined;
+      return fstatSync(fd).isFile() ? allOf(fd) : undefined;
     } finally {
       closeSync(fd);
     }
   } catch (error) {
     if (NOT_FOR_US.has(errorCode(error))) return undefined;
     throw error;
+  }
+}
+
+/** Reads of small files share it: Node would allocate as much for each file in /proc. */
+const chunk = Buffer.allocUnsafe(64 * 1024);
+
+function allOf(fd: number): Buffer {
+  let bytes = Buffer.alloc(0);
+  for (;;) {
+    const length = readSync(fd, chunk, 0, chunk.length, null);
+    if (length === 0) return bytes;
+    bytes = Buffer.concat([bytes, chunk.subarray(0, length)]);
   }
 }
 
@@ -52,7 +64,7 @@ export function readLeft(file: string, bytesMax: number): LeftFile {
     }
     if ((mode & OTHERS) !== 0) fchmodSync(fd, OWNER_ONLY);
     if (size > bytesMax) return { there: true, problem: `has more than ${bytesMax} bytes` };
-    return { there: true, text: readFileSync(fd, "utf8") };
+    return { there: true, text: allOf(fd).toString("utf8") };
   } finally {
     closeSync(fd);
   }

@@ -53,8 +53,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       }
       if (isToldLater(run, event)) return undefined;
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
-    case "step.completed":
-      return `${STEP_LOOKS.done.glyph} ${stepPath(event)} done${took}${words(toldText(event.told))}${left(event)}`;
+    case "step.completed": {
+      const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
+      return `${STEP_LOOKS.done.glyph} ${said}${left(event)}`;
+    }
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
       if (event.retry !== undefined) {

@@ -1,6 +1,7 @@
-import { appendFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { expect, test } from "vitest";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
 import { followLines, LINE_BYTES_MAX, lastLine } from "../../src/runner/output.ts";
 import { Attempt, waitFor } from "./rig.ts";
 
@@ -74,3 +75,34 @@ test("the last line, for live views", () => {
     expect(lastLine(file)).toBe(line);
   }
 });
+
+describe("a reader that fails (O4)", () => {
+  test.each([
+    ["its listener throws", (file: string) => writeFileSync(file, "one\ntwo\n"), "no more of this"],
+    ["its file is a FIFO", (file: string) => execFileSync("mkfifo", [file]), "is no file"],
+    ["its file is a folder", (file: string) => mkdirSync(file), "is no file"],
+    ["a file stands where its folder was", (file: string) => blockFolder(file), "ENOTDIR"],
+  ])("%s: says so once, and again at the end", async (_name, make, message) => {
+    const file = join(new Attempt().cwd, "below", "output.log");
+    mkdirSync(dirname(file));
+    make(file);
+    const errors: unknown[] = [];
+    const lines: string[] = [];
+    const followed = followLines(
+      file,
+      (line) => {
+        lines.push(line);
+        throw new Error("no more of this");
+      },
+      { onError: (error) => errors.push(error) },
+    );
+    await waitFor("the error", () => errors.length > 0);
+    await expect(followed.close()).rejects.toThrow(message);
+    expect([errors.length, lines.length < 2]).toEqual([1, true]);
+  });
+});
+
+function blockFolder(file: string): void {
+  rmSync(dirname(file), { recursive: true });
+  writeFileSync(dirname(file), "");
+}

@@ -44,7 +44,7 @@ async function goBack(id: string, request: BackRequest, options: BackOptions): P
   });
   for (const line of linesOf(known, back)) print(line);
   if (options.dryRun === true) return EXIT.done;
-  const exit = await execute(project, known, {
+  const { exit } = await execute(project, known, {
     screen: "quiet",
     foreign: "keep",
     stopBy: `perdure ${request.verb}`,

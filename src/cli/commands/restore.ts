@@ -93,7 +93,7 @@ async function restoreHere(
     const command = `perdure restore ${known.shortId} ${name} --yes`;
     throw new CliError(EXIT.usage, "these are your own files; nothing was changed", command);
   }
-  const exit = await execute(project, known, {
+  const { exit } = await execute(project, known, {
     screen: "quiet",
     foreign: "keep",
     stopBy: "perdure restore",

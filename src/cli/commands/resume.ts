@@ -163,7 +163,7 @@ async function goOn(
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
-  const exit = await execute(project, known, {
+  const { exit, known: after } = await execute(project, known, {
     screen,
     ...goingOn(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
@@ -175,7 +175,7 @@ async function goOn(
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
-  sayGoodbye(project, runId, screen);
+  sayGoodbye(after, screen);
   return exit;
 }
 

@@ -86,8 +86,10 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);
-  const exit = await execute(project, known, { screen, greet, stay, autoApprove, beside });
-  sayGoodbye(project, runId, screen);
+  const { exit, known: after } = await execute(project, known, {
+    ...{ screen, greet, stay, autoApprove, beside },
+  });
+  sayGoodbye(after, screen);
   return exit;
 }
 
