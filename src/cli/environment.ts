@@ -1,4 +1,4 @@
-/** The environment of this process, and what a pipeline relies on in it. */
+/** Where this process was started: its directory, its variables, and what a pipeline relies on. */
 import { textOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
@@ -24,4 +24,27 @@ export function checkEnvironment(names: readonly string[]): void {
   if (missing.length === 0) return;
   const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
   throw new CliError(EXIT.usage, message, `export ${missing[0]}=..., then the same command again`);
+}
+
+/** Works as if started in another directory. */
+export function enter(directory: string): void {
+  try {
+    process.chdir(directory);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
+    throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
+  }
+}
+
+/** Refuses a directory that the system cannot name: it is gone, or its path is too long. */
+export function checkDirectory(): void {
+  try {
+    process.cwd();
+  } catch (error) {
+    const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = gone ? "is gone" : "has a path that is too long for this system";
+    const message = `the directory that perdure was started in ${why}`;
+    throw new CliError(EXIT.error, message, "cd to another directory, then the same command again");
+  }
 }

@@ -6,8 +6,8 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { Command, CommanderError } from "commander";
-import { CliError, errorLines, explain, RunError } from "./cli-error.ts";
-import { plainEnvironment } from "./environment.ts";
+import { errorLines, explain, RunError } from "./cli-error.ts";
+import { checkDirectory, enter, plainEnvironment } from "./environment.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { printError, printed, surviveClosedOutput } from "./print.ts";
@@ -77,28 +77,6 @@ function buildProgram(finish: Finish): Command {
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
-}
-
-function enter(directory: string): void {
-  try {
-    process.chdir(directory);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
-    throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
-  }
-}
-
-/** The system does not name a directory that is gone, or whose path is too long. */
-function checkDirectory(): void {
-  try {
-    process.cwd();
-  } catch (error) {
-    const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
-    const why = gone ? "is gone" : "has a path that is too long for this system";
-    const message = `the directory that perdure was started in ${why}`;
-    throw new CliError(EXIT.error, message, "cd to another directory, then the same command again");
-  }
 }
 
 const EXAMPLES = `
