@@ -1,5 +1,6 @@
-/** The environment of this process, and what a pipeline relies on in it. */
+/** Where this process was started: its directory, its variables, and what a pipeline relies on. */
 import { createHmac, randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { textOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
@@ -55,4 +56,34 @@ function newSalt(): string {
 function markOf(value: string, salt: string): string {
   const hash = createHmac("sha256", salt).update(value).digest("hex");
   return `${salt}.${hash.slice(0, MARK_LENGTH)}`;
+}
+
+/** Refuses a system on which nobody can tell which processes live, and whose they are. */
+export function requireProc(): void {
+  if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
+  const message = "/proc is not mounted, so nobody can tell which processes live";
+  throw new CliError(EXIT.error, message, "mount -t proc proc /proc");
+}
+
+/** Works as if started in another directory. */
+export function enter(directory: string): void {
+  try {
+    process.chdir(directory);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
+    throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
+  }
+}
+
+/** Refuses a directory that the system cannot name: it is gone, or its path is too long. */
+export function checkDirectory(): void {
+  try {
+    process.cwd();
+  } catch (error) {
+    const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = gone ? "is gone" : "has a path that is too long for this system";
+    const message = `the directory that perdure was started in ${why}`;
+    throw new CliError(EXIT.error, message, "cd to another directory, then the same command again");
+  }
 }

@@ -35,7 +35,14 @@ import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
 import { CliError, OwnedError, RunError, setDrivenRun } from "./cli-error.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
-import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, whyInputOf } from "./known-run.ts";
+import {
+  hideSecretsOf,
+  type KnownRun,
+  loadRun,
+  reloadOwned,
+  reloadRun,
+  whyInputOf,
+} from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";

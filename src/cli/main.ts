@@ -5,10 +5,8 @@
  * Does not: do anything itself. Each command lives in a file of its own that is loaded when it is
  * asked for, because a list of runs must not wait for a YAML parser.
  */
-import { existsSync } from "node:fs";
 import { Command } from "commander";
-import { CliError } from "./cli-error.ts";
-import { plainEnvironment } from "./environment.ts";
+import { checkDirectory, enter, plainEnvironment, requireProc } from "./environment.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
@@ -64,35 +62,6 @@ function buildProgram(finish: Finish): Command {
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
-}
-
-/** Whether a process lives, and whose it is, can only be seen there. */
-function requireProc(): void {
-  if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
-  const message = "/proc is not mounted, so nobody can tell which processes live";
-  throw new CliError(EXIT.error, message, "mount -t proc proc /proc");
-}
-
-function enter(directory: string): void {
-  try {
-    process.chdir(directory);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
-    throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
-  }
-}
-
-/** The system does not name a directory that is gone, or whose path is too long. */
-function checkDirectory(): void {
-  try {
-    process.cwd();
-  } catch (error) {
-    const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
-    const why = gone ? "is gone" : "has a path that is too long for this system";
-    const message = `the directory that perdure was started in ${why}`;
-    throw new CliError(EXIT.error, message, "cd to another directory, then the same command again");
-  }
 }
 
 const EXAMPLES = `

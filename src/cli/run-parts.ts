@@ -83,7 +83,8 @@ export async function settleOutputs(
   const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   const outputs = handedOn(run, events, new Set(reopened));
-  const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own });
+  const roots = [run.workspace?.path ?? run.created?.cwd ?? ".", dir.root];
+  const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own, roots });
   const [first] = gone;
   if (first === undefined) return lines;
   const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;

@@ -193,7 +193,7 @@ export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<str
 export function outputOutside(site: LaunchSite, visit: Visit): string | undefined {
   const root = rootOf(site, visit);
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {
-    const target = targetOutside(root, path);
+    const target = targetOutside([root], path);
     if (target !== undefined) return `its output "${name}" is outside of its workspace: ${target}`;
   }
   return undefined;

@@ -6,10 +6,12 @@
  * Invariants:
  * - U1 In the project itself a file that is there is never overwritten.
  * - U2 What is overwritten in a workspace of the run's own is kept first.
+ * - U4 Nothing is written outside of the workspace, also when a link leads out of it by now.
  */
 import type { HandedOn } from "../core/handed-on.ts";
 import { describeFile } from "../workspace/artifact.ts";
 import { artifactPath, keepArtifact, putArtifact } from "../workspace/artifact-store.ts";
+import { targetOutside } from "../workspace/inside.ts";
 
 export interface OutputCheck {
   /** What was found and done, in words. */
@@ -18,10 +20,19 @@ export interface OutputCheck {
   readonly gone: readonly HandedOn[];
 }
 
+/** Where outputs are looked for and put back. */
+export interface OutputSite {
+  readonly artifacts: string;
+  /** Whether the workspace is the run's own. */
+  readonly own: boolean;
+  /** The directories of the workspace, below one of which each file must be. */
+  readonly roots: readonly string[];
+}
+
 /** Looks at the files, and puts back what may be put back. */
 export async function checkOutputs(
   outputs: readonly HandedOn[],
-  { artifacts, own }: { readonly artifacts: string; readonly own: boolean },
+  { artifacts, own, roots }: OutputSite,
 ): Promise<OutputCheck> {
   const lines: string[] = [];
   const gone: HandedOn[] = [];
@@ -30,6 +41,11 @@ export async function checkOutputs(
     const found = await describeFile(output.path);
     if (found?.sha256 === output.sha256) continue;
     const kept = artifactPath(artifacts, output.sha256);
+    const target = targetOutside(roots, output.path);
+    if (target !== undefined) {
+      lines.push(`${nameOf(one)} leads out of the workspace, to ${target}; its kept copy: ${kept}`);
+      continue;
+    }
     if (found === undefined) {
       if (await putArtifact(artifacts, output, output.path)) {
         lines.push(`${nameOf(one)} was missing and is put back: ${output.path}`);

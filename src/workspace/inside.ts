@@ -1,11 +1,13 @@
-/** Whether a path stays below a directory, links on the way followed. */
+/** Whether a path stays below directories, links on the way followed. */
 import { realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 
-/** Where a path leads when that is out of a directory, as it is written or by a link. */
-export function targetOutside(directory: string, path: string): string | undefined {
+/** Where a path leads when that is out of all these directories, as it is written or by a link. */
+export function targetOutside(directories: readonly string[], path: string): string | undefined {
   const target = realPath(path);
-  return isOutside(directory, path) || isOutside(realPath(directory), target) ? target : undefined;
+  const holds = (directory: string): boolean =>
+    !isOutside(directory, path) && !isOutside(realPath(directory), target);
+  return directories.some(holds) ? undefined : target;
 }
 
 function isOutside(directory: string, path: string): boolean {

@@ -124,3 +124,28 @@ it("a path that leads out whatever its values are is a mistake", async () => {
   expect(stdout + stderr).toContain("the output `up` is outside of the workspace");
   expect(exit).toBe(4);
 });
+
+it("a kept file is not put back through a link that leads out by now", async () => {
+  const hold = project.hold("two");
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: one
+    run: echo made > "$PERDURE_OUTPUT_F"
+    outputs: { f: out/made.txt }
+  - id: two
+    run: ${hold.command}
+`,
+  );
+  const runner = project.start(["run", "p.yaml"]);
+  await hold.arrived();
+  await runner.kill("SIGKILL");
+  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  fs.rmSync(project.path("out"), { recursive: true });
+  fs.symlinkSync(outer.path("foreign"), project.path("out"));
+  const resumed = project.start(["resume"]);
+  await hold.release();
+  const { stdout } = await resumed.ended;
+  expect(stdout).toContain("outputs.f of step one leads out of the workspace");
+  expect(fs.readdirSync(outer.path("foreign"))).toEqual(["f.txt"]);
+});
