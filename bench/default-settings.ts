@@ -16,7 +16,7 @@ const PARALLEL_STEPS = 200;
 const FEW_FILES = 500;
 const MANY_FILES = 20_000;
 const MANY_FILES_STEPS = 10;
-const ROUNDS = 5;
+const ROUNDS = 3;
 
 type Snapshots = "default" | "off";
 

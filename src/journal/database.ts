@@ -30,6 +30,9 @@ import { fileCodeOf, guarded, isDeniedWriting } from "./storage-error.ts";
 /** Up to this size a database is checked as a whole when it is opened for writing. */
 const INTEGRITY_CHECK_BYTES_MAX = 4 * 1024 * 1024;
 
+/** How long a process relies on pages that it has verified, whatever others write; not at its end. */
+const VERIFY_PAUSE_MS = 10_000;
+
 /** What a complete repair is called until it has taken the journal's place (repair.ts). */
 export const REPAIRED_SUFFIX = ".repaired";
 
@@ -73,6 +76,8 @@ export class Database {
   /** Absent where no event is recorded: while a file is built, read or salvaged. */
   readonly #newest: NewestEvent | undefined;
   #files: FilesSeen;
+  #changedByOthers = false;
+  #verifiedAt = Number.NEGATIVE_INFINITY;
 
   constructor(file: string, connection: DatabaseSync, newest?: NewestEvent) {
     this.file = file;
@@ -188,8 +193,26 @@ export class Database {
     }
   }
 
-  /** B2 */
+  /** B2: throws when the file is damaged; the pages are read only if somebody else changed them. */
+  verify(): void {
+    this.#lookAtFiles();
+    if (this.#changedByOthers) this.#readPages();
+  }
+
   #checkUntouched(): void {
+    this.#lookAtFiles();
+    // Where many runs share a journal, each moves its commits from the -wal into the file.
+    const due = performance.now() - this.#verifiedAt > VERIFY_PAUSE_MS;
+    if (this.#changedByOthers && due) this.#readPages();
+  }
+
+  #readPages(): void {
+    if (this.#files.size <= INTEGRITY_CHECK_BYTES_MAX) checkPages(this.file);
+    this.#changedByOthers = false;
+    this.#verifiedAt = performance.now();
+  }
+
+  #lookAtFiles(): void {
     const seen = this.#files;
     const now = filesOf(this.file);
     const replaced =
@@ -198,9 +221,7 @@ export class Database {
       const what = replaced ? "removed or replaced" : "truncated";
       throw new JournalError("broken", `${this.file} was ${what} while this process was using it.`);
     }
-    if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return;
-    // Another process may have moved its own commits from the -wal into the file.
-    if (now.size <= INTEGRITY_CHECK_BYTES_MAX) checkPages(this.file);
+    if (now.size !== seen.size || now.mtimeMs !== seen.mtimeMs) this.#changedByOthers = true;
     this.#files = now;
   }
 }

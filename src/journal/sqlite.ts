@@ -232,6 +232,7 @@ function acquire(
 }
 
 function release(database: Database, runId: string, epoch: number): void {
+  database.verify();
   database.write("release", () => {
     database.run(LEASE.release, keyOf(database, runId), epoch);
   });
