@@ -108,6 +108,11 @@ export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
   return some;
 }
 
+/** True for a path that was skipped, or that is in a directory which was. */
+export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
+  return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
+}
+
 /** The details with paths as text. */
 export function shownDetails({ empties, skipped, nested, head }: Details): SnapshotDetails {
   return {
