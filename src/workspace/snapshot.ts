@@ -206,7 +206,9 @@ async function contentWith(
   const gone = [...found.drop, ...update.missing];
   const emptied = [...new Set(gone.flatMap(directoriesAbove))];
   const bare = found.directories.filter((path) => !apart.has(path));
-  const { empties, visited } = await emptyDirectories(workspace, work, bare, emptied);
+  const filled = new Set(found.look.flatMap(directoriesAbove));
+  const looked = { bare, emptied, filled };
+  const { empties, visited } = await emptyDirectories(workspace, work, looked);
   await remember(workspace, work, { found, update, tree, startMs, rules });
   failpoint("workspace.index-kept");
   workspace.memory.seen = seenWith(workspace, {
