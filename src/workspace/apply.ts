@@ -19,12 +19,12 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { failpoint } from "../util/failpoint.ts";
-import { readSnapshot } from "./details.ts";
+import { isSkipped, readSnapshot } from "./details.ts";
 import { absent, kindAt } from "./disk.ts";
 import { moveOver, writeFiles } from "./file-writer.ts";
 import { git } from "./git.ts";
 import { directoriesAbove, placeOf, type RawPath, shownPath, splitNul } from "./raw-path.ts";
-import { ignoredBy, isRulesFile, isSkipped, KINDS, type PlannedFile } from "./restore-plan.ts";
+import { ignoredBy, isRulesFile, KINDS, type PlannedFile } from "./restore-plan.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 

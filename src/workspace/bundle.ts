@@ -48,7 +48,7 @@ export async function writeBundle(
     // Their trees as well: snapshots have no parents among them, and git looks no further.
     ...(options.without ?? []).flatMap((commit) => [`^${commit}`, `^${commit}^{tree}`]),
   ];
-  await withRefs(store, refs, async (named) => {
+  await withRefs(inStoreAndProject(store), refs, async (named) => {
     const call = { ...named, input: `${input.join("\n")}\n` };
     await git(call, "bundle", "create", "--quiet", made, "--stdin");
     await git(call, "bundle", "verify", "--quiet", made);

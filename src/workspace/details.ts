@@ -5,7 +5,7 @@
  * Does not: hold content.
  */
 import { git } from "./git.ts";
-import { directoryOf, type RawPath, shownPath } from "./raw-path.ts";
+import { type RawPath, shownPath } from "./raw-path.ts";
 import { inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
 
 export type SkipReason =
@@ -52,6 +52,8 @@ export interface StoredSnapshot {
 }
 
 const SKIPPED_MAX = 1_000;
+/** Where there are too many, they are named by so many directories at most. */
+const DEPTH_MAX = 8;
 const MARK = "perdure-snapshot: ";
 export const NO_DETAILS: Details = { empties: [], skipped: [], nested: [], head: undefined };
 
@@ -91,21 +93,22 @@ export async function readSnapshot(store: SnapshotStore, commit: string): Promis
 /** At most so many skipped paths: where there are more, their directories stand for them. */
 export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
   let some = skipped;
-  while (some.length > SKIPPED_MAX) {
+  let depth = some.length > SKIPPED_MAX ? DEPTH_MAX : 0;
+  for (; some.length > SKIPPED_MAX && depth > 0; depth--) {
     const merged = new Map<RawPath, Skipped>();
     for (const { path, bytes, why } of some) {
-      const directory = directoryOf(path);
-      if (directory === "") return some.slice(0, SKIPPED_MAX);
-      merged.set(directory, {
-        path: directory,
-        bytes: (merged.get(directory)?.bytes ?? 0) + bytes,
-        why,
-      });
+      const parts = path.split("/");
+      const short = (parts.length <= depth ? path : parts.slice(0, depth).join("/")) as RawPath;
+      merged.set(short, { path: short, bytes: (merged.get(short)?.bytes ?? 0) + bytes, why });
     }
-    if (merged.size === some.length) return some.slice(0, SKIPPED_MAX);
     some = [...merged.values()];
   }
   return some;
+}
+
+/** True for a path that was skipped, or that is in a directory which was. */
+export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
+  return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
 }
 
 /** The details with paths as text. */

@@ -18,8 +18,17 @@ const LOOKS_MAX = 20_000;
 export async function emptyDirectories(
   workspace: Workspace,
   work: WorkIndex,
-  bare: readonly RawPath[],
-  emptied: readonly RawPath[],
+  {
+    bare,
+    emptied,
+    filled,
+  }: {
+    readonly bare: readonly RawPath[];
+    /** Directories that lost files. */
+    readonly emptied: readonly RawPath[];
+    /** Directories that hold files by now. */
+    readonly filled: ReadonlySet<RawPath>;
+  },
 ): Promise<{ readonly empties: readonly RawPath[]; readonly visited: readonly RawPath[] }> {
   const empty: RawPath[] = [];
   const visited: RawPath[] = [];
@@ -32,7 +41,8 @@ export async function emptyDirectories(
     if (entries === undefined) continue;
     if (entries.length === 0) empty.push(path);
     // A directory with rules of its own and nothing to see in it hides what it holds.
-    if (entries.some(({ name }) => name === ".gitignore")) continue;
+    const hasRules = entries.some(({ name }) => name === ".gitignore");
+    if (hasRules && !filled.has(path)) continue;
     const inner = entries.filter((entry) => entry.isDirectory());
     waiting.push(...inner.map(({ name }) => `${path}/${name}` as RawPath));
   }

@@ -11,7 +11,7 @@
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { openBlobReader, wholeOf } from "./blob-reader.ts";
-import { type Details, readSnapshot } from "./details.ts";
+import { type Details, isSkipped, readSnapshot } from "./details.ts";
 import { kindAt } from "./disk.ts";
 import { git } from "./git.ts";
 import {
@@ -143,11 +143,6 @@ export async function changesTo(
     }
   }
   return { write, gone };
-}
-
-/** True for a path that was skipped, or that is in a directory which was. */
-export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
-  return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
 }
 
 /** Those of the paths that the rules of a tree ignore: they are laid out elsewhere and asked. */

@@ -12,6 +12,7 @@ import { failpoint } from "../util/failpoint.ts";
 import {
   boundedSkips,
   type Details,
+  isSkipped,
   messageOf,
   type SnapshotDetails,
   shownDetails,
@@ -27,7 +28,7 @@ import { directoriesAbove, type RawPath } from "./raw-path.ts";
 import { clearNote } from "./restore-note.ts";
 import { type Scan, scan } from "./scan.ts";
 import { headRefOf, linkHead, type SnapshotStore, takeIn, writeRefs } from "./store.ts";
-import { reduceWalk, WALK_FILES_MAX, walkAgain, walkFirst } from "./walk.ts";
+import { reduceWalk, WALK_FILES_MAX, type Walked, walkAgain, walkFirst } from "./walk.ts";
 import { type Content, gatherRules, inWorkspace, type Seen, type Workspace } from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
@@ -104,11 +105,12 @@ async function readNow(workspace: Workspace): Promise<Reading> {
   const head = checkout === undefined ? undefined : await headIn(checkout);
   await keepHead(workspace, head);
   const walked = memory.seen === undefined ? undefined : walkAgain(workspace, memory.seen);
+  const last = walked?.touched?.length === 0 ? memory.content : undefined;
+  if (last !== undefined) memory.seen = walked?.seen;
   const reading =
-    walked?.same === true && memory.content !== undefined
-      ? { ...memory.content, filesRead: 0, bytesRead: 0 }
-      : await readWithGit(workspace, walked?.seen);
-  if (walked?.same === true) memory.seen = walked.seen;
+    last === undefined
+      ? await readWithGit(workspace, walked)
+      : { ...last, filesRead: 0, bytesRead: 0 };
   const details = { ...reading.details, head };
   const content = { tree: reading.tree, details };
   if (JSON.stringify(content) !== JSON.stringify(memory.content)) memory.commit = undefined;
@@ -132,21 +134,54 @@ async function keepHead(workspace: Workspace, head: Head | undefined): Promise<v
   memory.head = head.commit;
 }
 
-async function readWithGit(workspace: Workspace, walked: Seen | undefined): Promise<Reading> {
+async function readWithGit(workspace: Workspace, walked: Walked | undefined): Promise<Reading> {
   const rules = await gatherRules(workspace);
+  const touched = await readTouched(workspace, rules, walked);
+  if (touched !== undefined) return touched;
   const work = await takeIndex(workspace, rules);
   try {
-    return await contentWith(workspace, work, rules, walked);
+    return await contentWith(workspace, work, rules, walked?.seen);
   } catch (error) {
     // The index, or objects that it names, may be gone or broken: once more without it.
     if (!isGitFailure(error) || work.memory === undefined) throw error;
     await forgetIndex(workspace);
     const empty = await takeIndex(workspace, rules, "empty");
     try {
-      return await contentWith(workspace, empty, rules, walked);
+      return await contentWith(workspace, empty, rules, walked?.seen);
     } finally {
       await dropIndex(empty);
     }
+  } finally {
+    await dropIndex(work);
+  }
+}
+
+/** Reads files of which only the contents changed; undefined when there is more to it. */
+async function readTouched(
+  workspace: Workspace,
+  rules: string,
+  walked: Walked | undefined,
+): Promise<Reading | undefined> {
+  const { memory } = workspace;
+  const { content } = memory;
+  const look = walked?.touched;
+  if (look === undefined || content === undefined) return undefined;
+  if (look.some((path) => isSkipped(content.details.skipped, path))) return undefined;
+  const startMs = Date.now();
+  const work = await takeIndex(workspace, rules);
+  try {
+    if (work.memory?.tree !== content.tree) return undefined;
+    const update = await updateIndex(workspace, work, { look, drop: [], held: new Set(look) });
+    if (update.skipped.length > 0 || update.missing.length > 0) return undefined;
+    failpoint("workspace.touched-indexed");
+    const tree = await treeOf(workspace, work, update);
+    await keepIndex(workspace, work, { ...work.memory, tree }, startMs);
+    memory.seen = walked?.seen;
+    return { ...content, tree, filesRead: update.files, bytesRead: update.bytes };
+  } catch (error) {
+    // A file that vanishes meanwhile, or an index that is broken: the long way finds out.
+    if (!isGitFailure(error)) throw error;
+    return undefined;
   } finally {
     await dropIndex(work);
   }
@@ -171,7 +206,9 @@ async function contentWith(
   const gone = [...found.drop, ...update.missing];
   const emptied = [...new Set(gone.flatMap(directoriesAbove))];
   const bare = found.directories.filter((path) => !apart.has(path));
-  const { empties, visited } = await emptyDirectories(workspace, work, bare, emptied);
+  const filled = new Set(found.look.flatMap(directoriesAbove));
+  const looked = { bare, emptied, filled };
+  const { empties, visited } = await emptyDirectories(workspace, work, looked);
   await remember(workspace, work, { found, update, tree, startMs, rules });
   failpoint("workspace.index-kept");
   workspace.memory.seen = seenWith(workspace, {

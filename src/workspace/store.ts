@@ -7,8 +7,6 @@
  *
  * - store/S1 Objects and names are ours alone. What the user's repository holds is linked or copied,
  *   never borrowed, so nothing that happens there breaks a snapshot.
- * - store/S2 Git sees no setting, attribute, hook or borrowed object that we did not write: whatever
- *   else stands in the directory is removed, and a directory of somebody else is refused.
  * - store/S3 Names are lines that are appended to a file of the run and flushed. There is no lock,
  *   so no kill leaves one; a line that was cut short was never written.
  */
@@ -22,6 +20,7 @@ import { type GitCall, git, gitFailure, startGit } from "./git.ts";
 import { linkObjects, type ObjectFormat } from "./objects.ts";
 import { oldRefs, removeOldRefs } from "./old-store.ts";
 import { findRepository, isIgnored, type Repository, theirs } from "./repository.ts";
+import { makeFolders, makeSafe, replaceFile } from "./store-directory.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 /** Snapshots have their names here. */
@@ -29,25 +28,10 @@ export const REFS = "refs/perdure/";
 /** The commit that was checked out at a snapshot has its name here. */
 export const HEAD_REFS = "refs/perdure-heads/";
 
-/** Turns off everything that would change bytes on their way in or out, whatever a project says. */
-const ATTRIBUTES = "* -text !eol -crlf -ident -filter !working-tree-encoding\n";
 const ABOUT_FILE = "perdure.json";
 const VERSION = 2;
-/** Everything that may stand in the git directory. */
-const ENTRIES: ReadonlySet<string> = new Set([
-  ABOUT_FILE,
-  "HEAD",
-  "config",
-  "info",
-  "objects",
-  "refs",
-  "packed-refs",
-  "names",
-  "indexes",
-]);
 const NAME_LINE = /^([0-9a-f]{40}|[0-9a-f]{64}) (refs\/perdure(?:-heads)?\/.+)$/;
 const NEWLINE = 10;
-let replaced = 0;
 
 export interface SnapshotStore {
   /** The private git directory. */
@@ -113,7 +97,7 @@ async function convertOldStore(
   await removeOldRefs(refsDir, refs);
 }
 
-/** The call for git on the store's objects, with nothing of the project's settings (S2). */
+/** The call for git on the store's objects, with nothing of the project's settings. */
 export function inStore(store: SnapshotStore): GitCall {
   const env = { GIT_DIR: store.gitDir, GIT_OBJECT_DIRECTORY: store.objectDir };
   return { cwd: store.gitDir, as: "ours", env };
@@ -270,7 +254,9 @@ export async function tidyStore(
 ): Promise<void> {
   // An index names objects that may go now.
   await fs.rm(indexesOf(store), { recursive: true, force: true });
-  const refs = [...(await listRefs(store)), ...(await listRefs(store, HEAD_REFS))];
+  // Heads need their history, which is whole here only where it is linked.
+  const heads = (await linkProject(store)) ? await listRefs(store, HEAD_REFS) : [];
+  const refs = [...(await listRefs(store)), ...heads];
   if (refs.length === 0 && !others) {
     await fs.rm(store.objectDir, { recursive: true, force: true });
     await makeFolders(store.gitDir);
@@ -278,7 +264,7 @@ export async function tidyStore(
   }
   await keepLinkedPacks(join(store.objectDir, "pack"));
   const unreachable = others ? ["-A", "--unpack-unreachable=1.day.ago"] : ["-a"];
-  await withRefs(store, refs, async (call) => {
+  await withRefs(inStore(store), refs, async (call) => {
     await git(call, "repack", "-d", "-q", ...unreachable);
     failpoint("workspace.repacked");
     await git(call, "prune", `--expire=${others ? "1.day.ago" : "now"}`);
@@ -299,14 +285,14 @@ async function keepLinkedPacks(directory: string): Promise<void> {
 
 /** Lets git see names as refs, for the commands that need some: the store itself has none. */
 export async function withRefs(
-  store: SnapshotStore,
+  call: GitCall,
   refs: readonly SnapshotRef[],
   work: (call: GitCall) => Promise<void>,
 ): Promise<void> {
   const gitDir = await fs.mkdtemp(join(tmpdir(), "perdure-refs-"));
   try {
     for (const name of ["HEAD", "config"]) {
-      await fs.copyFile(join(store.gitDir, name), join(gitDir, name));
+      await fs.copyFile(join(call.cwd, name), join(gitDir, name));
     }
     await fs.mkdir(join(gitDir, "refs"));
     const lines = refs
@@ -314,7 +300,6 @@ export async function withRefs(
       .map(({ ref, commit }) => `${commit} ${ref}\n`);
     const text = `# pack-refs with: sorted \n${lines.join("")}`;
     await fs.writeFile(join(gitDir, "packed-refs"), text);
-    const call = inStoreAndProject(store);
     await work({ ...call, cwd: gitDir, env: { ...call.env, GIT_DIR: gitDir } });
   } finally {
     await fs.rm(gitDir, { recursive: true, force: true });
@@ -383,61 +368,6 @@ async function makeStore(gitDir: string, repository: Repository | undefined): Pr
     await fs.rm(made, { recursive: true, force: true });
   });
   return (await readAbout(gitDir)) ?? about;
-}
-
-/** Leaves nothing in a git directory that we did not write (S2). */
-async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
-  await needOwnDirectory(gitDir);
-  for (const name of await fs.readdir(gitDir)) {
-    if (!ENTRIES.has(name) && !name.endsWith(".new"))
-      await fs.rm(join(gitDir, name), { recursive: true, force: true });
-  }
-  await makeFolders(gitDir);
-  const version = format === "sha256" ? "1\n[extensions]\n\tobjectformat = sha256" : "0";
-  const config = `[core]\n\tbare = true\n\trepositoryformatversion = ${version}\n`;
-  await keepText(join(gitDir, "HEAD"), "ref: refs/heads/none\n");
-  await keepText(join(gitDir, "config"), config);
-  await keepText(join(gitDir, "info", "attributes"), ATTRIBUTES);
-  for (const name of await fs.readdir(join(gitDir, "info"))) {
-    if (name !== "attributes") await fs.rm(join(gitDir, "info", name), { recursive: true });
-  }
-  for (const name of ["alternates", "http-alternates"]) {
-    await fs.rm(join(gitDir, "objects", "info", name), { recursive: true, force: true });
-  }
-}
-
-async function makeFolders(gitDir: string): Promise<void> {
-  for (const name of ["info", "objects", "objects/info", "objects/pack", "refs", "names"]) {
-    await fs.mkdir(join(gitDir, name), { mode: 0o700 }).catch(async (error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-      await needOwnDirectory(join(gitDir, name));
-    });
-  }
-}
-
-async function needOwnDirectory(path: string): Promise<void> {
-  const facts = await fs.lstat(path);
-  const uid = process.geteuid?.();
-  if (facts.isDirectory() && (uid === undefined || facts.uid === uid)) return;
-  throw new WorkspaceError(
-    "not-trusted",
-    `${path} is ${facts.isDirectory() ? "another user's" : "not a directory"}, so no snapshot is kept in it`,
-    `look at it, then remove it with: rm -r '${path}'`,
-  );
-}
-
-/** A file with exactly this text, which is no link to another. */
-async function keepText(file: string, text: string): Promise<void> {
-  const facts = await fs.lstat(file).catch(absent);
-  if (facts?.isFile() === true && (await fs.readFile(file, "utf8")) === text) return;
-  if (facts !== undefined) await fs.rm(file, { recursive: true });
-  await replaceFile(file, text);
-}
-
-async function replaceFile(file: string, text: string): Promise<void> {
-  const made = `${file}.${process.pid}-${replaced++}.new`;
-  await fs.writeFile(made, text, { flush: true });
-  await fs.rename(made, file);
 }
 
 function namesFileOf(store: SnapshotStore, ref: string): string {

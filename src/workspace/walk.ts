@@ -33,10 +33,11 @@ const COARSE_TICK_MS = 2_000;
 const YOUNG_BYTES_MAX = 1024 * 1024;
 const UNREADABLE = "\0unreadable";
 
-/** A walk, and whether it found what another one had found. */
+/** A walk, and what it found otherwise than another one had. */
 export interface Walked {
   readonly seen: Seen;
-  readonly same: boolean;
+  /** Files with other contents; undefined when more than that is different. */
+  readonly touched: readonly RawPath[] | undefined;
 }
 
 interface Progress {
@@ -44,13 +45,14 @@ interface Progress {
   readonly directories: Map<RawPath, string>;
   readonly young: Map<RawPath, string>;
   readonly startMs: number;
+  readonly touched: RawPath[];
   youngBytes: number;
-  same: boolean;
+  isReshaped: boolean;
 }
 
 /** Walks through a workspace as `known` did, and through all that is new; undefined: given up. */
 export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined {
-  const progress: Progress = { ...nothingYet(Date.now()), same: true };
+  const progress = nothingYet(Date.now());
   const waiting: RawPath[] = ["" as RawPath];
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     const entries = entriesOf(workspace, path);
@@ -58,7 +60,7 @@ export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined
     const names = namesOf(entries);
     const before = known.directories.get(path);
     progress.directories.set(path, names);
-    if (names !== before) progress.same = false;
+    if (names !== before) progress.isReshaped = true;
     const old = names === before ? undefined : new Set(before?.split("\0"));
     for (const entry of entries === "unreadable" ? [] : entries) {
       const inner = below(path, entry.name);
@@ -70,10 +72,12 @@ export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined
   }
   const outside = outsideOf(workspace);
   const { files, directories, young } = progress;
-  const all = files.size === known.files.size && directories.size === known.directories.size;
+  const isWhole = files.size === known.files.size && directories.size === known.directories.size;
+  const isAlike = !progress.isReshaped && isWhole && outside === known.outside;
+  const isPlain = !progress.touched.some(isRulesFile);
   return {
     seen: { files, directories, young, outside },
-    same: progress.same && all && outside === known.outside,
+    touched: isAlike && isPlain ? progress.touched : undefined,
   };
 }
 
@@ -130,8 +134,9 @@ function nothingYet(startMs: number): Progress {
     directories: new Map(),
     young: new Map(),
     startMs,
+    touched: [],
     youngBytes: 0,
-    same: true,
+    isReshaped: false,
   };
 }
 
@@ -156,19 +161,19 @@ function withAbove(
 function stampFile(workspace: Workspace, path: RawPath, progress: Progress, known: Seen): void {
   const facts = factsOf(workspace, path);
   if (facts === undefined) {
-    progress.same = false;
+    progress.isReshaped = true;
     return;
   }
   const stamp = stampOf(facts);
   progress.files.set(path, stamp);
-  if (stamp !== known.files.get(path)) progress.same = false;
   const wasYoung = known.young.get(path);
-  const young = isYoung(facts, progress.startMs);
-  if (!young && wasYoung === undefined) return;
-  const hash = contentOf(workspace, path, facts, progress);
-  if (wasYoung !== undefined && (hash === undefined || hash !== wasYoung)) progress.same = false;
+  const isYoungNow = isYoung(facts, progress.startMs);
+  const isRead = isYoungNow || wasYoung !== undefined;
+  const hash = isRead ? contentOf(workspace, path, facts, progress) : undefined;
   // A young file whose content is not known is never the same.
-  if (young) progress.young.set(path, hash ?? "");
+  if (isYoungNow) progress.young.set(path, hash ?? "");
+  const isOther = wasYoung !== undefined && (hash === undefined || hash !== wasYoung);
+  if (stamp !== known.files.get(path) || isOther) progress.touched.push(path);
 }
 
 function contentOf(

@@ -1,10 +1,9 @@
 /** `perdure clean`: what goes, what stays and why, and what is left after a kill. */
-import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { checkJournal } from "../../src/journal/check.ts";
 import { Project } from "../rig/project.ts";
-import { snapshotNames, userGit, userState } from "../workspace/rig.ts";
+import { kilobytes, snapshotNames, userGit, userState } from "../workspace/rig.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -221,11 +220,9 @@ it("a cleaned run of a project without git gives its space back", async () => {
   const id = await run("head -c 200000 /dev/urandom > big", { workspace: "workspace: directory" });
   const store = project.path(".perdure", "snapshots.git");
   expect(refs()).toContain(id);
-  const bytes = (): number =>
-    Number(execFileSync("du", ["-sk", store], { encoding: "utf8" }).split("\t")[0]);
-  expect(bytes()).toBeGreaterThan(200);
+  expect(kilobytes(store)).toBeGreaterThan(200);
   await project.must(["clean"]);
   expect(refs()).toBe("");
-  expect(bytes()).toBeLessThan(100);
+  expect(kilobytes(store)).toBeLessThan(100);
   expect(folders()).toEqual([]);
 });

@@ -97,7 +97,8 @@ function outcomeOf(project: Project, name: string): Outcome {
   const trees: Record<string, string> = {};
   for (const { event } of run?.events ?? []) {
     if (event.type !== "step.completed" || event.snapshot === undefined) continue;
-    trees[event.step] = git(project.dir, "rev-parse", `${event.snapshot.commit}^{tree}`);
+    const store = `--git-dir=${project.path(".perdure", "snapshots.git")}`;
+    trees[event.step] = git(project.dir, store, "rev-parse", `${event.snapshot.commit}^{tree}`);
   }
   // Which of the two that run at the same time was merged last shows in neither.
   const root =

@@ -113,6 +113,18 @@ export async function open(
   return { store, workspace: await openWorkspace(store, { path, indexFile, ...rest }) };
 }
 
+/** What directories take on the disk, in kilobytes; a file with several names counts once. */
+export function kilobytes(...paths: readonly string[]): number {
+  const blocks = new Map<number, number>();
+  const add = (path: string): void => {
+    const facts = fs.lstatSync(path);
+    blocks.set(facts.ino, facts.blocks);
+    if (facts.isDirectory()) for (const name of fs.readdirSync(path)) add(join(path, name));
+  };
+  for (const path of paths) add(path);
+  return [...blocks.values()].reduce((sum, one) => sum + one, 0) / 2;
+}
+
 /** Everything in a directory but .git and .perdure: kind, permission to run, bytes. */
 export function contentOf(directory: string): Readonly<Record<string, string>> {
   const content: Record<string, string> = {};
