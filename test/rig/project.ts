@@ -209,6 +209,13 @@ export class Project {
     return runs.map((run) => run.pipeline_id);
   }
 
+  /** The id of the newest run of this project. */
+  async newest(): Promise<string> {
+    const [id] = await this.runIds();
+    if (id === undefined) throw new Error("there is no run");
+    return id;
+  }
+
   /** The processes of steps that live: pids of those that work for this project. */
   stepProcesses(): readonly number[] {
     return stepProcessesOf(this.dir);
