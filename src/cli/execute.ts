@@ -23,7 +23,7 @@ import { ProcessExecutor } from "../engine/executors/processes.ts";
 import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
 import { Loop } from "../engine/loop.ts";
 import { Mailbox } from "../engine/mailbox.ts";
-import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
+import { attemptDirOf, type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
@@ -294,15 +294,7 @@ async function drive(
     autoApprove: options.autoApprove === true,
   });
   const desk = deskOf(options, gates, mailbox);
-  const screen = await openScreen(options.screen, {
-    runId: known.id,
-    shortId: known.shortId,
-    past: untold.length === 0 ? known.events : known.events.slice(0, -untold.length),
-    readers: await lineReaders(known.plan),
-    ...{ dir, now },
-    onError: (error) => mailbox.fail(error),
-    footer: desk && ((width) => desk.footer(width)),
-  });
+  const screen = await screenFor(options, known, { dir, now, desk, mailbox });
   desk?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
@@ -343,6 +335,29 @@ async function drive(
     desk?.close();
     await screen.close();
   }
+}
+
+/** The screen of a run, which has seen everything but what it is about to be shown. */
+async function screenFor(
+  { screen }: ExecuteOptions,
+  known: KnownRun,
+  around: {
+    readonly dir: RunDir;
+    readonly now: () => number;
+    readonly desk: Desk | undefined;
+    readonly mailbox: Mailbox;
+  },
+): Promise<Screen> {
+  const { dir, now, desk, mailbox } = around;
+  const { events, id: runId, shortId, plan } = known;
+  const untold = untoldUpdate(known).length;
+  return openScreen(screen, {
+    ...{ runId, shortId, dir, now },
+    past: untold === 0 ? events : events.slice(0, -untold),
+    readers: await lineReaders(plan),
+    onError: (error) => mailbox.fail(error),
+    footer: desk && ((width) => desk.footer(width)),
+  });
 }
 
 /** Where a person at the terminal answers what the run asks, if there is one. */

@@ -9,13 +9,14 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
-import type { BranchesWork, EachWork, LoopWork, PassWork, Plan } from "../plan/plan.ts";
+import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import { complete, exited, fail, paidBy } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
-import { endOfBranches, pickBranch } from "./branches.ts";
+import { pickBranch } from "./branches.ts";
+import { closeScopes } from "./composite-end.ts";
 import { ASKS_MAX, converse, RELAYS_MAX } from "./conversation.ts";
 import { afterProbe, afterVerdict, doubtfulEnd, type Ends, repeated, unsettled } from "./doubt.ts";
 import { effectOf } from "./effect.ts";
@@ -24,7 +25,6 @@ import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
 import { LOSSES_MAX } from "./flow.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
-import { missedInside } from "./goal.ts";
 import { instanceEvents } from "./instance-files.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
@@ -44,7 +44,7 @@ import {
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
-import { environmentAt, evaluateAfterIteration, evaluateIn, renderInput } from "./values.ts";
+import { environmentAt, evaluateIn, renderInput } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -298,52 +298,6 @@ function failAtStart(
   message: string,
 ): readonly RunEvent[] {
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
-}
-
-function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
-  const { work } = stepOf(visit);
-  if (work.kind === "branches") return [closeBranches(run, visit, work, now)];
-  const failed = visit.instances?.failed ?? 0;
-  const tolerant = work.kind === "each" && work.onItemFailure === "continue";
-  if (failed === 0 || tolerant) {
-    const missed = missedInside(run, visit);
-    if (missed?.back !== undefined) return [missed.back];
-    if (missed !== undefined) return [fail(run, visit, "goal", missed.message, now)];
-    if (work.kind === "loop") return [endIteration(run, visit, work, now)];
-    return [complete(run, visit, 0, { outputs: {}, context: {} })];
-  }
-  const total = visit.instances?.total ?? failed;
-  if (work.kind !== "each") return [fail(run, visit, "items", "a step in it failed", now)];
-  const message = `${failed} of ${total} items failed`;
-  if (itemGrants(run, visit).length > 0) return [fail(run, visit, "items", message, now)];
-  return [finalFailure(run, visit, attemptOf(visit), "items", message)];
-}
-
-function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {
-  const missed = missedInside(run, visit);
-  if (missed?.back !== undefined) return missed.back;
-  if (missed !== undefined) return fail(run, visit, "goal", missed.message, now);
-  const { context, ...end } = endOfBranches(run, visit, work);
-  if (!end.ok) return fail(run, visit, "items", end.message, now, { context });
-  return complete(run, visit, 0, { outputs: {}, context, told: end.told });
-}
-
-/** After a good iteration: the loop is done, goes on, or has used up its iterations. */
-function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunEvent {
-  const done = (): RunEvent => complete(run, visit, 0, { outputs: {}, context: {} });
-  const iteration = visit.instances?.opened ?? 0;
-  const { until, iterationsMax } = work;
-  if (until !== undefined) {
-    const held = evaluateAfterIteration(run, visit, until);
-    if (!held.ok) return finalFailure(run, visit, attemptOf(visit), "expression", held.message);
-    if (held.value === true) return done();
-  }
-  if (iteration < iterationsMax) {
-    return { type: "step.iterated", ...attemptOf(visit), iteration };
-  }
-  if (until === undefined || work.onExhausted === "continue") return done();
-  const message = `\`${until}\` is still not true after ${iterationsMax} iterations`;
-  return fail(run, visit, "iterations", message, now);
 }
 
 function endOrDoubt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {

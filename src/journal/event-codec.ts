@@ -47,7 +47,7 @@ import {
   record,
   text,
 } from "./field-check.ts";
-import { JournalError, type NewRequest, type Request } from "./journal.ts";
+import { JournalError } from "./journal.ts";
 
 const owner = record({
   pid: integer,
@@ -89,7 +89,8 @@ const knownEffect = record({
   done: optional(boolean),
 } satisfies Fields<KnownEffect>);
 const recover = oneOf("continue", "restart");
-const stopMode = oneOf("now", "after-turn", "after-step");
+/** When a run is to stop. */
+export const stopMode = oneOf("now", "after-turn", "after-step");
 const lastTool = optional(
   record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
 );
@@ -139,7 +140,8 @@ const choice = record({
   fails: optional(boolean),
   next: optional(text),
 } satisfies Fields<Question["choices"][number]>);
-const answer = {
+/** The fields of an answer. */
+export const answer = {
   choice: optional(text),
   text: optional(text),
   by: text,
@@ -369,7 +371,6 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
 const CHECKS = new Map<string, Check>(
   Object.entries(SHAPES).map(([type, fields]) => [type, record(fields)]),
 );
-const REQUEST_CHECKS = new Map<string, Check>([["stop", record({ mode: stopMode, by: text })]]);
 
 /** An event as it is kept, without its checksum. */
 export function encode(event: RunEvent, seq: number, time: number): UnsealedEvent {
@@ -415,44 +416,8 @@ export function decodeOwner(runId: string, data: string): Owner {
   return value as unknown as Owner;
 }
 
-/** A request as it is kept. */
-export function encodeRequest(request: NewRequest): { type: string; data: string } {
-  const { type, ...data } = request;
-  return { type, data: JSON.stringify(data) };
-}
-
-/** The request in a row. Throws "broken" or "newer". */
-export function decodeRequest(id: number, type: string, data: string): Request {
-  const where = `Request ${id}`;
-  const check = REQUEST_CHECKS.get(type);
-  if (check === undefined) {
-    throw new JournalError("newer", `${where} is a "${type}": a newer perdure wrote it.`);
-  }
-  const value = parseObject(data, where);
-  const fault = check(value);
-  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
-  return { id, type, ...value } as unknown as Request;
-}
-
-/** True for what has the shape of an answer. */
-export function isAnswer(value: unknown): value is Answer {
-  return record(answer)(value) === undefined;
-}
-
-/** An answer as it is kept. */
-export function encodeAnswer(given: Answer): string {
-  return JSON.stringify(given);
-}
-
-/** The answer in a row. Throws "broken". */
-export function decodeAnswer(where: string, data: string): Answer {
-  const value = parseObject(data, where);
-  const fault = record(answer)(value);
-  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
-  return value as unknown as Answer;
-}
-
-function parseObject(data: string, where: string): Record<string, unknown> {
+/** The object in a text. Throws "broken". */
+export function parseObject(data: string, where: string): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(data);

@@ -12,15 +12,7 @@ import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import type { UnsealedEvent } from "./chain.ts";
-import {
-  decode,
-  decodeAnswer,
-  decodeRequest,
-  encode,
-  encodeAnswer,
-  encodeRecorded,
-  encodeRequest,
-} from "./event-codec.ts";
+import { decode, encode, encodeRecorded } from "./event-codec.ts";
 import {
   type Acquired,
   type AnswerDeadline,
@@ -37,6 +29,7 @@ import {
   type RunSummary,
   type Write,
 } from "./journal.ts";
+import { decodeAnswer, decodeRequest, encodeAnswer, encodeRequest } from "./message-codec.ts";
 import { createdIn, lastEpochIn } from "./run-rows.ts";
 
 /** What a simulator may do to a journal. */

@@ -15,15 +15,7 @@ import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
 import { type ChainHead, chainStart, verifyChain } from "./chain.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
-import {
-  decodeAll,
-  decodeAnswer,
-  decodeRequest,
-  encode,
-  encodeAnswer,
-  encodeRecorded,
-  encodeRequest,
-} from "./event-codec.ts";
+import { decodeAll, encode, encodeRecorded } from "./event-codec.ts";
 import {
   type Acquired,
   type AnswerDeadline,
@@ -43,6 +35,7 @@ import {
   type RunSummary,
   type Write,
 } from "./journal.ts";
+import { decodeAnswer, decodeRequest, encodeAnswer, encodeRequest } from "./message-codec.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
 import {
   changeSummary,

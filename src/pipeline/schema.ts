@@ -24,12 +24,12 @@ import {
   thread,
   visits,
 } from "./schema-values.ts";
+import { workspace } from "./workspace-schema.ts";
 
 export const STEPS_MAX = 100_000;
 const PARALLEL_MAX = 1_000;
 const ATTEMPTS_MAX = 1_000;
 const TURNS_MAX = 10_000;
-const FILE_MB_MAX = 100_000;
 /** Less would be used up by the agent's own instructions. */
 const RELAY_TOKENS_MIN = 1_000;
 const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
@@ -39,7 +39,6 @@ export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
 export const PROTOCOL_ADAPTER = "acp";
 export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 
-const workspaceKind = z.enum(["here", "worktree", "directory", "copy"]);
 const workspace = z.union([
   workspaceKind,
   z.strictObject({

@@ -167,7 +167,7 @@ describe("a gate that nobody can answer here", () => {
     expect(failed.exit).toBe(3);
     expect(failed.stdout).toMatch(/it was rejected: \S+ answered "reject": no tests/);
     expect(project.effects()).toEqual({ build: 1 });
-    expect((await project.run(["resume"])).exit).toBe(6);
+    expect((await project.run(["resume", id])).exit).toBe(6);
     await project.must(["answer", id, "approve", "a", "-t", "tests are there"]);
     await project.must(["resume"]);
     expect(project.effects()).toEqual({ build: 1, ship: 1 });

@@ -103,11 +103,11 @@ steps:
     here.write("p.yaml", steps(`${here.effect("two")}; exit 1`));
     expect((await here.run(["run", "p.yaml"])).exit).toBe(3);
     here.write("p.yaml", steps(`${here.effect("two")}; exit 2`));
-    expect((await here.run(["resume", "--update", "--yes"])).exit).toBe(3);
+    expect((await here.run(["resume", await here.newestId(), "--update", "--yes"])).exit).toBe(3);
     const [id = ""] = await here.runIds();
     await here.must(["export", id, "-o", there.path("run.perdure")]);
     await there.must(["import", "run.perdure"]);
-    const said = (await there.run(["resume"])).stdout;
+    const said = (await there.run(["resume", await there.newestId()])).stdout;
     expect(said).toContain("it exited with 2");
     expect(said).toContain("p.yaml cannot be read; the run goes on with its plan as it was\n");
     expect(here.effects()).toEqual({ one: 1, two: 3 });
@@ -185,7 +185,7 @@ steps:
     const { status, ...after } = userState(there.dir);
     expect({ status, ...after }).toEqual(before);
     there.write("allowed", "");
-    await there.must(["resume"]);
+    await there.must(["resume", await there.newestId()]);
     expect(there.read(".perdure", "runs", id, "workspace", "log.txt")).toBe("work\nfirst\n");
     expect(userGit(there.dir, "rev-parse", "--abbrev-ref", "HEAD")).toBe("main\n");
   });
@@ -244,7 +244,7 @@ Go on: perdure resume 1a2b3c4d
     );
     expect(await there.must(["import", "x.perdure"])).toContain("is here already");
     there.write("ok", "");
-    expect((await there.run(["resume"])).stdout).toContain("resumed");
+    expect((await there.run(["resume", await there.newestId()])).stdout).toContain("resumed");
     const refused = await there.run(["import", "x.perdure"]);
     expect(refused.exit).toBe(1);
     expect(refused.stderr).toContain("exists here already, and is not as it is in the file");

@@ -323,7 +323,7 @@ describe("report", () => {
     project.write("p.yaml", FAILING);
     await project.run(["run", "p.yaml"]);
     project.write("fixed", "");
-    await project.must(["resume"]);
+    await project.must(["resume", await project.newestId()]);
     const text = await said("report", "--with-output");
     expect(
       text

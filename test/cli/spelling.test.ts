@@ -35,14 +35,26 @@ describe("other spellings of resume", () => {
     ["resume SHORT"],
     ["run --resume ID"],
     ["run p.yaml --resume ID"],
-    ["run --resume-last"],
-    ["run p.yaml --resume-last"],
   ])("%s", async (spelling) => {
     const id = await failedRun();
     project.write("flag", "");
     const args = spelling.replace("ID", id).replace("SHORT", id.slice(0, 8)).split(" ");
     expect((await project.run(args)).exit).toBe(0);
     expect(project.effects()).toEqual({ one: 1, two: 2, three: 1 });
+  });
+
+  it.each(["run --resume-last", "run p.yaml --resume-last"])("%s", async (spelling) => {
+    const hold = project.hold("last");
+    project.write(
+      "p.yaml",
+      `steps: [{ id: one, run: "${project.effect("one")}; test -e flag || ${hold.command}" }]\n`,
+    );
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGINT");
+    project.write("flag", "");
+    expect((await project.run(spelling.split(" "))).exit).toBe(0);
+    expect(project.effects()).toEqual({ one: 2 });
   });
 
   it.each([["run --from-step three --run ID"], ["resume --pipeline-id ID --from-step three"]])(
@@ -59,7 +71,7 @@ describe("other spellings of resume", () => {
     const id = await failedRun("first.yaml");
     await failedRun("second.yaml");
     project.write("flag", "");
-    const resumed = await project.must(["run", "first.yaml", "--resume-last"]);
+    const resumed = await project.must(["run", "first.yaml", "--from-step", "two"]);
     expect(resumed).toContain(`Resuming run ${id} of first from step 2 of 3: two`);
     const none = await project.run(["run", "first.yaml", "--resume-last"]);
     expect(none.exit).toBe(2);

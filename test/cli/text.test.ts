@@ -151,7 +151,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     "
   `);
   project.write("fixed", "");
-  expect(await said("resume")).toMatchInlineSnapshot(`
+  expect(await said("resume", id)).toMatchInlineSnapshot(`
     "Resuming run 1a2b3c4d-(uuid) of bad from step 2 of 3: test
     If it is interrupted: perdure resume 1a2b3c4d
     ● resumed
@@ -886,9 +886,11 @@ it("help", async () => {
                                 move, instead of ending with 6
       --auto-approve            answer every question with its first choice that
                                 does not reject
+      --beside                  work in a directory in which another run with agents
+                                is at work
       --resume <run>            the same as: perdure resume RUN
-      --resume-last             the same as: perdure resume; with FILE: its last
-                                unfinished run
+      --resume-last             the same as: perdure resume; with FILE: only its
+                                runs
       --from-step <step>        with --run: the same as: perdure resume RUN
                                 --from-step STEP
       --run <run>               the run that --from-step is about; the last
@@ -908,8 +910,8 @@ it("help", async () => {
     go on with a run from exactly where it was
 
     Arguments:
-      run                    id or a prefix of 8 or more; the last unfinished run if
-                             absent
+      run                    id or a prefix of 8 or more; the run that was
+                             interrupted last if absent
 
     Options:
       --pipeline-id <run>    the run, spelled as an option
@@ -932,8 +934,12 @@ it("help", async () => {
                              instead of ending with 6
       --auto-approve         answer every question with its first choice that does
                              not reject
-      --take-over            its owner is on another machine, and I know that it is
-                             dead
+      --beside               work in a directory in which another run with agents is
+                             at work
+      --as-copy              this project is a copy of the run's: go on here, with
+                             the files here
+      --take-over            its owner cannot be seen from here, and I know that it
+                             is dead
       -o, --output <format>  text, or json for a stream of events
       -q, --quiet            print nothing but the end of a run that did not
                              complete

@@ -38,7 +38,7 @@ steps:
   );
   expect((await project.run(["run", "p.yaml", "-i", "base=a b"])).exit).toBe(3);
   project.write("flag", "");
-  await project.must(["resume"]);
+  await project.must(["resume", await project.newestId()]);
 
   expect(project.read("level")).toBe("pipeline a b\n");
   expect(project.read("seen")).toBe(

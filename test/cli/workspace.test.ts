@@ -129,7 +129,7 @@ ${more}`;
       pipeline(yaml(kind, "    retry: { attempts: 2, backoff: 1ms }\n"));
       expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
       project.write("go", "");
-      good(await project.run(["resume"]));
+      good(await project.run(["resume", await project.newestId()]));
       expect(project.effects()).toEqual({ work: 3 });
       expect(await workspaceFile("log")).toBe("first\npartial\n");
       expect(await workspaceFile("seen")).toBe("first\n");
@@ -140,7 +140,7 @@ ${more}`;
     pipeline(yaml("here"));
     expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
     project.write("go", "");
-    good(await project.run(["resume"]));
+    good(await project.run(["resume", await project.newestId()]));
     expect(project.read("log")).toBe("first\npartial\npartial\n");
   });
 
@@ -217,7 +217,7 @@ steps:
   it.each(repaired)("%s: it is made again from the snapshot", async (_what, damage) => {
     const path = await stopped();
     damage(path);
-    good(await project.run(["resume"]));
+    good(await project.run(["resume", await project.newestId()]));
     expect(fs.readFileSync(join(path, "two"), "utf8")).toBe("one\nchanged\n");
   });
 
@@ -241,7 +241,7 @@ steps:
     const [id = ""] = await project.runIds();
     const path = project.path(".perdure", "runs", id, "workspace");
     fs.rmSync(path, { recursive: true });
-    good(await project.run(["resume"], { cwd }));
+    good(await project.run(["resume", await project.newestId()], { cwd }));
     expect(fs.readFileSync(join(path, "part", "two"), "utf8")).toBe("one\n");
     expect(fs.readFileSync(join(path, "readme"), "utf8")).toBe("one\ntwo\nthree\n");
   });
@@ -266,7 +266,7 @@ steps:
   it.each(refused)("%s: refused, with the remedy", async (_what, damage, message, remedy) => {
     const path = await stopped();
     damage(path);
-    const result = await project.run(["resume"]);
+    const result = await project.run(["resume", await project.newestId()]);
     expect(result.exit, result.stdout + result.stderr).toBe(1);
     expect(result.stderr).toMatch(message);
     expect(result.stderr).toMatch(remedy);
@@ -426,10 +426,10 @@ steps:
     );
     const [, place = ""] = /Resolve the marks \(<{7}\) in (\S+), then/.exec(stopped.stdout) ?? [];
     expect(project.read(place, "readme")).toContain("<<<<<<<");
-    const again = await project.run(["resume"]);
+    const again = await project.run(["resume", await project.newestId()]);
     expect(again.exit, again.stdout).toBe(3);
     project.write(join(place, "readme"), "one\nBOTH\nthree\n");
-    good(await project.run(["resume"]));
+    good(await project.run(["resume", await project.newestId()]));
     expect(await workspaceFile("readme")).toBe("one\nBOTH\nthree\n");
     expect(project.effects()).toEqual({ left: 1, right: 1 });
   });

@@ -266,6 +266,13 @@ export class Project {
     return undefined;
   }
 
+  /** The id of the newest run of this project. */
+  async newestId(): Promise<string> {
+    const [id] = await this.runIds();
+    if (id === undefined) throw new Error("there is no run");
+    return id;
+  }
+
   /** The processes of steps that live: pids of those that work for this project. */
   stepProcesses(): readonly number[] {
     return stepProcessesOf(this.dir);
