@@ -39,31 +39,6 @@ export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
 export const PROTOCOL_ADAPTER = "acp";
 export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 
-const workspace = z.union([
-  workspaceKind,
-  z.strictObject({
-    kind: workspaceKind
-      .optional()
-      .describe("The project itself (here), a git worktree, a fresh directory, or a copy."),
-    base: path.optional().describe("Worktree: the commit or branch to begin with."),
-    include: z
-      .array(path)
-      .max(ENTRIES_MAX)
-      .optional()
-      .describe("Ignored files that belong to it nevertheless: globs."),
-    snapshots: z.boolean().optional().describe("False: its content is not kept. Default: true."),
-    snapshot_every: duration
-      .optional()
-      .describe("How often it is kept during long steps. Default: 2m."),
-    max_file_mb: z
-      .int()
-      .min(1)
-      .max(FILE_MB_MAX)
-      .optional()
-      .describe("Larger files are not kept, but named. Default: 100."),
-  }),
-]);
-
 const backoff = z.strictObject({
   initial: duration.optional().describe("The first delay. Default: 1s."),
   factor: z
