@@ -198,7 +198,7 @@ it("an attach whose reader is gone leaves, although the run goes on", async () =
 
 it.each([
   ["timeout", "it ran longer than its timeout", "timeout"],
-  ["idle_timeout", "it wrote nothing for too long", "idle"],
+  ["idle_timeout", "it wrote nothing for 200ms", "idle"],
 ])("%s ends a step: status 5, and the way on", async (setting, words, reason) => {
   project.write(
     "p.yaml",
