@@ -6,7 +6,7 @@
  * something else, and a number that would lose digits is refused.
  */
 import { readFileSync } from "node:fs";
-import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { isObject, type Json } from "../util/json.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 
@@ -39,7 +39,7 @@ export function parseInput(given: readonly string[], schema: Json | undefined): 
 function typesOf(schema: Json | undefined, key: string): readonly Json[] {
   const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
   const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
-  const type: Json | undefined = isObject(property) ? (property as JsonObject).type : undefined;
+  const type: Json | undefined = isObject(property) ? property.type : undefined;
   return type === undefined ? [] : Array.isArray(type) ? type : [type];
 }
 
