@@ -10,9 +10,8 @@ import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
 import { emptyRun, evolve } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
 import { approvingChoice } from "../src/core/gate.ts";
-import { attemptOf } from "../src/core/next-actions.ts";
 import { stepPath } from "../src/core/place.ts";
-import { placeOf, type Run } from "../src/core/run.ts";
+import { attemptOf, placeOf, type Run } from "../src/core/run.ts";
 import type { Plan } from "../src/plan/plan.ts";
 
 /** How many turns a walk may take. */

@@ -1,5 +1,5 @@
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
+import { attemptOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/adopt.ts";
 import type { Evidence } from "../view/resume-plan.ts";

@@ -6,10 +6,9 @@
  */
 import type { Answer, AttemptRef, Owner } from "../core/event.ts";
 import { deadlineOf } from "../core/gate.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { replyOf } from "../core/question.ts";
-import { findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";

@@ -7,9 +7,8 @@
 import type { Answer, Recorded, RunMoved } from "../core/event.ts";
 import { evolve, replay } from "../core/evolve.ts";
 import { move } from "../core/move.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
-import type { Run } from "../core/run.ts";
+import { attemptOf, type Run } from "../core/run.ts";
 import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";

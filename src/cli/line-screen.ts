@@ -6,9 +6,8 @@
  */
 import { join } from "node:path";
 import type { AttemptRef, Recorded } from "../core/event.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, stepPath } from "../core/place.ts";
-import { findVisit, type Run, stepOf } from "../core/run.ts";
+import { attemptOf, findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { type FollowedFile, followLines } from "../runner/output.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";

@@ -6,9 +6,8 @@
  */
 import { join } from "node:path";
 import { startsOver } from "../core/attempt-files.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
-import { recoverFor, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, recoverFor, stepOf, type Visit } from "../core/run.ts";
 import { workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";

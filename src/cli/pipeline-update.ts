@@ -7,9 +7,8 @@
  * - P1 Nothing that is done runs again before a person has seen that it will, and agreed.
  */
 import type { UpdateRequested } from "../core/fact.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, stepPath } from "../core/place.ts";
-import { placeOf } from "../core/run.ts";
+import { attemptOf, placeOf } from "../core/run.ts";
 import {
   filesBefore,
   type PlanUpdate,

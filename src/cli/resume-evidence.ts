@@ -6,9 +6,8 @@
  */
 import { sessionWanted } from "../core/conversation.ts";
 import type { ConversationOffer } from "../core/fact.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
-import { placeOf, type Visit } from "../core/run.ts";
+import { attemptOf, placeOf, type Visit } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/adopt.ts";

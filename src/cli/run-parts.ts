@@ -2,9 +2,8 @@
 
 import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { planRewind } from "../core/rewind.ts";
-import type { Run } from "../core/run.ts";
+import { attemptOf, type Run } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import type { FilesExecutor } from "../engine/executors/files.ts";
 import type { LaunchSite } from "../engine/launch.ts";

@@ -10,9 +10,8 @@
  */
 import { existsSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { attemptOf } from "../core/next-actions.ts";
 import { stepPath } from "../core/place.ts";
-import { placeOf } from "../core/run.ts";
+import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf, type StateDir } from "../engine/state-dir.ts";
 import { mayLive } from "../runner/adopt.ts";
 import { failpoint } from "../util/failpoint.ts";

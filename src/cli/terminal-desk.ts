@@ -5,10 +5,9 @@
  * Does not: draw (the screens do) or decide whose answer counts.
  */
 import type { Answer, AttemptRef } from "../core/event.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
 import { replyIn } from "../core/question.ts";
-import type { Run, Visit } from "../core/run.ts";
+import { attemptOf, type Run, type Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
 import { cutText, plainText, wrapText } from "../view/display-text.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../view/question-text.ts";

@@ -2,9 +2,8 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Recorded } from "../core/event.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText } from "../core/place.ts";
-import { type Run, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lastLine } from "../runner/output.ts";
 import { LiveScreen } from "../tui/live-screen.ts";

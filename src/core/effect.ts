@@ -7,9 +7,9 @@
  * - O3 The name of an effect does not change when a person or a retry brings its step back. A new
  *   round of a loop, the next iteration and a scope that its author begins anew are other effects.
  */
-
 import { draft } from "./draft.ts";
 import type { KnownEffect } from "./event.ts";
+import { visitsOf } from "./flow.ts";
 import { placeText } from "./place.ts";
 import { type Effect, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
@@ -34,20 +34,19 @@ export function effectOf(run: Run, visit: Visit): Effect | undefined {
 
 /** What every attempt at an effect carries, so that its receiver can tell a repetition. */
 export function effectKey(run: Run, visit: Visit): string {
-  const effect = effectOf(run, visit);
-  if (effect === undefined) return visit.effectKey ?? `${run.id}/${placeText(placeOf(visit))}`;
-  return keyOf(run, effect);
+  const { run: id = run.id, place } = effectOf(run, visit) ?? attemptedAt(visit);
+  return `${id}/${place}`;
 }
 
-function keyOf(run: Run, { run: other, place }: KnownEffect): string {
-  return `${other ?? run.id}/${place}`;
+function attemptedAt(visit: Visit): Pick<KnownEffect, "place" | "run"> {
+  return visit.attemptedAt ?? { place: placeText(placeOf(visit)) };
 }
 
 /** Notes that the effect of a visit has happened, or may have. */
 export function noteEffect(run: Run, visit: Visit, how: "done" | "uncertain"): void {
   if (!hasEffect(visit)) return;
   const name = effectName(visit);
-  const { run: other, place = placeText(placeOf(visit)) } = run.effects.get(name) ?? {};
+  const { run: other, place } = run.effects.get(name) ?? attemptedAt(visit);
   const known = { name, place, ...(other === undefined ? {} : { run: other }) };
   draft(run).effects.set(name, { ...known, ...(how === "done" ? { done: true } : {}), visit });
 }
@@ -56,13 +55,20 @@ export function noteEffect(run: Run, visit: Visit, how: "done" | "uncertain"): v
 export function forgetEffect(run: Run, visit: Visit): void {
   const effect = effectOf(run, visit);
   if (effect === undefined) return;
-  if (effect.done !== true) draft(visit).effectKey = keyOf(run, effect);
+  const { place, run: other, done } = effect;
+  if (done !== true) draft(visit).attemptedAt = { place, ...(other && { run: other }) };
   draft(run).effects.delete(effect.name);
 }
 
 /** Of a fork: the effects so far are those of the other run, whatever that did after this point. */
 export function takeEffects(run: Run, other: string, later: readonly KnownEffect[]): void {
   for (const visit of run.running) noteEffect(run, visit, "uncertain");
+  for (const scope of run.scopes.values()) {
+    for (const visit of visitsOf(scope)) {
+      const before = visit.attemptedAt;
+      if (before !== undefined) draft(visit).attemptedAt = { run: other, ...before };
+    }
+  }
   for (const [name, effect] of run.effects) {
     draft(run).effects.set(name, { ...effect, run: effect.run ?? other });
   }
@@ -85,7 +91,7 @@ function knownOf({ name, place, run, done }: Effect): KnownEffect {
   return { name, place, ...(run && { run }), ...(done && { done }) };
 }
 
-/** The effects of a step of the pipeline itself and of all that is in it. */
+/** Effects of a step of the pipeline itself and of all that is in it. */
 export function effectsWithin(run: Run, step: string): readonly Effect[] {
   return [...run.effects.values()].filter(({ name }) => /^[^~#]*/.exec(name)?.[0] === step);
 }

@@ -24,8 +24,6 @@ import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit } from "./
 import { addSpent, usedUp } from "./spending.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 
-export { attemptOf } from "./run.ts";
-
 /**
  * Everything that the run allows now. Operations are offered once: they are under way from then on.
  * Without an activity, the decisions alone, as if everything outside had been answered.

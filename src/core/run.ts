@@ -222,8 +222,8 @@ export interface Visit {
   readonly cut?: true;
   /** Nobody knew whether its last attempt happened. */
   readonly doubt?: Doubt;
-  /** The key of an effect that an earlier visit may have had, when this is another attempt at it. */
-  readonly effectKey?: string;
+  /** Where the effect was attempted first that an earlier visit may have had: its key stays. */
+  readonly attemptedAt?: Pick<KnownEffect, "place" | "run">;
   /** What a person wants done with it after it was cut off; holds for its next attempt. */
   readonly recover?: Recover;
   /** Its next attempt goes on with the files that are there: a person chose them. */

@@ -9,8 +9,7 @@
  *   whoever notes its loss elsewhere finds them as they were here.
  */
 import { existsSync } from "node:fs";
-import { attemptOf } from "../core/next-actions.ts";
-import type { Run } from "../core/run.ts";
+import { attemptOf, type Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { writeBundle } from "../workspace/bundle.ts";
 import { takeSnapshot } from "../workspace/snapshot.ts";

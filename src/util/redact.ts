@@ -47,12 +47,18 @@ export function redactorOf(secrets: Iterable<string>): Redact {
   );
   const longestFirst = [...new Set(parts)].sort((a, b) => b.length - a.length);
   if (longestFirst.length === 0) return (text) => text;
-  const whole = new RegExp(longestFirst.map(RegExp.escape).join("|"), "g");
+  const whole = new RegExp(longestFirst.map(patternOf).join("|"), "g");
   const cut = new RegExp(`(?:${longestFirst.map(beginningOf).join("|")})(?=…)`, "g");
   return (text) => {
     const masked = text.replace(whole, REDACTED);
     return masked.includes("…") ? masked.replace(cut, REDACTED) : masked;
   };
+}
+
+/** A short secret is masked as a word of its own: its letters may stand in an id by chance. */
+function patternOf(secret: string): string {
+  const text = RegExp.escape(secret);
+  return secret.length < SECRET_LENGTH_MIN ? `(?<![A-Za-z0-9])${text}(?![A-Za-z0-9])` : text;
 }
 
 /** A pattern for the beginning of a secret, as long as it is there. */

@@ -1,7 +1,9 @@
 /** Words for effects that must happen once: the doubt, the probe's answer, a person's word. */
 import { effectsWithin } from "../core/effect.ts";
 import type { RunEvent } from "../core/event.ts";
-import { type Run, stepOf } from "../core/run.ts";
+import { ROOT_SCOPE } from "../core/place.ts";
+import { type Effect, type Run, stepOf } from "../core/run.ts";
+import type { Step } from "../plan/plan.ts";
 import { messageText } from "./failure-words.ts";
 
 type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
@@ -43,12 +45,19 @@ export function doubtText(event: DoubtEvent): string {
   }
 }
 
+/** The step whose effect it is: the one of that name, or one inside it that this run has visited. */
+export function onceStep(run: Run, id: string, { visit }: Effect): Step | undefined {
+  const root = run.scopes.get(ROOT_SCOPE)?.graph.steps.find((step) => step.id === id);
+  if (root?.once === true) return root;
+  return visit === undefined ? undefined : stepOf(visit);
+}
+
 /** What is said of a step that is to run again and must not happen twice, or holds one that must not. */
 export function repeatText(run: Run, step: string): string {
   const effects = effectsWithin(run, step);
   const [first] = effects;
   if (first === undefined) return "";
-  const probed = first.visit !== undefined && stepOf(first.visit).probe !== undefined;
+  const probed = onceStep(run, step, first)?.probe !== undefined;
   const more = effects.length === 1 ? "" : ` and ${effects.length - 1} more`;
   const happened = first.done === true ? "happened" : "may have happened";
   const asked = probed ? "its probe is asked first" : "you are asked first";

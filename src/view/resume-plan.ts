@@ -8,14 +8,13 @@ import { converse } from "../core/conversation.ts";
 import { effectsWithin } from "../core/effect.ts";
 import type { RunRewound, Says } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
-import { attemptOf } from "../core/next-actions.ts";
 import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
-import { isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
-import { repeatText } from "./doubt-text.ts";
+import { onceStep, repeatText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, statusOf } from "./step-status.ts";
@@ -247,7 +246,7 @@ function itemsVerdict(count: number): Verdict {
 
 function repeatAction(run: Run, step: string): ResumeAction {
   const [effect] = effectsWithin(run, step);
-  const once = effect?.visit === undefined ? undefined : stepOf(effect.visit);
+  const once = effect && onceStep(run, step, effect);
   if (once === undefined || once.id !== step) return "run";
   return once.probe === undefined ? "needs settle" : "probe first";
 }

@@ -4,8 +4,9 @@
  * Owns: the columns.
  * Does not: choose which steps are shown (progress.ts).
  */
-import { attemptOf } from "../core/next-actions.ts";
+
 import { attemptText } from "../core/place.ts";
+import { attemptOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
 import { failureText, messageText } from "./failure-words.ts";

@@ -3,11 +3,12 @@
  * rewind, fork, an edit of the pipeline, and the retry of a group around it. Effects are counted.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import type { Hold, Program } from "../rig/project.ts";
+import { PushProject } from "../rig/push-project.ts";
 
-let project: Project;
+let project: PushProject;
 beforeEach(() => {
-  project = new Project();
+  project = new PushProject();
 });
 afterEach(() => project.remove());
 
@@ -96,6 +97,41 @@ it("it runs again when its probe says no, and when a person says redo", async ()
   await project.must(["resume", other]);
   expect(project.effects()).toMatchObject({ push: 4, z: 5 });
 });
+
+it("an effect that was never confirmed keeps its key over a rewind", async () => {
+  const [before, after] = [project.hold("before"), project.hold("after")];
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: push
+    once: { probe: 'test -e know || exit 2; ${PROBE}' }
+    run: |
+      ${before.command}
+      ${project.effect("push")}
+      ${PUSH}
+      ${after.command}
+`,
+  );
+  await project.killAll(await startedAt(before, ["run", "p.yaml"]));
+  const [id = ""] = await project.runIds();
+  await project.must(["rewind", id, "push"]);
+  expect((await project.run(["resume", id])).exit).toBe(3);
+  await project.must(["settle", id, "push", "redo"]);
+  const runner = project.start(["resume", id]);
+  await before.release();
+  await after.arrived();
+  await project.killAll(runner);
+  project.write("know", "");
+  await project.must(["resume", id]);
+  expect(project.effects()).toEqual({ push: 1 });
+  expect(project.read("pushed")).toBe(`${id}/push@1\n`);
+});
+
+async function startedAt(hold: Hold, args: readonly string[]): Promise<Program> {
+  const runner = project.start(args);
+  await hold.arrived();
+  return runner;
+}
 
 it("an edit that has it run again asks first", async () => {
   const id = await completed(WITH_PROBE);

@@ -2,8 +2,7 @@
 import { expect, it } from "vitest";
 import { EVENT_VERSION, type Recorded, type RunEvent } from "../../src/core/event.ts";
 import { evolve, replay } from "../../src/core/evolve.ts";
-import { attemptOf } from "../../src/core/next-actions.ts";
-import type { Run } from "../../src/core/run.ts";
+import { attemptOf, type Run } from "../../src/core/run.ts";
 import type { AgentSettings, Plan, Work } from "../../src/plan/plan.ts";
 import { planOf } from "./plans.ts";
 import { OWNER, ok, Play } from "./play.ts";

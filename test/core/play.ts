@@ -13,10 +13,9 @@ import type {
   Fact,
   ItemsFound,
 } from "../../src/core/fact.ts";
-import { attemptOf } from "../../src/core/next-actions.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { retriedBy } from "../../src/core/rewind.ts";
-import type { Run } from "../../src/core/run.ts";
+import { attemptOf, type Run } from "../../src/core/run.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 

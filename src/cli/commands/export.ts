@@ -8,9 +8,8 @@
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { outputsNamedBy } from "../../core/handed-on.ts";
-import { attemptOf } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
-import { placeOf } from "../../core/run.ts";
+import { attemptOf, placeOf } from "../../core/run.ts";
 import { type Departure, saveForDeparture } from "../../engine/departure.ts";
 import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";

@@ -8,8 +8,8 @@
 import { visitInDoubt } from "../../core/doubt.ts";
 import type { Verdict } from "../../core/event.ts";
 import type { Result } from "../../core/fact.ts";
-import { attemptOf } from "../../core/next-actions.ts";
 import { Refusal } from "../../core/rewind.ts";
+import { attemptOf } from "../../core/run.ts";
 import { collectResult } from "../../engine/evidence.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";

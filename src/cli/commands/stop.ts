@@ -4,9 +4,9 @@
  */
 import { userInfo } from "node:os";
 import type { StopMode } from "../../core/event.ts";
-import { attemptOf, waitsForPerson } from "../../core/next-actions.ts";
+import { waitsForPerson } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
-import { placeOf } from "../../core/run.ts";
+import { attemptOf, placeOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
