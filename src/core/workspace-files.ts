@@ -114,6 +114,8 @@ export function noteStart(run: Run, visit: Visit): void {
     draft(other).crowded = true;
     draft(visit).crowded = true;
   }
+  // Between two attempts others have worked there: what they did must outlive a restore.
+  if (visit.attempts > 1 && !workedAlone(run, visit)) draft(visit).crowded = true;
   noteFiles(run, workspace, { clean: false, latest: visit });
 }
 
@@ -137,6 +139,8 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
 export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
   const clean = othersIn(run, workspace).length === 0;
   noteFiles(run, workspace, { snapshot: commit, clean });
+  const { latest: _latest, ...files } = filesIn(run, workspace);
+  draft(run).files.set(workspace, files);
 }
 
 interface SnapshotEvent {

@@ -118,10 +118,10 @@ export class Checkers {
   /** What a completed step left is in its snapshot; its work apart was merged into that. */
   #checkSnapshot(event: Extract<Recorded["event"], { type: "step.completed" }>, run: Run): void {
     const visit = findVisit(run, event);
-    if (visit === undefined || event.snapshot === undefined || event.settledBy) return;
+    if (visit === undefined || event.settledBy) return;
     const process = this.#world.processes.get(attemptText(event));
     const ended = process !== undefined && !process.killed;
-    if (ended) this.#files.expectSaved(event, event.snapshot.commit);
+    if (ended) this.#files.expectSaved(event, event.snapshot?.commit);
   }
 
   #noteStart(at: AttemptRef, run: Run): void {

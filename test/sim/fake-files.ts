@@ -6,8 +6,8 @@ import type { Operation } from "../../src/core/action.ts";
 import type { AttemptRef } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
-import { findVisit, type Run } from "../../src/core/run.ts";
-import { SHARED, workspaceOf } from "../../src/core/workspace-files.ts";
+import { findVisit, placeOf, type Run } from "../../src/core/run.ts";
+import { SHARED, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
 import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
 import { Violation } from "./talk-checkers.ts";
@@ -30,6 +30,8 @@ export class FakeFiles {
   readonly #idOf = new Map<string, string>();
   readonly #operations: UnderWay[] = [];
   readonly #workspaceOf = new Map<string, string>();
+  /** Completed attempts, and where they worked. */
+  readonly #completed = new Map<string, string>();
   /** Files that somebody else wrote into the shared workspace. */
   readonly #bystanders = new Map<string, string>();
   /** Planted: a merge makes the whole workspace what it computed, whatever was written since. */
@@ -73,7 +75,8 @@ export class FakeFiles {
     this.#write(SHARED, name);
   }
 
-  begin(operation: FilesAction): void {
+  begin(operation: FilesAction, run: Run): void {
+    if (operation.type === "merge") expectTurn(operation.at, run);
     for (const workspace of workspacesOf(operation)) {
       const other = this.#operationIn(workspace);
       if (other !== undefined) fail(`${operation.type} begins during ${other.operation.type}`);
@@ -107,9 +110,12 @@ export class FakeFiles {
   }
 
   /** What a completed attempt left is in the snapshot that its event names. */
-  expectSaved(at: AttemptRef, commit: string): void {
+  expectSaved(at: AttemptRef, commit: string | undefined): void {
+    const workspace = this.#worksIn(at);
+    if (workspace === undefined) return;
+    if (commit === undefined) fail(`${attemptText(at)} is complete, and nothing holds its files`);
+    this.#completed.set(attemptText(at), workspace);
     const tree = this.#tree(commit);
-    if (this.#worksIn(at) === undefined) return;
     if (!tree.has(`${attemptText(at)}.end`)) {
       fail(`the snapshot of ${attemptText(at)} was taken before it had ended`);
     }
@@ -143,7 +149,10 @@ export class FakeFiles {
       }
       case "restore": {
         const { at, workspace, from, to } = operation;
+        const before = this.#completedIn(workspace);
         this.#apply(workspace, from, to, 1);
+        const lost = before.find((path) => !this.#in(workspace).has(path));
+        if (lost !== undefined) fail(`${lost} is gone: its files were put back for another step`);
         return { type: "files-ready", at, workspace, how: "restored" };
       }
       case "rewind-files": {
@@ -209,6 +218,14 @@ export class FakeFiles {
     }
   }
 
+  /** Files of completed attempts that are there. */
+  #completedIn(workspace: string): readonly string[] {
+    const files = this.#in(workspace);
+    return [...this.#completed]
+      .filter(([attempt, where]) => where === workspace && files.has(`${attempt}.end`))
+      .map(([attempt]) => `${attempt}.end`);
+  }
+
   #worksIn(at: AttemptRef): string | undefined {
     return this.#workspaceOf.get(attemptText(at));
   }
@@ -263,6 +280,18 @@ function workspacesOf(operation: FilesAction): readonly string[] {
     default:
       return [operation.workspace];
   }
+}
+
+/** Of steps that work apart at the same time, the first in the plan is merged first. */
+function expectTurn(at: AttemptRef, run: Run): void {
+  const visit = findVisit(run, at);
+  const earlier = [...run.running].find(
+    (other) =>
+      worksApart(other) &&
+      other.record.scope === visit?.record.scope &&
+      other.record.position < visit.record.position,
+  );
+  if (earlier) fail(`${attemptText(at)} is merged before ${placeText(placeOf(earlier))}`);
 }
 
 function sameTree(one: Tree, other: Tree): boolean {

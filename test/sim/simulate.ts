@@ -113,14 +113,16 @@ class Simulation {
   /** Facts under way; late ones reach whoever owns the run then. */
   readonly #late: Fact[] = [];
   readonly #reported = new Set<string>();
-  /** Attempts that this owner has started, or is about to. */
-  readonly #startedHere = new Set<string>();
+  /** Attempts whose process this owner has started or adopted. */
+  readonly #held = new Set<string>();
   readonly #files: FakeFiles;
   /** Owners that were replaced while they slept. */
   readonly #sleepers: Loop[] = [];
   #bystanders = 0;
   #crashes = 0;
   #waits = 0;
+  /** Executors of the current owner that are not closed. */
+  #open = 0;
   #calm = false;
 
   constructor(seed: number, bug: Bug | undefined, log: string[]) {
@@ -215,16 +217,11 @@ class Simulation {
       keepsFiles: plan.workspace?.snapshots === true,
       executors: this.#executors(() => loop, gates),
       ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
-      watch: (recorded, run) => {
-        for (const { event } of recorded) {
-          if (event.type === "step.started") this.#startedHere.add(attemptText(event));
-        }
-        this.#checkers.afterAppend(recorded, run);
-      },
+      watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
       stay: () => !this.#chance(0.5),
     });
     this.#reported.clear();
-    this.#startedHere.clear();
+    this.#held.clear();
     this.#people(loop.run);
     try {
       const { status } = await loop.drive(this.#requests(loop.run));
@@ -239,10 +236,15 @@ class Simulation {
       if (error instanceof Crash && this.#random.chance(0.2)) this.#sleepers.push(loop);
       throw error;
     } finally {
-      this.#files.crash(loop.run);
-      // What executors had still to say is said to nobody; processes are found by the next owner.
-      this.#late.splice(0, Number.POSITIVE_INFINITY, ...this.#late.filter(isAboutProcess));
+      this.#endOwner(loop.run);
     }
+  }
+
+  #endOwner(run: Run): void {
+    if (this.#open > 0) throw new Violation("an executor was not closed");
+    this.#files.crash(run);
+    // What executors had still to say is said to nobody; processes are found by the next owner.
+    this.#late.splice(0, Number.POSITIVE_INFINITY, ...this.#late.filter(isAboutProcess));
   }
 
   /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
@@ -323,8 +325,10 @@ class Simulation {
   #executors(loop: () => Loop, gates: GateExecutor): Executors {
     const run = (): Run => loop().run;
     let closed = false;
+    this.#open = 1;
     const close = async (): Promise<void> => {
       closed = true;
+      this.#open = 0;
     };
     const early = this.#bug === "restore-reports-early" ? "restore" : "snapshot";
     return {
@@ -342,14 +346,17 @@ class Simulation {
           if (this.#bug !== "spawn-before-append" || !this.#random.chance(0.05)) return;
           this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, run());
         },
-        adopt: (at) => this.#adopt(at),
+        adopt: (at) => {
+          this.#held.add(attemptText(at));
+          this.#adopt(at);
+        },
         stop: (at, when) => this.#cancel(at, when),
         close,
       },
       files: {
         begin: (operation, outlet) => {
           this.#note(`begin ${JSON.stringify(operation)}`);
-          this.#files.begin(operation);
+          this.#files.begin(operation, run());
           if (this.#bug?.endsWith("reports-early") !== true || operation.type !== early) return;
           // Planted: the report comes before the work is done.
           if (operation.type === "restore") {
@@ -391,6 +398,7 @@ class Simulation {
 
   #spawn(at: AttemptRef, run: Run): void {
     const conversation = findVisit(run, at)?.talk?.conversation;
+    this.#held.add(attemptText(at));
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
     if (this.#plan.workspace?.snapshots === true) this.#files.enter(at, run);
     this.#world.spawn(at, conversation);
@@ -551,7 +559,7 @@ class Simulation {
       const ending = this.#world.evidence(at);
       if (ending === undefined || this.#reported.has(attemptText(at))) continue;
       // What has no process yet has not been started, and is not looked for.
-      if (process === undefined && this.#startedHere.has(attemptText(at))) continue;
+      if (!this.#held.has(attemptText(at))) continue;
       this.#reported.add(attemptText(at));
       this.#leave(at, ending);
       this.#late.push({ type: "process-ended", at, ending: this.#planted(ending) });

@@ -1,0 +1,158 @@
+/**
+ * Defects that are planted in a copy of the source, one at a time: the simulator must find each. They are
+ * those that the loop had, or could have.
+ */
+import { spawnSync } from "node:child_process";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+interface Mutation {
+  readonly name: string;
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+const OPERATIONS = "src/core/operations.ts";
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "a step starts although its neighbour's files are about to be put back",
+    file: OPERATIONS,
+    from: "if (othersRestore(activity, visit, workspace)) return [];",
+    to: "",
+  },
+  {
+    name: "a step starts in the middle of a restore or a merge",
+    file: OPERATIONS,
+    from: 'if (operation === "restore" || operation === "merge") return [];',
+    to: "",
+  },
+  {
+    name: "files are put back while somebody works on them",
+    file: OPERATIONS,
+    from: "if (isWorkedIn(activity, workspace)) return [];",
+    to: "",
+  },
+  {
+    name: "snapshots of one workspace pile up",
+    file: OPERATIONS,
+    from: 'if (activity.files.has(workspace)) return [];\n  activity.files.set(workspace, "snapshot");\n  for (const entry of entries)',
+    to: "for (const entry of entries)",
+  },
+  {
+    name: "two merges into one workspace at once",
+    file: OPERATIONS,
+    from: "if (activity.files.has(into) || activity.files.has(from)) return false;",
+    to: "",
+  },
+  {
+    name: "work is merged in the order in which it ends",
+    file: OPERATIONS,
+    from: "other.record.position < record.position",
+    to: "false",
+  },
+  {
+    name: "the workspace of an instance is not made",
+    file: OPERATIONS,
+    from: "if (around !== SHARED && !activity.made.has(around)) {",
+    to: "if (around !== SHARED && false) {",
+  },
+  {
+    name: "an attempt ends before its files are saved",
+    file: "src/core/activity.ts",
+    from: "if (!activity.keepsFiles || nothingRan) return",
+    to: "if (!activity.keepsFiles || nothingRan || at.attempt > 0) return",
+  },
+  {
+    name: "a snapshot that began before a step ended serves it",
+    file: OPERATIONS,
+    from: 'else note(into(workspaceOf(visit)), "after", entry);\n    }',
+    to: 'else note(into(workspaceOf(visit)), "after", entry);\n    } else if (entry.phase === "working" && !worksApart(visit)) { note(into(workspaceOf(visit)), "after", entry); entry.ending = { how: "exited", exit: 0, outputs: {}, context: {} };\n    }',
+  },
+  {
+    name: "who worked beside a step is forgotten",
+    file: "src/core/workspace-files.ts",
+    from: "draft(other).crowded = true;\n    draft(visit).crowded = true;",
+    to: "",
+  },
+  {
+    name: "files that others have changed count as unchanged",
+    file: "src/core/workspace-files.ts",
+    from: "return clean ? snapshot : undefined;",
+    to: "return snapshot;",
+  },
+  {
+    name: "what an earlier owner started is not adopted",
+    file: OPERATIONS,
+    from: 'operations.push({ type: "adopt", at, needs: "slot" });',
+    to: "void at;",
+  },
+  {
+    name: "a stopping run waits for what it never starts",
+    file: "src/core/next-actions.ts",
+    from: "run.running.has(visit) && isToWithdraw(visit, entry)",
+    to: "run.running.has(visit) && isToWithdraw(visit, entry) && run.seq < 0",
+  },
+  {
+    name: "an owner that was replaced writes",
+    file: "src/journal/memory.ts",
+    from: "lease?.owner === undefined || lease.epoch !== write.epoch",
+    to: "lease?.owner === undefined",
+  },
+  {
+    name: "effects begin before their events are durable",
+    file: "src/engine/loop.ts",
+    from: "journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
+    to: "if (afterSeq > 8) journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
+  },
+  {
+    name: "the loop leaves its executors open",
+    file: "src/engine/loop.ts",
+    from: "await this.#close();",
+    to: "void this.#run;",
+  },
+];
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+/** Within so many seeds a planted defect must be found. */
+const SEEDS = 1_500;
+
+/** Plants each defect in a copy and runs the simulator on it; gives the names of those it missed. */
+export function plantAll(say: (line: string) => void): readonly string[] {
+  const copy = fs.mkdtempSync(join(tmpdir(), "perdure-mutations-"));
+  try {
+    for (const part of ["src", "test/sim", "test/core"]) {
+      fs.cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+    }
+    fs.copyFileSync(join(ROOT, "package.json"), join(copy, "package.json"));
+    fs.symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
+    return MUTATIONS.filter((mutation) => !isCaught(copy, mutation, say)).map(({ name }) => name);
+  } finally {
+    fs.rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+function isCaught(
+  copy: string,
+  { name, file, from, to }: Mutation,
+  say: (line: string) => void,
+): boolean {
+  const path = join(copy, file);
+  const text = fs.readFileSync(path, "utf8");
+  if (text.split(from).length !== 2) throw new Error(`"${name}": the text to change is not there`);
+  fs.writeFileSync(
+    path,
+    text.replace(from, () => to),
+  );
+  const args = ["test/sim/main.ts", "--runs", String(SEEDS), "--one-process"];
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd: copy, encoding: "utf8" });
+  fs.writeFileSync(path, text);
+  const seed = /seed (\d+) failed/.exec(stderr)?.[1];
+  const found = /^(?:Violation|AssertionError|JournalError|Error): .*$/m.exec(stderr)?.[0];
+  const caught = status !== 0 && seed !== undefined;
+  say(caught ? `caught: ${name}\n        seed ${seed}: ${found}` : `NOT CAUGHT: ${name}`);
+  return caught;
+}
