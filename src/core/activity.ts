@@ -11,6 +11,7 @@
  * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
  *   ending waits here until its files are saved or merged.
  */
+import { succeeds } from "./attempt-end.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
   ConversationOffer,
@@ -294,12 +295,7 @@ function setAside(
   return changed ? [{ type: "based", at, base, aside: snapshot.commit }] : [];
 }
 
-/** True when an attempt ended well, as far as its process and its files say. */
-export function endedWell(ending: Ending | undefined): boolean {
-  return ending?.how === "exited" && ending.exit === 0 && ending.problem === undefined;
-}
-
 /** The work of an attempt that ended well in a workspace of its own is to be merged. */
 export function isToMerge(visit: Visit, { ending }: AttemptActivity): boolean {
-  return worksApart(visit) && endedWell(ending);
+  return worksApart(visit) && ending !== undefined && succeeds(visit, ending);
 }

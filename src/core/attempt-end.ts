@@ -43,10 +43,22 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
     return fail(run, visit, "told", told.notes ?? "it says that it failed", now, evidence);
   }
   if (told?.outcome !== "retry") return complete(run, visit, exit, ending);
-  if (stepOf(visit).allowPartial === true && visit.failures + 1 >= visit.failuresMax) {
+  if (isPartialSuccess(visit)) {
     return complete(run, visit, exit, { ...ending, told: { ...told, outcome: "partial_success" } });
   }
   return fail(run, visit, "retry", told.notes ?? "it asks for another try", now, evidence);
+}
+
+/** True when an attempt that ended like this completes its step, as far as its edges allow. */
+export function succeeds(visit: Visit, ending: Ending): boolean {
+  if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return false;
+  if (ending.told?.outcome === "retry") return isPartialSuccess(visit);
+  return ending.told?.outcome !== "fail";
+}
+
+/** The last attempt that asks for another one counts in part, where the author allows that. */
+function isPartialSuccess(visit: Visit): boolean {
+  return stepOf(visit).allowPartial === true && visit.failures + 1 >= visit.failuresMax;
 }
 
 /** The event that ends a visit well, unless no arrow leads on from it. */

@@ -31,12 +31,6 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "",
   },
   {
-    name: "files are put back while somebody works on them",
-    file: OPERATIONS,
-    from: "if (isWorkedIn(activity, workspace)) return [];",
-    to: "",
-  },
-  {
     name: "snapshots of one workspace pile up",
     file: OPERATIONS,
     from: 'if (activity.files.has(workspace)) return [];\n  activity.files.set(workspace, "snapshot");\n  for (const entry of entries)',
@@ -99,8 +93,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "an owner that was replaced writes",
     file: "src/journal/memory.ts",
-    from: "lease?.owner === undefined || lease.epoch !== write.epoch",
-    to: "lease?.owner === undefined",
+    from: "const { runId, lease, events } = run;",
+    to: "const { runId, events } = run; const lease = { owner: 1, epoch: write.epoch }; if (events.length > write.afterSeq) events.length = write.afterSeq;",
   },
   {
     name: "effects begin before their events are durable",

@@ -23,9 +23,29 @@ export const CHOOSES = "chooses";
 const OWN = "own";
 
 export function randomPlan(random: Random): Plan {
-  const plan = anyPlan(random);
+  const plan = random.chance(0.1) ? widePlan(random) : anyPlan(random);
   // A workspace of its own needs snapshots; validation sees to that.
   return plan.workspace?.snapshots === true ? plan : { ...plan, graph: withoutOwn(plan.graph) };
+}
+
+/** Commands beside each other in one worktree, some of them tried again while others begin. */
+function widePlan(random: Random): Plan {
+  const count = 3 + random.below(4);
+  const steps = Array.from({ length: count }, (_, index): Step => {
+    const { when: _when, ...step } = randomStep(random, `s${index}`, DEPTH_MAX);
+    const retry = { ...step.retry, attempts: 3 };
+    return { ...step, join: "all", split: "all", work: { kind: "shell", run: "wide" }, retry };
+  });
+  const arrows: Omit<Arrow, "back">[] = [];
+  for (let to = 1; to < count; to++) {
+    if (random.chance(0.4)) arrows.push({ from: random.below(to), to, on: "completed", weight: 0 });
+  }
+  return {
+    ...anyPlan(random),
+    maxParallel: 2 + random.below(3),
+    workspace: { kind: "worktree", include: [], snapshots: true, snapshotEveryMs: 100_000 },
+    graph: { steps, arrows: markBackArrows(count, arrows) },
+  };
 }
 
 function withoutOwn(graph: Graph): Graph {

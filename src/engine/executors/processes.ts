@@ -6,7 +6,7 @@
  * Does not: know when an attempt may start or what its files are (core/operations.ts, files.ts).
  */
 import type { Operation } from "../../core/action.ts";
-import { endedWell } from "../../core/activity.ts";
+import { succeeds } from "../../core/attempt-end.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
 import { attemptText } from "../../core/place.ts";
@@ -157,7 +157,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       const ending = withLeft(await this.#evidence(at, dir, ended, agent), ended);
       // A server that its step may leave running does not outlive an attempt that failed after all.
       const mayStay = stepOf(visit).leavesRunning === true;
-      if (mayStay && !succeeded(ending)) await sweep(this.#marker(at));
+      if (mayStay && !succeeds(visit, ending)) await sweep(this.#marker(at));
       if (this.#closed) return;
       this.#processes.delete(key);
       failpoint("engine.ended");
@@ -205,12 +205,6 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
 function withLeft(ending: Ending, ended: ProcessEnding): Ending {
   if (ended.how !== "exited" || ended.left === undefined) return ending;
   return { ...ending, left: ended.left };
-}
-
-/** True when an attempt ended well, by its exit status, its files and its own word. */
-function succeeded(ending: Ending): boolean {
-  if (!endedWell(ending) || ending.how !== "exited") return false;
-  return ending.told?.outcome !== "fail" && ending.told?.outcome !== "retry";
 }
 
 /** The ending of a step that could not be started for reasons of its own. */
