@@ -210,7 +210,7 @@ export class Project {
   }
 
   /** The id of the newest run of this project. */
-  async newest(): Promise<string> {
+  async newestId(): Promise<string> {
     const [id] = await this.runIds();
     if (id === undefined) throw new Error("there is no run");
     return id;
