@@ -53,7 +53,7 @@ async function repairedAndResumed(runId: string): Promise<void> {
   expect(repaired.stdout).toContain(`✓ run ${runId} restored`);
   expect(repaired.stdout).toContain("The state is whole again. See the runs: perdure list runs");
   expect(await project.must(["doctor"])).toContain("✓ the journal is whole");
-  const resumed = await project.run(["resume"]);
+  const resumed = await project.run(["resume", await project.newestId()]);
   expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
   expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
 }
@@ -107,7 +107,7 @@ describe("flipped bits", () => {
       expect(JSON.stringify(await eventsOf(runId)), `bit at ${at}`).toBe(asked);
     }
     expect(found).toBeGreaterThan(0);
-    expect((await project.run(["resume"])).exit).toBe(0);
+    expect((await project.run(["resume", await project.newestId()])).exit).toBe(0);
     expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
   });
 
@@ -118,7 +118,7 @@ describe("flipped bits", () => {
     expect(at).toBeGreaterThan(0);
     bytes[at + 9] = (bytes[at + 9] ?? 0) ^ 1;
     fs.writeFileSync(database(), bytes);
-    await refused(["resume"]);
+    await refused(["resume", runId]);
     expect(project.effects()).toEqual({ one: 1, two: 1 });
     await repairedAndResumed(runId);
   });

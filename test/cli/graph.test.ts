@@ -75,7 +75,7 @@ describe("a fan-out", () => {
     expect(failed.exit).toBe(3);
     expect(failed.stdout).toContain("1 of 2 items failed");
     project.write("mended", "");
-    await project.must(["resume"]);
+    await project.must(["resume", await project.newestId()]);
     expect(project.effects()).toEqual({
       ...{ "first-a": 1, "first-b": 1, "first-c": 1 },
       ...{ "second-a": 1, "second-b": 1, "second-c": 1 },
@@ -116,7 +116,7 @@ describe("a fan-out", () => {
     expect(failed.exit).toBe(3);
     expect(failed.stdout).toContain("there is no file no.json of items");
     project.write("no.json", "[1]");
-    await project.must(["resume"]);
+    await project.must(["resume", await project.newestId()]);
   });
 });
 

@@ -48,7 +48,9 @@ it("is read by run and by an update, and never by resume", async () => {
     "steps.ts",
     `export const last: string = ${JSON.stringify(project.effect("c"))};\n`,
   );
-  expect(await project.run(["resume", "--update", "--yes"])).toMatchObject({ exit: 0 });
+  expect(
+    await project.run(["resume", await project.newestId(), "--update", "--yes"]),
+  ).toMatchObject({ exit: 0 });
   expect(project.effects()).toEqual({ read: 2, a: 1, b: 1, c: 1 });
   const [id = ""] = await project.runIds();
   expect(await project.must(["explain", id, "c"])).toContain("c");

@@ -5,6 +5,9 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, type Hold, Project } from "../rig/project.ts";
 
+/** How many runs start at once; each is a process. */
+const MANY = 30;
+
 let project: Project;
 let foreign: ChildProcess | undefined;
 beforeEach(() => {
@@ -192,4 +195,56 @@ it("does not clean a run whose step outlived its runner", async () => {
   const resumed = project.start(["resume"]);
   await hold.release();
   expect((await resumed.ended).exit).toBe(0);
+});
+
+it("refuses beside a paused owner; taken over and woken, that one writes and starts nothing", async () => {
+  const { hold, runner } = await heldRun();
+  const [runId = ""] = await project.runIds();
+  const id = runId.slice(0, 8);
+  process.kill(runner.pid, "SIGSTOP");
+  const refused = await project.run(["resume", id]);
+  expect(refused.exit).toBe(7);
+  expect(refused.stderr).toContain(`is owned by process ${runner.pid} of `);
+
+  const resumed = project.start(["resume", id, "--take-over"]);
+  await resumed.printed("one is still running");
+  const steps = project.stepProcesses();
+  expect(steps.length).toBeGreaterThan(0);
+  await hold.release();
+  expect((await resumed.ended).exit).toBe(0);
+  const events = project.read(".perdure", "runs", runId, "events.jsonl");
+  process.kill(runner.pid, "SIGCONT");
+  const woken = await runner.ended;
+
+  expect(woken.exit).toBe(7);
+  expect(woken.stderr).toContain("Another process owns run");
+  expect(project.read(".perdure", "runs", runId, "events.jsonl")).toBe(events);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("leaves the living step to the one who took over when the paused owner is woken first", async () => {
+  const { hold, runner } = await heldRun();
+  const id = (await project.newestId()).slice(0, 8);
+  process.kill(runner.pid, "SIGSTOP");
+  const resumed = project.start(["resume", id, "--take-over"]);
+  await resumed.printed("one is still running");
+  const steps = project.stepProcesses();
+  process.kill(runner.pid, "SIGCONT");
+  // It is asked to stop, which its owner would do: it finds that it is not the owner any more.
+  runner.child.kill("SIGTERM");
+  expect((await runner.ended).exit).toBe(7);
+
+  expect(project.stepProcesses()).toEqual(steps);
+  await hold.release();
+  expect((await resumed.ended).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("lets many runs start at once in one directory", async () => {
+  project.write("p.yaml", `steps: [{ id: one, run: "${project.effect("one")}" }]\n`);
+  const runs = Array.from({ length: MANY }, () => project.start(["run", "p.yaml", "-q"]));
+  for (const result of await Promise.all(runs.map(({ ended }) => ended))) {
+    expect(result.exit, result.stderr).toBe(0);
+  }
+  expect(project.effects()).toEqual({ one: MANY });
 });

@@ -116,6 +116,16 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(journal.acquire(runIdOf(1), OWNER, () => true)).toEqual({ ok: true, epoch: epoch + 1 });
   });
 
+  test("the file of a run whose project was moved lies in the new place", () => {
+    const epoch = fill(journal, 0, 1);
+    const { planText, events } = journal.load(runIdOf(0));
+    const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
+    const afterSeq = events.length;
+    const summary = summarise(planText, events);
+    journal.append(runIdOf(0), { epoch, afterSeq, time: TIME + 9_000, events: [moved], summary });
+    expect(journal.list({ file: "/elsewhere/pipeline-0.yaml" })).toHaveLength(1);
+  });
+
   test("while nobody owns a run, the outputs of runs with files can be asked for", () => {
     const first = fill(journal, 0, 2);
     const second = fill(journal, 2, 1);
