@@ -91,7 +91,9 @@ export class Hold {
     this.#acknowledgement = `${path}.gone`;
     // Whoever runs the step, and whoever owns the files.
     execFileSync("mkfifo", ["-m", "666", path, this.#acknowledgement]);
-    this.command = `read _ < '${path}' && echo > '${this.#acknowledgement}'`;
+    const [from, to] = [path, this.#acknowledgement].map(escaped);
+    // One simple command, so that it may stand after `||` and after `if`.
+    this.command = `eval 'read _ < ${from} && echo > ${to}'`;
   }
 
   /** Resolves when a step waits here. The open end is kept: closing it would let the step go. */
@@ -154,6 +156,10 @@ export class Hold {
       throw error;
     }
   }
+}
+
+function escaped(path: string): string {
+  return path.replaceAll(/[^\w/.@-]/g, "\\$&");
 }
 
 /** Takes a byte from a FIFO if there is one. */
