@@ -56,6 +56,7 @@ export class FakeFiles {
       fail(`${attemptText(at)} starts in "${workspace}", which was not made`);
     }
     if (visit.restore === true) this.#expectRestored(at, workspace);
+    if (at.attempt === 1 && workedAlone(run, visit)) this.#expectBase(at, workspace, visit.base);
     this.#write(workspace, `${attemptText(at)}.begin`);
   }
 
@@ -208,6 +209,16 @@ export class FakeFiles {
       if (content === undefined) files.delete(path);
       else files.set(path, content);
     }
+  }
+
+  /** An attempt that begins alone finds the files of its base; bystanders may have added some. */
+  #expectBase(at: AttemptRef, workspace: string, base: string | undefined): void {
+    if (base === undefined) return;
+    const before = this.#tree(base);
+    const strange = [...this.#in(workspace).keys()].find(
+      (path) => !before.has(path) && !this.#bystanders.has(path),
+    );
+    if (strange !== undefined) fail(`${attemptText(at)} finds ${strange}, which its base has not`);
   }
 
   /** What earlier attempts of the visit had written is not there. */

@@ -28,23 +28,27 @@ export function randomPlan(random: Random): Plan {
   return plan.workspace?.snapshots === true ? plan : { ...plan, graph: withoutOwn(plan.graph) };
 }
 
-/** Commands beside each other in one worktree, some of them tried again while others begin. */
+/** A command that is tried again in a worktree while others begin there, each after a while. */
 function widePlan(random: Random): Plan {
-  const count = 3 + random.below(4);
-  const steps = Array.from({ length: count }, (_, index): Step => {
-    const { when: _when, ...step } = randomStep(random, `s${index}`, DEPTH_MAX);
-    const retry = { ...step.retry, attempts: 3 };
+  const command = (id: string): Step => {
+    const { when: _when, ...step } = randomStep(random, id, DEPTH_MAX);
+    const retry = { ...step.retry, attempts: 4 };
     return { ...step, join: "all", split: "all", work: { kind: "shell", run: "wide" }, retry };
-  });
+  };
+  const pairs = 1 + random.below(3);
+  const steps = [command("s0")];
   const arrows: Omit<Arrow, "back">[] = [];
-  for (let to = 1; to < count; to++) {
-    if (random.chance(0.4)) arrows.push({ from: random.below(to), to, on: "completed", weight: 0 });
+  for (let pair = 0; pair < pairs; pair++) {
+    const from = steps.length;
+    const wait = { kind: "wait", forMs: random.below(1_500) } as const;
+    steps.push({ ...command(`s${from}`), work: wait, once: false }, command(`s${from + 1}`));
+    arrows.push({ from, to: from + 1, on: "completed", weight: 0 });
   }
   return {
     ...anyPlan(random),
     maxParallel: 2 + random.below(3),
     workspace: { kind: "worktree", include: [], snapshots: true, snapshotEveryMs: 100_000 },
-    graph: { steps, arrows: markBackArrows(count, arrows) },
+    graph: { steps, arrows: markBackArrows(steps.length, arrows) },
   };
 }
 
