@@ -125,9 +125,11 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
   if (snapshot === undefined) return;
   if (worksApart(visit)) {
     // Work done apart is in the files around it only when it is merged.
-    if (type !== "step.completed") return;
     const around = workspaceOfScope(visit.record.scope);
-    return noteMerge(run, around, snapshot);
+    if (type === "step.completed") return noteMerge(run, around, snapshot);
+    // It may have been merged before it turned out that no edge leads on from it.
+    if (type === "step.failed") noteStrangers(run, around);
+    return;
   }
   const workspace = workspaceOf(visit);
   const ended = type !== "step.saved";
@@ -138,9 +140,14 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
 /** Work was merged into a workspace. */
 export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
   const clean = othersIn(run, workspace).length === 0;
+  noteStrangers(run, workspace);
   noteFiles(run, workspace, { snapshot: commit, clean });
+}
+
+/** Somebody who does not work in a workspace may have changed the files in it. */
+function noteStrangers(run: Run, workspace: string): void {
   const { latest: _latest, ...files } = filesIn(run, workspace);
-  draft(run).files.set(workspace, files);
+  draft(run).files.set(workspace, { ...files, clean: false });
 }
 
 interface SnapshotEvent {

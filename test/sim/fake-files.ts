@@ -7,7 +7,7 @@ import type { AttemptRef } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { findVisit, placeOf, type Run } from "../../src/core/run.ts";
-import { SHARED, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
+import { SHARED, workedAlone, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
 import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
 import { Violation } from "./talk-checkers.ts";
