@@ -10,7 +10,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, LookupKind, Operation } from "./action.ts";
-import type { Activity } from "./activity.ts";
+import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation.ts";
 import {
   askedKey,
@@ -52,6 +52,7 @@ export function nextDecisions(
   now: number,
   activity?: Activity,
 ): readonly Decision[] {
+  if (activity !== undefined) forgetEnded(activity, run);
   if (run.state.status === "stopping") return whileStopping(run, activity);
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
   const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
@@ -128,10 +129,8 @@ function whileStopping(run: Run, activity: Activity | undefined): readonly Decis
   // A run that lets what is under way come to its end waits for its files too.
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
-  const attempts = [...(activity?.attempts ?? [])];
-  return attempts
-    .filter(([visit, entry]) => run.running.has(visit) && isToWithdraw(visit, entry))
-    .map(([, { at }]) => ({ type: "withdraw", at }));
+  const withdrawn = [...(activity?.attempts.values() ?? [])].filter(isToWithdraw);
+  return withdrawn.map(({ at }) => ({ type: "withdraw", at }));
 }
 
 /** Money and tokens are used up at the end of a turn; time is up at once. */

@@ -15,7 +15,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
-import { type Activity, type AttemptActivity, forgetEnded, isToMerge, track } from "./activity.ts";
+import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import type { AttemptRef, Place } from "./event.ts";
 import { childScopes } from "./flow.ts";
 import { attemptText, placeText } from "./place.ts";
@@ -49,7 +49,6 @@ export function takeOperations(
   activity: Activity,
   now: number,
 ): readonly Operation[] {
-  forgetEnded(activity, run);
   const { status } = run.state;
   if (status !== "running" && status !== "stopping") return [];
   const operations: Operation[] = [];
@@ -85,8 +84,8 @@ export function nextSave(plan: Plan, run: Run, activity: Activity): number | und
 }
 
 /** True for an attempt that has no process yet and is to get none, because the run stops. */
-export function isToWithdraw(visit: Visit, { phase, busy, at }: AttemptActivity): boolean {
-  return phase === "preparing" && !busy && visit.attempts === at.attempt;
+export function isToWithdraw({ phase, busy }: AttemptActivity): boolean {
+  return phase === "preparing" && !busy;
 }
 
 /** The files of the whole run go back for a person: nothing else may be under way. */

@@ -93,8 +93,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a stopping run waits for what it never starts",
     file: "src/core/next-actions.ts",
-    from: "run.running.has(visit) && isToWithdraw(visit, entry)",
-    to: "run.running.has(visit) && isToWithdraw(visit, entry) && run.seq < 0",
+    from: "].filter(isToWithdraw);",
+    to: "].filter((entry) => isToWithdraw(entry) && run.seq < 0);",
   },
   {
     name: "an owner that was replaced writes",
