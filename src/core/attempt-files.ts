@@ -2,7 +2,7 @@
 import type { Plan, Recover } from "../plan/plan.ts";
 import type { Conversation } from "./event.ts";
 import { hasProcess, type Run, recoverFor, stepOf, type Visit } from "./run.ts";
-import { workedAlone } from "./workspace-files.ts";
+import { SHARED, workedAlone, workspaceOf } from "./workspace-files.ts";
 
 /**
  * The files that an attempt starts from. The first one takes them as they are. A new try starts from
@@ -39,6 +39,7 @@ export function startsOver(
   { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
 ): boolean {
   if (visit.base === undefined || visit.files === "keep" || talks) return false;
-  const usual = plan.workspace?.kind === "here" ? "continue" : "restart";
+  const theirs = plan.workspace?.kind === "here" && workspaceOf(visit) === SHARED;
+  const usual = theirs ? "continue" : "restart";
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }

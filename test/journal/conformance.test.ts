@@ -243,6 +243,8 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(journal.answersOf(runIdOf(0))).toEqual(
       new Map<string, unknown>([
         ["ask@1.1", answer],
+        ["ask@2.1", otherwise],
+        ["ask@3.1", answer],
         ["ask@1.2", other],
       ]),
     );

@@ -42,10 +42,11 @@ export class GateExecutor implements GatesExecutor {
   /** Takes up what was answered, and approves what is asked where that was wanted. */
   look(outlet: Outlet): void {
     const { journal, run, autoApprove } = this.#options;
-    for (const visit of run().asked) {
-      const at = attemptOf(visit);
-      if (this.#taken.has(attemptText(at))) continue;
-      const answer = journal.answerTo(run().id, attemptText(at));
+    const open = [...run().asked].map(attemptOf).filter((at) => !this.#taken.has(attemptText(at)));
+    if (open.length === 0) return;
+    const answers = journal.answersOf(run().id);
+    for (const at of open) {
+      const answer = answers.get(attemptText(at));
       if (answer !== undefined) this.#take(outlet, at, answer);
       else if (autoApprove) this.#approve(outlet, at);
     }
