@@ -12,6 +12,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { Readable } from "node:stream";
+import { setTimeout } from "node:timers/promises";
 import { WorkspaceError } from "./workspace-error.ts";
 
 /** Old enough for every distribution in use; new enough for what we ask of it. */
@@ -88,6 +89,33 @@ export async function git(call: GitCall, ...args: readonly string[]): Promise<Gi
   const result = await outcomeOf(await startGit(call, ...args), call);
   if (result.cut || result.exit === 0 || call.answers?.includes(result.exit)) return result;
   throw gitFailure(call, args, result);
+}
+
+/** What git says when it comes upon a worktree that another process is just making. */
+const HALF_MADE = /worktrees\/[^/]+\/(commondir|gitdir|HEAD)/;
+const HALF_MADE_TRIES_MAX = 100;
+const HALF_MADE_PAUSE_MS = 20;
+
+/**
+ * Runs a git command that looks at all worktrees of a repository. Git dies when it comes upon one that
+ * another git is just making; then it is tried again.
+ */
+export async function gitAmongWorktrees(
+  call: GitCall,
+  ...args: readonly string[]
+): Promise<GitResult> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await git(call, ...args);
+    } catch (error) {
+      const isOthers =
+        error instanceof WorkspaceError &&
+        error.code === "git-failed" &&
+        HALF_MADE.test(error.message);
+      if (!isOthers || tries === HALF_MADE_TRIES_MAX) throw error;
+      await setTimeout(HALF_MADE_PAUSE_MS);
+    }
+  }
 }
 
 /** Runs git and gives its output as one trimmed line of text. */

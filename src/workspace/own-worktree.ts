@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import { readSnapshot } from "./details.ts";
 import { absent, kindAt } from "./disk.ts";
-import { git } from "./git.ts";
+import { git, gitAmongWorktrees } from "./git.ts";
 import { pathWithin, type Repository, theirs } from "./repository.ts";
 import { restoreSnapshot } from "./restore.ts";
 import { giveBack, type SnapshotStore } from "./store.ts";
@@ -131,6 +131,6 @@ export async function removeOwnWorktrees(
   const names = (await git(call, "for-each-ref", ...flags)).stdout.toString("utf8").split("\n");
   for (const name of names.filter((one) => one !== "")) {
     if ((await loneCommits(repository, name)) > 0) continue;
-    await git(call, "branch", "-q", "-D", "--", name);
+    await gitAmongWorktrees(call, "branch", "-q", "-D", "--", name);
   }
 }

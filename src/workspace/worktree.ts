@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { absent } from "./disk.ts";
-import { git, gitLine } from "./git.ts";
+import { git, gitAmongWorktrees, gitLine } from "./git.ts";
 import { headOf } from "./head.ts";
 import { directoryOf, placeOf, type RawPath, shownPath, splitNul } from "./raw-path.ts";
 import { type Repository, theirs } from "./repository.ts";
@@ -139,7 +139,7 @@ export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
   if (listed !== undefined) await removeEntry({ ...listed, path });
   failpoint("workspace.worktree-removed");
   if (tip === undefined) return;
-  await git(theirs(repository.commonDir), "branch", "-q", "-D", "--", branch);
+  await gitAmongWorktrees(theirs(repository.commonDir), "branch", "-q", "-D", "--", branch);
   failpoint("workspace.branch-removed");
 }
 
@@ -193,7 +193,14 @@ async function needFreePath(path: string): Promise<void> {
 async function needBranchAt({ repository, branch }: WorktreePlace, base: string): Promise<void> {
   const tip = await commitOf(repository, `refs/heads/${branch}`);
   if (tip === undefined) {
-    await git(theirs(repository.commonDir), "branch", "--no-track", "--", branch, base);
+    await gitAmongWorktrees(
+      theirs(repository.commonDir),
+      "branch",
+      "--no-track",
+      "--",
+      branch,
+      base,
+    );
     failpoint("workspace.worktree-branched");
     return;
   }
@@ -206,7 +213,15 @@ async function needBranchAt({ repository, branch }: WorktreePlace, base: string)
 }
 
 async function addWorktree({ repository, path, branch }: WorktreePlace): Promise<void> {
-  await git(theirs(repository.commonDir), "worktree", "add", "-q", "--no-checkout", path, branch);
+  await gitAmongWorktrees(
+    theirs(repository.commonDir),
+    "worktree",
+    "add",
+    "-q",
+    "--no-checkout",
+    path,
+    branch,
+  );
   failpoint("workspace.worktree-added");
   await git(theirs(path), "reset", "-q", "--hard");
   failpoint("workspace.worktree-checked-out");

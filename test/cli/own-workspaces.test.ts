@@ -1,0 +1,231 @@
+/** Instances that work apart: one workspace for all steps of an item, a round or a group. */
+import { execFileSync } from "node:child_process";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project, type Result } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+const WHO = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+const IDENTITY = {
+  GIT_AUTHOR_NAME: "t",
+  GIT_AUTHOR_EMAIL: "t@example.org",
+  GIT_COMMITTER_NAME: "t",
+  GIT_COMMITTER_EMAIL: "t@example.org",
+};
+
+function repository(): void {
+  const git = (...args: readonly string[]): void => {
+    execFileSync("git", [...WHO, ...args], { cwd: project.dir });
+  };
+  git("init", "-q", "-b", "main");
+  project.write(".gitignore", "effects\nhold-*\nallowed\n");
+  project.write("readme", "one\ntwo\nthree\n");
+  git("add", ".");
+  git("commit", "-qm", "begin");
+}
+
+function good(result: Result): void {
+  expect(result.exit, result.stdout + result.stderr).toBe(0);
+}
+
+async function workspaceFile(name: string): Promise<string> {
+  return project.read(".perdure", "runs", await project.newestId(), "workspace", name);
+}
+
+describe("workspace: own on a fan-out", () => {
+  it("is one worktree for all steps of an item, in which they can commit", async () => {
+    repository();
+    project.write(
+      "p.yaml",
+      `
+workspace: worktree
+steps:
+  - id: map
+    for_each: { in: [1, 2, 3] }
+    workspace: own
+    steps:
+      - id: make
+        run: "pwd >> '${project.path("places")}'; echo $PERDURE_ITEM > f$PERDURE_ITEM; git add .; git commit -qm $PERDURE_ITEM"
+      - id: look
+        run: "pwd >> '${project.path("places")}'; test \\"$(git log -1 --format=%s)\\" = $PERDURE_ITEM; ls f*; test $(ls f* | wc -l) = 1; echo more >> f$PERDURE_ITEM"
+  - { id: after, run: "cat f1 f2 f3 > all" }
+`,
+    );
+    good(await project.run(["run", "p.yaml"], { env: IDENTITY }));
+    expect(await workspaceFile("all")).toBe("1\nmore\n2\nmore\n3\nmore\n");
+    const places = project.read("places").trim().split("\n");
+    expect(new Set(places).size).toBe(3);
+    expect(places).toHaveLength(6);
+  });
+
+  it("works on the short form, and in the project itself", async () => {
+    repository();
+    project.write(
+      "p.yaml",
+      `
+steps:
+  - { id: map, for_each: [1, 2], workspace: own, run: "test $(ls f* 2>/dev/null | wc -l) = 0; echo $PERDURE_ITEM > f$PERDURE_ITEM" }
+`,
+    );
+    good(await project.run(["run", "p.yaml"]));
+    expect([project.read("f1"), project.read("f2")]).toEqual(["1\n", "2\n"]);
+  });
+
+  it("merges in the order of the items, not of their ends", async () => {
+    repository();
+    const hold = project.hold("first");
+    project.write(
+      "p.yaml",
+      `
+workspace: worktree
+steps:
+  - id: map
+    for_each: { in: [1, 2] }
+    workspace: own
+    steps:
+      - { id: one, run: "if test $PERDURE_ITEM = 1; then ${hold.command}; fi; echo $PERDURE_ITEM > f$PERDURE_ITEM" }
+`,
+    );
+    const runner = project.start(["run", "p.yaml"]);
+    await runner.printed(/✓ map@1\.1\[1\]\/one done/);
+    await hold.release();
+    good(await runner.ended);
+    const merged = [...runner.stdout.matchAll(/map@1\.1\[(\d)\] merged/g)].map((match) => match[1]);
+    expect(merged).toEqual(["0", "1"]);
+  });
+
+  it("keeps the workspace of an item that failed, and runs nothing of it twice", async () => {
+    repository();
+    project.write(
+      "p.yaml",
+      `
+workspace: worktree
+steps:
+  - id: map
+    for_each: { in: [1, 2], on_item_failure: fail }
+    workspace: own
+    steps:
+      - { id: make, run: "${project.effect("make-$PERDURE_ITEM")}; echo made > f$PERDURE_ITEM" }
+      - { id: use, run: "${project.effect("use-$PERDURE_ITEM")}; cat f$PERDURE_ITEM; test $PERDURE_ITEM = 1 -o -e '${project.path("allowed")}'; echo used >> f$PERDURE_ITEM" }
+`,
+    );
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    project.write("allowed", "");
+    good(await project.run(["resume", await project.newestId()]));
+    expect(project.effects()).toEqual({ "make-1": 1, "make-2": 1, "use-1": 1, "use-2": 2 });
+    expect(await workspaceFile("f2")).toBe("made\nused\n");
+  });
+
+  it("stops at work that does not fit, and merges it again once that is resolved", async () => {
+    repository();
+    project.write(
+      "p.yaml",
+      `
+workspace: worktree
+steps:
+  - id: map
+    for_each: { in: [1, 2] }
+    workspace: own
+    steps:
+      - { id: edit, run: "${project.effect("edit-$PERDURE_ITEM")}; echo $PERDURE_ITEM > readme" }
+  - { id: after, run: "cat readme > seen" }
+`,
+    );
+    const stopped = await project.run(["run", "p.yaml"]);
+    expect(stopped.exit, stopped.stdout).toBe(3);
+    expect(stopped.stdout).toContain("readme");
+    const id = await project.newestId();
+    project.write(`.perdure/runs/${id}/own/map@1.1[1]/readme`, "1 and 2\n");
+    good(await project.run(["resume", id]));
+    expect(project.effects()).toEqual({ "edit-1": 1, "edit-2": 1 });
+    expect(await workspaceFile("seen")).toBe("1 and 2\n");
+  });
+});
+
+describe("workspace: own on other steps that hold steps", () => {
+  it("is merged after a group, after each round of a loop, and after a sub-pipeline", async () => {
+    repository();
+    project.write("sub.yaml", 'steps: [{ id: inner, run: "test ! -e s; echo s > s" }]\n');
+    project.write(
+      "p.yaml",
+      `
+workspace: worktree
+steps:
+  - id: group
+    workspace: own
+    steps:
+      - { id: a, run: "echo a > g" }
+      - { id: b, run: "echo b >> g" }
+  - id: rounds
+    iterations: 2
+    workspace: own
+    steps: [{ id: round, run: "echo $PERDURE_INDEX >> r" }]
+  - { id: sub, pipeline: sub.yaml, workspace: own }
+  - { id: after, run: "cat g r s > all" }
+`,
+    );
+    good(await project.run(["run", "p.yaml"]));
+    expect(await workspaceFile("all")).toBe("a\nb\n0\n1\ns\n");
+  });
+
+  it("is refused where nothing is kept", async () => {
+    project.write(
+      "p.yaml",
+      `
+workspace: { snapshots: false }
+steps:
+  - { id: a, workspace: own, run: "true" }
+`,
+    );
+    const refused = await project.run(["validate", "p.yaml"]);
+    expect(refused.exit).toBe(4);
+    expect(refused.stderr).toContain("error[own-workspace]");
+    expect(refused.stderr).toContain("p.yaml:4:25");
+  });
+});
+
+it("a retry does not wipe what its neighbour has just written", async () => {
+  repository();
+  project.write(
+    "p.yaml",
+    `
+workspace: worktree
+max_parallel: 2
+steps:
+  - { id: fails, needs: [], retry: { attempts: 2, backoff: 1ms }, run: "echo $PERDURE_ATTEMPT >> tries; test $PERDURE_ATTEMPT = 2" }
+  - { id: pause, needs: [], wait: 1ms }
+  - { id: neighbour, needs: [pause], run: "for i in 1 2 3 4 5 6 7 8 9; do echo $i > n$i; done" }
+  - { id: after, needs: [fails, neighbour], run: "ls n* | wc -l > count" }
+`,
+  );
+  for (let round = 0; round < 3; round++) {
+    good(await project.run(["run", "p.yaml"]));
+    expect((await workspaceFile("count")).trim()).toBe("9");
+  }
+});
+
+it("work between two attempts of a step outlives the third", async () => {
+  repository();
+  project.write(
+    "p.yaml",
+    `
+workspace: worktree
+max_parallel: 1
+steps:
+  - { id: fails, needs: [], run: "echo x >> tries; test -e '${project.path("allowed")}'" }
+  - { id: other, needs: [], run: "${project.effect("other")}; echo kept > other" }
+  - { id: after, needs: [fails, other], run: "cat other > seen" }
+`,
+  );
+  const [first, second] = [await project.run(["run", "p.yaml"]), await project.newestId()];
+  expect(first.exit).toBe(3);
+  expect((await project.run(["resume", second])).exit).toBe(3);
+  project.write("allowed", "");
+  good(await project.run(["resume", second]));
+  expect(project.effects()).toEqual({ other: 1 });
+  expect(await workspaceFile("seen")).toBe("kept\n");
+});
