@@ -43,8 +43,7 @@ const AGAIN: Readonly<Record<string, string>> = {
 /** The line for an event, if any. `run` is the run after it; `startedAt` is from AttemptClock. */
 export function eventLine(run: Run, recorded: Recorded, startedAt?: number): string | undefined {
   const { event, time } = recorded;
-  const instant = startedAt === undefined || time <= startedAt;
-  const took = instant ? "" : ` in ${formatDuration(time - startedAt)}`;
+  const took = tookText(recorded, startedAt);
   switch (event.type) {
     case "step.started":
       if (event.wake !== undefined) {
@@ -173,6 +172,18 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** From here on the time of a snapshot is worth a word. */
+const SNAPSHOT_SHOWN_MS = 100;
+
+/** How long an attempt worked, and apart from that how long its files took to be saved. */
+function tookText({ event, time }: Recorded, startedAt: number | undefined): string {
+  if (startedAt === undefined || time <= startedAt) return "";
+  const savedMs = "snapshot" in event ? (event.snapshot?.tookMs ?? 0) : 0;
+  const workedMs = Math.max(0, time - startedAt - savedMs);
+  const saved = savedMs < SNAPSHOT_SHOWN_MS ? "" : ` (snapshot ${formatDuration(savedMs)})`;
+  return ` in ${formatDuration(workedMs)}${saved}`;
 }
 
 function stepCount(run: Run): string {

@@ -59,11 +59,13 @@ export function receiptJson(input: ReceiptInput): JsonObject {
   const { event, time } = end;
   const failed = event.type === "step.failed" ? event : undefined;
   const check = "check" in event ? event.check : undefined;
+  const savedMs = event.snapshot?.tookMs ?? 0;
   return {
     ...headOf(input, event),
     started_at: isoText(startedAt),
     ended_at: isoText(time),
-    duration_ms: Math.max(0, time - startedAt),
+    duration_ms: Math.max(0, time - startedAt - savedMs),
+    snapshot_ms: savedMs,
     status: STATUSES[event.type],
     exit: exitOf(event),
     reason: failed?.reason ?? reasonOf(event),

@@ -142,8 +142,11 @@ describe("a killed walk", () => {
         check -> exit; check -> exit [condition="outcome=fail"]
       }`,
     );
-    await cutPower(project.start(["run", "flow.dot", "--logs", "out"]), holds.restarted);
-    expect(checkpoint("out").perdure.restarts).toBe(1);
+    const runner = project.start(["run", "flow.dot", "--logs", "out"]);
+    await holds.restarted.arrived();
+    // The directory is written beside the step that has begun.
+    await eventually("the restart is told", () => checkpoint("out").perdure.restarts === 1);
+    await cutPower(runner, holds.restarted);
     await cutPower(project.start(["resume", "--logs", "out"]), holds.returned);
     await project.must(["resume", "--logs", "out", "flow.dot"]);
     // What was cut off is begun again; what was done is not.

@@ -130,6 +130,7 @@ test("the receipt of an attempt, with its evidence", () => {
     started_at: "2026-02-01T10:00:04.000Z",
     ended_at: "2026-02-01T10:00:09.000Z",
     duration_ms: 5_000,
+    snapshot_ms: 0,
     status: "succeeded",
     exit: 0,
     reason: null,
