@@ -34,8 +34,11 @@ interface Receipt {
   readonly snapshot: { readonly skipped: readonly { path: string; bytes: number; why: string }[] };
 }
 
-async function skippedBy(step: string): Promise<Receipt["snapshot"]["skipped"]> {
-  const [id = ""] = await project.runIds();
+async function skippedBy(
+  step: string,
+  as: Parameters<Project["runIds"]>[0] = {},
+): Promise<Receipt["snapshot"]["skipped"]> {
+  const [id = ""] = await project.runIds(as);
   const text = project.read(".perdure", "runs", id, "receipts", `${step}-shell.json`);
   return (JSON.parse(text) as Receipt).snapshot.skipped;
 }
@@ -180,8 +183,9 @@ it("a directory that may not be read is left out and named, and runs work", asyn
     fs.chownSync(project.path(path), nobody, nobody);
   }
   const env = { HOME: project.dir };
-  await project.must(["run", "p.yaml"], { uid: nobody, env });
-  const skipped = await skippedBy("s1");
+  const as = { uid: nobody, env };
+  await project.must(["run", "p.yaml"], as);
+  const skipped = await skippedBy("s1", as);
   expect(skipped.map(({ path, why }) => `${path} ${why}`)).toEqual([
     "left unreadable",
     "pgdata unreadable",
@@ -189,7 +193,10 @@ it("a directory that may not be read is left out and named, and runs work", asyn
   expect(project.read("t.txt")).toBe("s\n");
 });
 
-it("a store that came with a repository runs no command of its makers", async () => {
+it("a store in which somebody else put settings runs no command of theirs", async () => {
+  pipeline("echo b > b.txt");
+  await project.must(["run", "p.yaml"]);
+  fs.rmSync(project.path(".perdure", "snapshots.git"), { recursive: true });
   const proof = project.path("proof");
   const store = ".perdure/snapshots.git";
   write(project.dir, {
@@ -206,7 +213,6 @@ it("a store that came with a repository runs no command of its makers", async ()
     "elsewhere/config": `[filter "evil"]\n\tclean = touch ${proof}; cat\n`,
   });
   fs.chmodSync(project.path(store, "hooks", "post-index-change"), 0o755);
-  pipeline("echo b > b.txt");
   await project.must(["run", "p.yaml"]);
   expect(fs.existsSync(proof)).toBe(false);
   expect(project.exists(store, "hooks") || project.exists(store, "commondir")).toBe(false);
