@@ -116,7 +116,9 @@ const LIMITS: Readonly<Record<string, string>> = {
 
 /** What helps with files and git, and the command that continues the run afterwards. */
 function remedyOf({ remedy }: WorkspaceError, shortId: string | undefined): string {
-  if (shortId === undefined || remedy.includes("perdure ")) return remedy;
+  if (shortId === undefined) return remedy;
+  if (remedy.endsWith("perdure resume")) return `${remedy} ${shortId}`;
+  if (remedy.includes("perdure ")) return remedy;
   return `${remedy.replace(/, then try again$/, "")}, then: perdure resume ${shortId}`;
 }
 

@@ -175,7 +175,7 @@ steps:
   expect(locks.filter((lock) => fs.existsSync(lock))).toEqual([]);
   for (const lock of locks) fs.writeFileSync(lock, "");
   fs.writeFileSync(go, "");
-  await project.must(["resume"], { env: WHO });
+  await project.must(["resume", id], { env: WHO });
   expect(locks.filter((lock) => fs.existsSync(lock))).toEqual([]);
 });
 
