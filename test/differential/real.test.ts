@@ -133,7 +133,7 @@ async function ran(file: string, text: string, names: readonly string[]): Promis
 const OWN = new Set([
   ...["file", "fileSha256", "fingerprint", "args", "owner", "at", "given", "delayMs"],
   // Snapshots hold the file of the pipeline, too.
-  ...["base", "commit"],
+  ...["base", "commit", "tookMs"],
 ]);
 
 function plain(value: unknown, directory: string, run: string): unknown {
