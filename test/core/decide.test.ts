@@ -1,5 +1,7 @@
 /** The choices of the engine: retries, losses, allowances, stops and going back (D1, D2, R2). */
 import { describe, expect, it } from "vitest";
+import { newActivity } from "../../src/core/activity.ts";
+import { advance, EVENTS_PER_TURN } from "../../src/core/advance.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import { planOf } from "./plans.ts";
@@ -254,6 +256,17 @@ describe("facts that come late or twice", () => {
     play.tell({ type: "attempt-ended", at: { ...at, step: "nobody" }, ending: ok() });
     expect(play.events).toHaveLength(before);
   });
+});
+
+it("a turn ends when it has made its share of events, however many gates wait", () => {
+  const names = Array.from({ length: 2 * EVENTS_PER_TURN }, (_, index) => `g${index}`);
+  const gate = { work: { kind: "gate", ask: "?", choices: [], text: "optional" } } as const;
+  const play = new Play(planOf(names.join(" "), Object.fromEntries(names.map((id) => [id, gate]))));
+  const opened = { type: "opened", owner: OWNER, epoch: 1 } as const;
+  const activity = newActivity({ env: {}, keepsFiles: false });
+  const turn = advance(play.plan, play.run, activity, [opened], 1_000);
+  expect(turn.events.length).toBeLessThan(EVENTS_PER_TURN + 4);
+  expect(turn.more).toBe(true);
 });
 
 describe("stopping", () => {

@@ -41,6 +41,31 @@ async function types(events: AsyncIterable<ToldEvent>): Promise<readonly string[
   return (await Array.fromAsync(events)).map(({ type }) => type);
 }
 
+it("a run that cannot be written lets go of everything: its program ends, its step lives on", async () => {
+  const hold = project.hold("step");
+  const snapshots = "workspace: { snapshots: true, snapshot_every: 100ms }";
+  project.write(
+    "p.yaml",
+    `${snapshots}\nsteps:\n  - { id: a, run: "${hold.command}; echo a >> effects" }\n`,
+  );
+  const running = program(`
+import { truncateSync } from "node:fs";
+import { run } from "perdure";
+const handle = await run("p.yaml", { cwd: ${JSON.stringify(cwd)} });
+process.once("SIGUSR1", async () => {
+  truncateSync(${JSON.stringify(project.path(".perdure", "state.db"))});
+  const failed = await handle.stop("after-step").then(() => "no", (error) => error.name);
+  console.log("failed", failed);
+});
+`);
+  await hold.arrived();
+  running.child.kill("SIGUSR1");
+  const { stdout, exit } = await running.ended;
+  expect([exit, stdout]).toEqual([0, expect.stringMatching(/^failed [A-Z]/)]);
+  expect(project.stepProcesses()).not.toEqual([]);
+  await hold.release();
+});
+
 describe("a question in a program's run", () => {
   const asking = definePipeline({
     steps: [
