@@ -29,8 +29,8 @@ it("the fresh allowance of a resume has fresh pauses", async () => {
 `,
   );
   await project.run(["run", "p.yaml"]);
-  await project.run(["resume"]);
-  await project.run(["resume"]);
+  await project.run(["resume", await project.newestId()]);
+  await project.run(["resume", await project.newestId()]);
   const pauses = rows("SELECT data FROM events WHERE type = 'step.failed' ORDER BY seq")
     .map(({ data }) => JSON.parse(String(data)) as { retry?: { delayMs: number } })
     .map(({ retry }) => retry?.delayMs);
@@ -50,10 +50,14 @@ describe("a variable that an expression uses", () => {
 
   it("is told when it has changed, and its value is kept nowhere", async () => {
     await project.run(["run", "p.yaml"], { env: { MYVAR: "the first value" } });
-    const same = await project.run(["resume"], { env: { MYVAR: "the first value" } });
+    const same = await project.run(["resume", await project.newestId()], {
+      env: { MYVAR: "the first value" },
+    });
     expect(same.stdout).not.toContain("MYVAR");
     project.write("go", "");
-    const changed = await project.must(["resume"], { env: { MYVAR: "second" } });
+    const changed = await project.must(["resume", await project.newestId()], {
+      env: { MYVAR: "second" },
+    });
     expect(changed).toContain("MYVAR changed since the run began: steps see its value of now\n");
     expect(project.read("seen")).toBe("the first value\nthe first value\nsecond\n");
     expect(JSON.stringify(rows("SELECT data FROM events"))).not.toContain("the first value");
@@ -61,7 +65,7 @@ describe("a variable that an expression uses", () => {
 
   it("is refused when it is missing", async () => {
     await project.run(["run", "p.yaml"], { env: { MYVAR: "first" } });
-    const { exit, stderr } = await project.run(["resume"]);
+    const { exit, stderr } = await project.run(["resume", await project.newestId()]);
     expect(exit).toBe(2);
     expect(stderr).toContain("MYVAR");
   });

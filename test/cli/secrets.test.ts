@@ -56,7 +56,7 @@ it("a secret that is given on purpose reaches the steps, the conditions and the 
   expect(first.exit).toBe(3);
   project.write("go", "");
   // In another shell, which does not know the secret.
-  await project.must(["resume"]);
+  await project.must(["resume", await project.newestId()]);
   expect(project.read("note")).toBe(SECRET);
   expect(project.read("copy")).toBe(SECRET);
 });
