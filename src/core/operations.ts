@@ -57,13 +57,13 @@ export function takeOperations(
     const { at } = track(activity, visit, attemptOf(visit), "working", now);
     operations.push({ type: "adopt", at, needs: "slot" });
   }
-  if (run.restoring !== undefined) return [...operations, ...rewindFiles(run, activity)];
+  operations.push(...rewindFiles(run, activity));
   if (activity.keepsFiles) {
     operations.push(...merges(run, activity), ...snapshots(plan, run, activity, now));
   }
   for (const [visit, entry] of activity.attempts) {
     if (entry.phase === "working") operations.push(...cancelOf(run, entry));
-    if (entry.phase === "preparing" && !entry.busy && status === "running") {
+    if (entry.phase === "preparing" && !entry.busy && mayBegin(run)) {
       operations.push(...preparation(run, activity, visit, entry));
     }
   }
@@ -86,6 +86,11 @@ export function nextSave(plan: Plan, run: Run, activity: Activity): number | und
 /** True for an attempt that has no process yet and is to get none, because the run stops. */
 export function isToWithdraw({ phase, busy }: AttemptActivity): boolean {
   return phase === "preparing" && !busy;
+}
+
+/** True when attempts may begin: not while the run stops, nor before its files are put back. */
+function mayBegin(run: Run): boolean {
+  return run.state.status === "running" && run.restoring === undefined;
 }
 
 /** The files of the whole run go back for a person: nothing else may be under way. */
@@ -212,7 +217,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
     if (entry.phase === "ended" && !isToMerge(visit, entry)) {
       if (entry.adopted) adopted.push([workspaceOf(visit), entry]);
       else note(into(workspaceOf(visit)), "after", entry);
-    } else if (entry.phase === "preparing" && run.state.status === "running") {
+    } else if (entry.phase === "preparing" && mayBegin(run)) {
       const around = workspaceOfScope(visit.record.scope);
       if (visit.held !== undefined || (around !== SHARED && !activity.made.has(around))) continue;
       if (visit.base === undefined) {
@@ -291,7 +296,7 @@ function isSaveDue(plan: Plan, { savedAt }: AttemptActivity, now: number): boole
 
 /** Instances whose own workspace can be made now: the one around it is there. */
 function scopesToMake(run: Run): readonly Scope[] {
-  if (run.state.status !== "running") return [];
+  if (!mayBegin(run)) return [];
   return [...run.unmade].filter(({ parent }) => parent !== undefined && !isUnmade(run, parent));
 }
 
@@ -301,7 +306,7 @@ function merges(run: Run, activity: Activity): readonly Operation[] {
   for (const [visit, entry] of activity.attempts) {
     const again = visit.held !== undefined && entry.phase === "preparing";
     if (entry.busy || !(again || (entry.phase === "ended" && isToMerge(visit, entry)))) continue;
-    if (again && run.state.status !== "running") continue;
+    if (again && !mayBegin(run)) continue;
     const workspace = workspaceOfScope(visit.record.scope);
     if (!isTurnOf(run, visit) || !takeBoth(activity, workspace, workspaceOf(visit))) continue;
     entry.busy = true;
@@ -309,7 +314,7 @@ function merges(run: Run, activity: Activity): readonly Operation[] {
     const { at } = entry;
     operations.push({ type: "merge", at, workspace, base, conflicts, needs: "workspace" });
   }
-  if (run.state.status !== "running") return operations;
+  if (!mayBegin(run)) return operations;
   for (const scope of run.merging) {
     const workspace = workspaceAround(scope);
     if (!isTurnOfScope(run, scope) || !takeBoth(activity, workspace, scope.id)) continue;

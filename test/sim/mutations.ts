@@ -97,6 +97,12 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "].filter((entry) => isToWithdraw(entry) && run.seq < 0);",
   },
   {
+    name: "a restore waits for what waits for the restore",
+    file: OPERATIONS,
+    from: "operations.push(...rewindFiles(run, activity));",
+    to: "if (run.restoring !== undefined) return [...operations, ...rewindFiles(run, activity)];",
+  },
+  {
     name: "an owner that was replaced writes",
     file: "src/journal/memory.ts",
     from: "const { runId, lease, events } = run;",

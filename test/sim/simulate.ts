@@ -308,7 +308,7 @@ class Simulation {
     }
     if (this.#chance(0.1)) requests.push({ type: "funds-added", added: { turns: 2 } });
     const kept = this.#plan.workspace?.snapshots === true;
-    if (found.length === 0 && kept && this.#chance(0.05)) {
+    if (kept && this.#chance(0.05)) {
       const commit = this.#files.anyCommit();
       requests.push({ type: "restore-requested", commit, of: "s0@1.1" });
     }
