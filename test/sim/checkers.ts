@@ -167,10 +167,11 @@ export class Checkers {
 
   /** A visit is not started again when an earlier attempt of it has already succeeded. */
   #checkPaidWork(at: AttemptRef): void {
-    for (let attempt = 1; attempt < at.attempt; attempt++) {
+    // From the last on: what was merged in a later attempt is judged by that one.
+    for (let attempt = at.attempt - 1; attempt > 0; attempt--) {
       const key = attemptText({ ...at, attempt });
+      if (this.#misrouted.has(key)) return;
       const process = this.#world.processes.get(key);
-      if (this.#misrouted.has(key)) continue;
       if (process === undefined || process.killed || this.#world.isAlive(process)) continue;
       if (endedWell(process.ending)) {
         fail(`${key} had succeeded, and its result was thrown away`);

@@ -55,7 +55,7 @@ export class FakeFiles {
     if (run.files.size > 0 && workspace !== SHARED && !this.#workspaces.has(workspace)) {
       fail(`${attemptText(at)} starts in "${workspace}", which was not made`);
     }
-    if (visit.restore === true) this.#expectRestored(at, workspace);
+    if (visit.restore === true) this.#expectRestored(at, workspace, visit.base ?? "");
     if (at.attempt === 1 && workedAlone(run, visit)) this.#expectBase(at, workspace, visit.base);
     this.#write(workspace, `${attemptText(at)}.begin`);
   }
@@ -221,11 +221,13 @@ export class FakeFiles {
     if (strange !== undefined) fail(`${attemptText(at)} finds ${strange}, which its base has not`);
   }
 
-  /** What earlier attempts of the visit had written is not there. */
-  #expectRestored(at: AttemptRef, workspace: string): void {
+  /** What earlier attempts of the visit had written is not there, unless a person chose to keep it. */
+  #expectRestored(at: AttemptRef, workspace: string, base: string): void {
+    const kept = this.#tree(base);
     for (let attempt = 1; attempt < at.attempt; attempt++) {
       const path = `${attemptText({ ...at, attempt })}.begin`;
-      if (this.#in(workspace).has(path)) fail(`${attemptText(at)} finds ${path} after a restore`);
+      if (kept.has(path) || !this.#in(workspace).has(path)) continue;
+      fail(`${attemptText(at)} finds ${path} after a restore`);
     }
   }
 
