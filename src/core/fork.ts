@@ -50,7 +50,9 @@ function forgetTalk(visit: Visit): void {
 
 /** The files are as a person wants them: what was begun goes on with them. */
 export function keepFiles(run: Run): void {
-  for (const visit of unfinished(run)) if (visit.attempts > 0) draft(visit).files = "keep";
+  for (const visit of [...unfinished(run), ...run.running]) {
+    if (visit.attempts > 0) draft(visit).files = "keep";
+  }
 }
 
 /** Notes what a person wants for single visits. */
