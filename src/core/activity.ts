@@ -11,7 +11,7 @@
  * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
  *   ending waits here until its files are saved or merged.
  */
-import { succeeds } from "./attempt-end.ts";
+import { paidBy, succeeds } from "./attempt-end.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
   ConversationOffer,
@@ -201,8 +201,8 @@ function mergedEnd(
   }
   const { paths, base, theirs: snapshot } = result;
   const message = conflictText(paths);
-  const spent = ending?.spent === undefined ? {} : { spent: ending.spent };
-  const conflicted = { how: "conflicted", paths, message, base, held, snapshot, ...spent } as const;
+  const paid = paidBy({ ...ending, snapshot });
+  const conflicted = { how: "conflicted", paths, message, base, held, ...paid } as const;
   return [{ type: "attempt-ended", at, ending: conflicted }, mergeStop(paths)];
 }
 

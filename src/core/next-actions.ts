@@ -224,7 +224,7 @@ function starts(
  */
 function earliest(plan: Plan, run: Run, now: number, activity: Activity): number | undefined {
   if (run.state.status !== "running" || run.restoring !== undefined) return undefined;
-  let time = nextSave(plan, run, activity);
+  let time = nextSave(plan, activity);
   const { timeMs } = run.funds;
   if (timeMs !== undefined && run.running.size > 0) {
     const left = now + Math.ceil(Math.max(0, timeMs - workedBy(run, now)) / run.running.size);

@@ -71,14 +71,13 @@ export function takeOperations(
 }
 
 /** When the files of a working attempt are to be saved next. */
-export function nextSave(plan: Plan, run: Run, activity: Activity): number | undefined {
+export function nextSave(plan: Plan, activity: Activity): number | undefined {
   const everyMs = plan.workspace?.snapshotEveryMs;
   if (everyMs === undefined || !activity.keepsFiles) return undefined;
   let next: number | undefined;
   for (const [visit, { phase, savedAt }] of activity.attempts) {
     if (phase !== "working" || activity.files.has(workspaceOf(visit))) continue;
-    if (run.running.has(visit))
-      next = Math.min(next ?? Number.POSITIVE_INFINITY, savedAt + everyMs);
+    next = Math.min(next ?? Number.POSITIVE_INFINITY, savedAt + everyMs);
   }
   return next;
 }

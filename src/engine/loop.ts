@@ -94,11 +94,16 @@ export class Loop {
 
   /** Runs until nothing is left to do for this owner. */
   async drive(requests: readonly Fact[]): Promise<RunState> {
+    let state: RunState;
     try {
-      return await this.#turns(requests);
-    } finally {
-      await this.#close();
+      state = await this.#turns(requests);
+    } catch (error) {
+      // What closing runs into, on the same disk, must not hide what came first.
+      await this.#close().catch(() => undefined);
+      throw error;
     }
+    await this.#close();
+    return state;
   }
 
   async #turns(requests: readonly Fact[]): Promise<RunState> {

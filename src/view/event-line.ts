@@ -17,10 +17,10 @@ import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 import { toldText } from "./told-text.ts";
 import { updateText } from "./update-words.ts";
 
-/** Marks lines about the run itself. */
 /** How many items a line names. */
 const ITEMS_MAX = 6;
 
+/** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
 
 /** What a new owner found of an attempt, in words. */

@@ -117,8 +117,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "the loop leaves its executors open",
     file: "src/engine/loop.ts",
-    from: "await this.#close();",
-    to: "void this.#run;",
+    from: "await this.#close();\n    return state;",
+    to: "return state;",
   },
 ];
 
