@@ -1,6 +1,6 @@
 /** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
 import { isUtf8 } from "node:buffer";
-import { readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
@@ -185,15 +185,9 @@ interface ReadText {
 }
 
 function readText(path: string): ReadText {
-  try {
-    return decoded(path, readFileSync(path));
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    const why = code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`;
-    throw new CliError(
-      EXIT.usage,
-      `${path}: ${why}`,
-      "give the path of a pipeline file (YAML, DOT or TypeScript)",
-    );
-  }
+  const bytes = bytesOf(path);
+  if (bytes !== undefined) return decoded(path, bytes);
+  const why = existsSync(path) ? "it is not a file that you may read" : "there is no such file";
+  const remedy = "give the path of a pipeline file (YAML, DOT or TypeScript)";
+  throw new CliError(EXIT.usage, `${path}: ${why}`, remedy);
 }

@@ -33,10 +33,15 @@ export async function filesExecutorOf(
   if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
     return undefined;
   }
-  const { FilesExecutor } = await import("../engine/executors/files.ts");
   const { WorkspaceError } = await import("../workspace/workspace-error.ts");
+  const { gitVersion } = await import("../workspace/git.ts");
   const dir = runDirOf(project.dir, id);
   try {
+    // Git says its version while the rest is loaded.
+    const [{ FilesExecutor }] = await Promise.all([
+      import("../engine/executors/files.ts"),
+      gitVersion(),
+    ]);
     await relinkWorktrees(project, known);
     return await FilesExecutor.open({
       plan: workspace,

@@ -7,8 +7,11 @@
  */
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** ENXIO: a socket, or a device that is not there. */
-const NOT_FOR_US = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ENXIO"]);
+const NOT_FOR_US = new Set([
+  ...["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG"],
+  // A socket, or a device that is not there.
+  "ENXIO",
+]);
 const OTHERS = 0o077;
 const OWNER_ONLY = 0o600;
 

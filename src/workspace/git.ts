@@ -11,8 +11,11 @@
  * G3 No GIT_* variable of our own surroundings reaches git.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { stat, writeFile } from "node:fs/promises";
+import { basename, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
+import { absent } from "./disk.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 /** Old enough for every distribution in use; new enough for what we ask of it. */
@@ -88,17 +91,22 @@ let versionRead: Promise<GitVersion> | undefined;
 export async function git(call: GitCall, ...args: readonly string[]): Promise<GitResult> {
   const result = await outcomeOf(await startGit(call, ...args), call);
   if (result.cut || result.exit === 0 || call.answers?.includes(result.exit)) return result;
+  // Where there is no git at all, this says so.
+  if (result.exit === NOT_FOUND) await gitVersion();
   throw gitFailure(call, args, result);
 }
 
-/** What git says when it comes upon a worktree that another process is just making. */
-const HALF_MADE = /worktrees\/[^/]+\/(commondir|gitdir|HEAD)/;
+/** What git says when it comes upon a worktree whose entry is not complete. */
+const HALF_MADE = /failed to read (.*?worktrees\/[^/]+\/(?:commondir|gitdir|HEAD)):/;
+/** What every linked worktree has in its file `commondir`. */
+const COMMON_DIR = "../..\n";
 const HALF_MADE_TRIES_MAX = 100;
 const HALF_MADE_PAUSE_MS = 20;
 
 /**
- * Runs a git command that looks at all worktrees of a repository. Git dies when it comes upon one that
- * another git is just making; then it is tried again.
+ * Runs a git command that looks at all worktrees of a repository. Git dies when it comes upon an entry
+ * that another git is just making; then the command runs again. An entry that stays like this was left
+ * by a power failure: it is mended, for it would stop every such command in the repository.
  */
 export async function gitAmongWorktrees(
   call: GitCall,
@@ -108,14 +116,20 @@ export async function gitAmongWorktrees(
     try {
       return await git(call, ...args);
     } catch (error) {
-      const isOthers =
-        error instanceof WorkspaceError &&
-        error.code === "git-failed" &&
-        HALF_MADE.test(error.message);
-      if (!isOthers || tries === HALF_MADE_TRIES_MAX) throw error;
-      await setTimeout(HALF_MADE_PAUSE_MS);
+      const isGits = error instanceof WorkspaceError && error.code === "git-failed";
+      const [, file] = (isGits && HALF_MADE.exec(error.message)) || [];
+      if (file === undefined || tries > HALF_MADE_TRIES_MAX) throw error;
+      if (tries === HALF_MADE_TRIES_MAX) await mendCommonDir(resolve(call.cwd, file));
+      else await setTimeout(HALF_MADE_PAUSE_MS);
     }
   }
+}
+
+/** Writes what belongs into an empty `commondir`; its content is the same in every worktree. */
+async function mendCommonDir(file: string): Promise<void> {
+  if (basename(file) !== "commondir") return;
+  const facts = await stat(file).catch(absent);
+  if (facts?.size === 0) await writeFile(file, COMMON_DIR, { flush: true });
 }
 
 /** Runs git and gives its output as one trimmed line of text. */
@@ -125,10 +139,9 @@ export async function gitLine(call: GitCall, ...args: readonly string[]): Promis
 
 /** Starts git with its streams open, for output that is too large to hold. */
 export async function startGit(call: GitCall, ...args: readonly string[]): Promise<ChildProcess> {
-  const version = await gitVersion();
   const settings: Record<string, string> = {
     ...SETTINGS,
-    ...(call.as === "ours" ? { ...STORE_SETTINGS, ...durability(version) } : {}),
+    ...(call.as === "ours" ? { ...STORE_SETTINGS, ...durability(await gitVersion()) } : {}),
     ...call.settings,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);

@@ -51,6 +51,8 @@ export interface IndexMemory {
   readonly leftOut: readonly Skipped[];
   /** The tree that was made of it; undefined when none was. */
   readonly tree?: string;
+  /** The directories in that tree, when it has very many files. */
+  readonly directories?: readonly RawPath[];
 }
 
 /** An index to work on, which nobody else knows. */

@@ -41,6 +41,7 @@ export async function findLeftovers(
 function inRepository(repository: Repository, stateDir: string): readonly Leftover[] {
   const ours = listWorktrees(repository).filter(({ path }) => path.startsWith(`${stateDir}/`));
   const half = ours.filter(({ entry }) => !isReady(entry));
+  const torn = listWorktrees(repository).filter(({ entry }) => isTorn(entry));
   const locks = ours
     .filter(({ entry }) => isReady(entry))
     .flatMap(({ path, branch = "" }) =>
@@ -55,8 +56,14 @@ function inRepository(repository: Repository, stateDir: string): readonly Leftov
       { path, what: "half-made worktree" },
       { path: entry, what: "half-made worktree" },
     ]),
+    ...torn.map(({ entry }): Leftover => ({ path: entry, what: "half-made worktree" })),
     ...[...new Set(found)].map((path): Leftover => ({ path, what: "lock" })),
   ];
+}
+
+/** True when a power failure has emptied the file with which git finds the repository. */
+function isTorn(entry: string): boolean {
+  return statSync(join(entry, "commondir"), { throwIfNoEntry: false })?.size === 0;
 }
 
 function filesBelow(directory: string, depth: number): readonly string[] {

@@ -14,7 +14,7 @@ import { access, open, readdir } from "node:fs/promises";
 import { kindAt } from "./disk.ts";
 import { ignoredOf } from "./empty-directories.ts";
 import { git } from "./git.ts";
-import { type IndexMemory, stampOf, type WorkIndex } from "./index-cache.ts";
+import { dropIndex, type IndexMemory, stampOf, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { entriesIn } from "./index-seed.ts";
 import { LeftOut } from "./left-out.ts";
 import {
@@ -34,8 +34,9 @@ import {
   splitNul,
 } from "./raw-path.ts";
 import { theirs } from "./repository.ts";
-import { WALK_FILES_MAX } from "./walk.ts";
-import { inWorkspace, isOutside, type Workspace } from "./workspace.ts";
+import { hasShape } from "./shape.ts";
+import { isRulesFile, outsideOf, WALK_FILES_MAX } from "./walk.ts";
+import { inWorkspace, isOutside, type Outline, type Workspace } from "./workspace.ts";
 
 export interface Scan {
   /** Paths whose entry in the index is to be made anew from the disk. */
@@ -119,21 +120,67 @@ async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing
     const others = await otherPaths(workspace, work, await othersIn(workspace, work));
     return { held: new Set(), touched: [], gone: [], ...others };
   }
-  const isSmall = entriesIn(await headerOf(work.file)) <= WALK_FILES_MAX;
-  const flags = ["-v", "--modified", "--deleted", "--directory", ...(isSmall ? ["--cached"] : [])];
+  if (entriesIn(await headerOf(work.file)) > WALK_FILES_MAX) return listingOfMany(workspace, work);
+  const flags = ["-v", "--modified", "--deleted", "--directory", "--cached"];
   const call = inWorkspace(workspace, work.file);
   const items = splitNul((await git(call, ...OTHERS, ...flags)).stdout);
   const tagged = (tag: string): readonly RawPath[] =>
     items.filter((item) => item.startsWith(tag)).map((item) => item.slice(2) as RawPath);
+  const differing = await apart(workspace, new Set([...tagged("R"), ...tagged("C")]));
+  const others = await otherPaths(workspace, work, tagged("?"));
+  return { held: new Set(tagged("H")), ...differing, ...others };
+}
+
+/** The same for many files: what looks at each of them uses all cores. */
+async function listingOfMany(workspace: Workspace, work: WorkIndex): Promise<Listing> {
+  const [differing, others] = await Promise.all([
+    differingFiles(workspace, work),
+    othersIn(workspace, work),
+  ]);
+  const paths = await otherPaths(workspace, work, others);
+  return { held: undefined, ...(await apart(workspace, differing)), ...paths };
+}
+
+/** What the index holds and is not the same on the disk. */
+async function differingFiles(
+  workspace: Workspace,
+  work: WorkIndex,
+): Promise<ReadonlySet<RawPath>> {
+  const call = inWorkspace(workspace, work.file);
+  const flags = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"];
+  return new Set(splitNul((await git(call, ...flags)).stdout));
+}
+
+/** Files of which only the contents changed since an outline was made; undefined: more than that. */
+export async function touchedSince(
+  workspace: Workspace,
+  { shape, outside }: Outline,
+): Promise<readonly RawPath[] | undefined> {
+  const { path, memory } = workspace;
+  if (!hasShape(path, shape) || outsideOf(workspace) !== outside) return undefined;
+  const work = await takeIndex(workspace, "");
+  try {
+    if (work.memory?.tree !== memory.content?.tree) return undefined;
+    const { touched, gone } = await apart(workspace, await differingFiles(workspace, work));
+    return gone.length > 0 || touched.some(isRulesFile) ? undefined : touched;
+  } finally {
+    await dropIndex(work);
+  }
+}
+
+/** Tells files that are there from those that are gone. */
+async function apart(
+  workspace: Workspace,
+  paths: ReadonlySet<RawPath>,
+): Promise<Pick<Listing, "touched" | "gone">> {
   const touched: RawPath[] = [];
   const gone: RawPath[] = [];
-  for (const path of new Set([...tagged("R"), ...tagged("C")])) {
+  for (const path of paths) {
     const there = await stateOf(workspace, path);
     // What is in a directory that may not be entered is not gone.
     if (there !== "shut") (there === "there" ? touched : gone).push(path);
   }
-  const held = isSmall ? new Set(tagged("H")) : undefined;
-  return { held, touched, gone, ...(await otherPaths(workspace, work, tagged("?"))) };
+  return { touched, gone };
 }
 
 async function othersIn(workspace: Workspace, work: WorkIndex): Promise<readonly RawPath[]> {
@@ -339,10 +386,6 @@ async function stampsOf(
   nested: readonly NestedRepository[],
 ): Promise<string> {
   return (await Promise.all(indexFilesOf(workspace, nested).map(stampOf))).join(" ");
-}
-
-function isRulesFile(path: string): boolean {
-  return path === ".gitignore" || path.endsWith("/.gitignore");
 }
 
 function unique(paths: readonly RawPath[]): readonly RawPath[] {

@@ -24,12 +24,38 @@ import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
 import { headsOf } from "./nested.ts";
 import { writeObject } from "./objects.ts";
-import { directoriesAbove, type RawPath } from "./raw-path.ts";
+import { directoriesAbove, type RawPath, splitNul } from "./raw-path.ts";
 import { clearNote } from "./restore-note.ts";
-import { type Scan, scan } from "./scan.ts";
-import { headRefOf, linkHead, type SnapshotStore, takeIn, writeRefs } from "./store.ts";
-import { reduceWalk, WALK_FILES_MAX, type Walked, walkAgain, walkFirst } from "./walk.ts";
-import { type Content, gatherRules, inWorkspace, type Seen, type Workspace } from "./workspace.ts";
+import { type Scan, scan, touchedSince } from "./scan.ts";
+import { shapeOf } from "./shape.ts";
+import {
+  headRefOf,
+  inStore,
+  linkHead,
+  nameAgain,
+  runOf,
+  type SnapshotStore,
+  takeIn,
+  writeRefs,
+} from "./store.ts";
+import {
+  outsideOf,
+  reduceWalk,
+  WALK_DIRECTORIES_MAX,
+  WALK_FILES_MAX,
+  type Walked,
+  walkAgain,
+  walkFirst,
+  withAbove,
+} from "./walk.ts";
+import {
+  type Content,
+  gatherRules,
+  inWorkspace,
+  type Outline,
+  type Seen,
+  type Workspace,
+} from "./workspace.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 export interface Snapshot extends SnapshotDetails {
@@ -68,8 +94,11 @@ export async function takeSnapshot(
   failpoint("workspace.commit-written");
   const head = memory.head === memory.namedHead ? undefined : memory.head;
   const heads = head === undefined ? [] : [{ ref: headRefOf(ref), commit: head }];
-  await writeRefs(store, [{ ref, commit }, ...heads]);
+  const named = `${runOf(ref)} ${commit}`;
+  if (memory.named === named && heads.length === 0) nameAgain(store, { ref, commit });
+  else await writeRefs(store, [{ ref, commit }, ...heads]);
   memory.namedHead = memory.head;
+  memory.named = named;
   failpoint("workspace.ref-written");
   await clearNote(workspace);
   return { commit, tree, filesRead, bytesRead, ...shownDetails(details) };
@@ -104,7 +133,7 @@ async function readNow(workspace: Workspace): Promise<Reading> {
   const { memory, checkout } = workspace;
   const head = checkout === undefined ? undefined : await headIn(checkout);
   await keepHead(workspace, head);
-  const walked = memory.seen === undefined ? undefined : walkAgain(workspace, memory.seen);
+  const walked = await lookAgain(workspace);
   const last = walked?.touched?.length === 0 ? memory.content : undefined;
   if (last !== undefined) memory.seen = walked?.seen;
   const reading =
@@ -116,6 +145,14 @@ async function readNow(workspace: Workspace): Promise<Reading> {
   if (JSON.stringify(content) !== JSON.stringify(memory.content)) memory.commit = undefined;
   memory.content = content;
   return { ...reading, details, known: memory.commit };
+}
+
+/** What is otherwise than at the last reading, told without reading; undefined when that cannot be. */
+async function lookAgain(workspace: Workspace): Promise<Walked | undefined> {
+  const { seen, outline } = workspace.memory;
+  if (seen !== undefined) return walkAgain(workspace, seen);
+  if (outline === undefined) return undefined;
+  return { touched: await touchedSince(workspace, outline) };
 }
 
 /**
@@ -175,6 +212,7 @@ async function readTouched(
     if (update.skipped.length > 0 || update.missing.length > 0) return undefined;
     failpoint("workspace.touched-indexed");
     const tree = await treeOf(workspace, work, update);
+    // The files have changed, their directories have not.
     await keepIndex(workspace, work, { ...work.memory, tree }, startMs);
     memory.seen = walked?.seen;
     return { ...content, tree, filesRead: update.files, bytesRead: update.bytes };
@@ -209,8 +247,10 @@ async function contentWith(
   const filled = new Set(found.look.flatMap(directoriesAbove));
   const looked = { bare, emptied, filled };
   const { empties, visited } = await emptyDirectories(workspace, work, looked);
-  await remember(workspace, work, { found, update, tree, startMs, rules });
+  const directories = await manyDirectories(workspace, work, found, tree);
+  await remember(workspace, work, { found, update, tree, directories, startMs, rules });
   failpoint("workspace.index-kept");
+  workspace.memory.outline = outlineWith(workspace, directories, visited, startMs);
   workspace.memory.seen = seenWith(workspace, {
     found,
     gone: new Set(gone),
@@ -251,6 +291,33 @@ function seenWith(
   const looked = { files, directories: visited };
   if (walked !== undefined) return reduceWalk(walked, looked);
   return files.size > WALK_FILES_MAX ? undefined : walkFirst(workspace, { ...looked, startMs });
+}
+
+/** The directories in a tree of very many files; undefined where the files themselves are walked. */
+async function manyDirectories(
+  { store }: Workspace,
+  { memory }: WorkIndex,
+  { held, nested, hidden }: Scan,
+  tree: string,
+): Promise<readonly RawPath[] | undefined> {
+  if (held !== undefined || nested.length > 0 || hidden) return undefined;
+  if (memory?.tree === tree && memory.directories !== undefined) return memory.directories;
+  const flags = ["ls-tree", "-r", "-d", "-z", "--name-only", tree];
+  const listed = splitNul((await git(inStore(store), ...flags)).stdout);
+  return listed.length > WALK_DIRECTORIES_MAX ? undefined : listed;
+}
+
+/** What the next look at very many files is compared with. */
+function outlineWith(
+  workspace: Workspace,
+  directories: readonly RawPath[] | undefined,
+  visited: readonly RawPath[],
+  startMs: number,
+): Outline | undefined {
+  if (directories === undefined) return undefined;
+  const all = withAbove(new Set(), [...directories, ...visited]);
+  const shape = shapeOf(workspace.path, all, startMs);
+  return shape === undefined ? undefined : { shape, outside: outsideOf(workspace) };
 }
 
 /** Scans and updates; twice where a directory took a file's place, for git hides it until then. */
@@ -303,6 +370,7 @@ async function remember(
     readonly found: Scan;
     readonly update: IndexUpdate;
     readonly tree: string;
+    readonly directories: readonly RawPath[] | undefined;
     readonly startMs: number;
     readonly rules: string;
   },
@@ -315,8 +383,10 @@ async function remember(
   for (const path of done.update.missing) there.delete(path);
   const absent = gone.filter((path) => forced.has(path) && !there.has(path));
   const memory = { ...done.found.memory, absent: [...new Set(absent)] };
-  const { tree, startMs, found, rules } = done;
-  await keepIndex(workspace, work, { ...memory, rules, nested: found.nested, tree }, startMs);
+  const { tree, startMs, found, rules, directories } = done;
+  const listed = directories === undefined ? {} : { directories };
+  const known = { ...memory, rules, nested: found.nested, tree, ...listed };
+  await keepIndex(workspace, work, known, startMs);
 }
 
 function isGitFailure(error: unknown): boolean {

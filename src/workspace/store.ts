@@ -10,6 +10,7 @@
  * - store/S3 Names are lines that are appended to a file of the run and flushed. There is no lock,
  *   so no kill leaves one; a line that was cut short was never written.
  */
+import { appendFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -164,6 +165,14 @@ export async function writeRefs(store: SnapshotStore, refs: readonly SnapshotRef
     await fs.mkdir(dirname(file), { recursive: true });
     await append(file, some.map(({ ref, commit }) => `${commit} ${ref}\n`).join(""));
   }
+}
+
+/**
+ * Gives a commit one more name in a file that this process has written to. It is not flushed: the name
+ * that the commit has keeps it, and whoever misses this one takes the same snapshot again.
+ */
+export function nameAgain(store: SnapshotStore, { ref, commit }: SnapshotRef): void {
+  appendFileSync(namesFileOf(store, ref), `${commit} ${ref}\n`);
 }
 
 /** Removes snapshots by their names, and the heads kept with them; a missing one is no error. */
@@ -370,9 +379,14 @@ async function makeStore(gitDir: string, repository: Repository | undefined): Pr
   return (await readAbout(gitDir)) ?? about;
 }
 
+/** The run that a name belongs to. */
+export function runOf(ref: string): string {
+  return ref.split("/")[2] ?? "";
+}
+
 function namesFileOf(store: SnapshotStore, ref: string): string {
   const ours = ref.startsWith(REFS) || ref.startsWith(HEAD_REFS);
-  const run = ref.split("/")[2] ?? "";
+  const run = runOf(ref);
   assert(ours && run !== "" && run !== "..", `${ref} is not a name of ours`);
   return join(store.gitDir, "names", run);
 }

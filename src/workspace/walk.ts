@@ -11,31 +11,22 @@
  * - walk/W2 A walk that would take longer than git does is given up.
  */
 import { createHash } from "node:crypto";
-import {
-  type Dirent,
-  lstatSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  type Stats,
-} from "node:fs";
+import { type Dirent, readdirSync, readFileSync, readlinkSync, type Stats } from "node:fs";
 import { dirname, join } from "node:path";
-import { directoriesAbove, placeOf, type RawPath } from "./raw-path.ts";
+import { directoriesAbove, type RawPath } from "./raw-path.ts";
+import { fastPlace, hasShape, isYoung, lookAt, shapeOf, stampOf } from "./shape.ts";
 import { isOutside, type Seen, type Workspace } from "./workspace.ts";
 
 /** From about so many files on, git is faster. */
 export const WALK_FILES_MAX = 4_000;
-const WALK_DIRECTORIES_MAX = 4_000;
-/** The clock of a file system stands still for so long. */
-const TICK_MS = 20;
-/** On disks that keep whole seconds only. */
-const COARSE_TICK_MS = 2_000;
+export const WALK_DIRECTORIES_MAX = 4_000;
 const YOUNG_BYTES_MAX = 1024 * 1024;
 const UNREADABLE = "\0unreadable";
 
 /** A walk, and what it found otherwise than another one had. */
 export interface Walked {
-  readonly seen: Seen;
+  /** Undefined when the files were not looked at one by one. */
+  readonly seen?: Seen;
   /** Files with other contents; undefined when more than that is different. */
   readonly touched: readonly RawPath[] | undefined;
 }
@@ -52,6 +43,7 @@ interface Progress {
 
 /** Walks through a workspace as `known` did, and through all that is new; undefined: given up. */
 export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined {
+  if (isUnchanged(workspace, known)) return { seen: known, touched: [] };
   const progress = nothingYet(Date.now());
   const waiting: RawPath[] = ["" as RawPath];
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
@@ -76,9 +68,23 @@ export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined
   const isAlike = !progress.isReshaped && isWhole && outside === known.outside;
   const isPlain = !progress.touched.some(isRulesFile);
   return {
-    seen: { files, directories, young, outside },
+    seen: { files, directories, young, outside, shape: shapeIn(workspace, progress) },
     touched: isAlike && isPlain ? progress.touched : undefined,
   };
+}
+
+/** The short way: no directory is listed and nothing is made anew. */
+function isUnchanged(workspace: Workspace, { files, young, outside, shape }: Seen): boolean {
+  if (shape === undefined || young.size > 0 || !hasShape(workspace.path, shape)) return false;
+  for (const [path, stamp] of files) {
+    const facts = factsOf(workspace, path);
+    if (facts === undefined || stampOf(facts) !== stamp) return false;
+  }
+  return outsideOf(workspace) === outside;
+}
+
+function shapeIn(workspace: Workspace, { directories, startMs }: Progress): Seen["shape"] {
+  return shapeOf(workspace.path, directories.keys(), startMs);
 }
 
 /**
@@ -111,12 +117,13 @@ export function walkFirst(
     }
   }
   const { files, young } = progress;
-  return { files, directories: progress.directories, young, outside: outsideOf(workspace) };
+  const shape = shapeIn(workspace, progress);
+  return { files, directories: progress.directories, young, outside: outsideOf(workspace), shape };
 }
 
 /** What a walk found, reduced to what a snapshot looks at by what git said afterwards. */
 export function reduceWalk(
-  { files, directories, young, outside }: Seen,
+  { files, directories, young, outside, shape }: Seen,
   looked: { readonly files: ReadonlySet<RawPath>; readonly directories: readonly RawPath[] },
 ): Seen {
   const inside = new Set(withAbove(looked.files, looked.directories));
@@ -125,6 +132,7 @@ export function reduceWalk(
     directories: new Map([...directories].filter(([path]) => inside.has(path))),
     young,
     outside,
+    shape: shape && new Map([...shape].filter(([path]) => inside.has(path))),
   };
 }
 
@@ -144,7 +152,8 @@ function isTooMuch({ files, directories }: Progress): boolean {
   return files.size > WALK_FILES_MAX || directories.size > WALK_DIRECTORIES_MAX;
 }
 
-function withAbove(
+/** Directories and all those above them and above the files. */
+export function withAbove(
   files: ReadonlySet<RawPath>,
   directories: readonly RawPath[],
 ): readonly RawPath[] {
@@ -184,7 +193,7 @@ function contentOf(
 ): string | undefined {
   progress.youngBytes += facts.size;
   if (progress.youngBytes > YOUNG_BYTES_MAX) return undefined;
-  const place = fastPlace(workspace, path);
+  const place = fastPlace(workspace.path, path);
   try {
     if (facts.isSymbolicLink()) return readlinkSync(place, "latin1");
     if (!facts.isFile()) return undefined;
@@ -195,28 +204,8 @@ function contentOf(
   }
 }
 
-function isYoung(facts: Stats | undefined, startMs: number): boolean {
-  if (facts === undefined) return true;
-  const { ctimeMs, mtimeMs } = facts;
-  const coarse = ctimeMs % 1000 === 0 && mtimeMs % 1000 === 0;
-  return Math.max(ctimeMs, mtimeMs) >= startMs - (coarse ? COARSE_TICK_MS : TICK_MS);
-}
-
-function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
-  return `${ino}:${size}:${mtimeMs}:${ctimeMs}:${mode}`;
-}
-
 function factsOf(workspace: Workspace, path: RawPath): Stats | undefined {
-  return lookAt(fastPlace(workspace, path));
-}
-
-function lookAt(place: string | Buffer): Stats | undefined {
-  try {
-    return lstatSync(place, { throwIfNoEntry: false });
-  } catch {
-    // A directory above it may not be entered: for us, there is nothing.
-    return undefined;
-  }
+  return lookAt(fastPlace(workspace.path, path));
 }
 
 /** The entries of a directory; undefined for a repository of its own, which only git can read. */
@@ -227,7 +216,7 @@ function entriesOf(
   let entries: readonly Dirent<string>[];
   try {
     const options = { withFileTypes: true, encoding: "latin1" } as const;
-    entries = readdirSync(fastPlace(workspace, path), options);
+    entries = readdirSync(fastPlace(workspace.path, path), options);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
@@ -250,21 +239,13 @@ function below(path: RawPath, name: string): RawPath {
   return (path === "" ? name : `${path}/${name}`) as RawPath;
 }
 
-/** Text where that is enough: it is several times faster than bytes. */
-function fastPlace({ path: root }: Workspace, path: RawPath): string | Buffer {
-  if (path === "") return root;
-  for (let at = 0; at < path.length; at++) {
-    if (path.charCodeAt(at) > 0x7f) return placeOf(root, path);
-  }
-  return `${root}/${path}`;
-}
-
-function isRulesFile(path: string): boolean {
+/** True for a file with ignore rules. */
+export function isRulesFile(path: string): boolean {
   return path === ".gitignore" || path.endsWith("/.gitignore");
 }
 
 /** The rules and indexes outside of the workspace, as they are now. */
-function outsideOf({ settings, checkout, path, root }: Workspace): string {
+export function outsideOf({ settings, checkout, path, root }: Workspace): string {
   const files = [...settings.excludeFiles];
   if (checkout !== undefined) files.push(checkout.indexFile);
   for (let above = path; above !== root && above !== dirname(above); ) {

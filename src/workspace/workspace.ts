@@ -23,6 +23,7 @@ import {
   settingsOf,
   type UserSettings,
 } from "./repository.ts";
+import type { Shape } from "./shape.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 
 /** Larger files are not snapshotted, but named. */
@@ -61,6 +62,8 @@ export interface Workspace {
 export interface WorkspaceMemory {
   /** The files as they were right before they were last read. */
   seen?: Seen | undefined;
+  /** The same where there are too many files to look at in this process. */
+  outline?: Outline | undefined;
   /** What came of it. */
   content?: Content | undefined;
   /** The snapshot of exactly that content. */
@@ -71,6 +74,8 @@ export interface WorkspaceMemory {
   isLinked?: boolean;
   /** The last of these commits that has a name in the store. */
   namedHead?: string | undefined;
+  /** The run and the commit of the last durable name that this process has given. */
+  named?: string | undefined;
 }
 
 /** A workspace as a walk through it finds it, without reading a file. */
@@ -82,6 +87,15 @@ export interface Seen {
   /** Files so young that another change might leave the same times: the hash of their content. */
   readonly young: ReadonlyMap<RawPath, string>;
   /** What counts outside of the workspace: rules, and the user's index. */
+  readonly outside: string;
+  /** The times of the directories, when they can be trusted. */
+  readonly shape: Shape | undefined;
+}
+
+/** What can be told of a workspace with very many files. */
+export interface Outline {
+  readonly shape: Shape;
+  /** As in `Seen`. */
   readonly outside: string;
 }
 
@@ -102,7 +116,9 @@ export async function openWorkspace(
   },
 ): Promise<Workspace> {
   const path = await realpath(options.path);
-  const checkout = await checkoutOf(path);
+  const { repository } = store;
+  const isProject = repository !== undefined && (await realpath(repository.topLevel)) === path;
+  const checkout = isProject ? repository : await checkoutOf(path);
   const within = checkout === undefined ? "" : await pathWithin(checkout, path);
   const stateWithin = relative(path, await realpath(store.stateDir));
   await mkdir(dirname(options.indexFile), { recursive: true, mode: 0o700 });

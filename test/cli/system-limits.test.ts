@@ -82,6 +82,26 @@ describe("a FIFO, a socket or a device in the place of a file", () => {
     expect(noItems.stdout).toContain("there is no file items.json of items");
   });
 
+  it("a pipeline file and a prompt file are refused, and do not hold up a resume", async () => {
+    execFileSync("mkfifo", [project.path("fifo.yaml")]);
+    const noPipeline = await project.run(["run", "fifo.yaml"]);
+    expect(noPipeline.exit, noPipeline.stderr).toBe(2);
+    expect(noPipeline.stderr).toContain("it is not a file that you may read");
+    project.write(
+      "prompt.yaml",
+      "steps:\n  - { id: one, agent: claude, prompt_file: fifo.yaml }\n",
+    );
+    const noPrompt = await project.run(["validate", "prompt.yaml"]);
+    expect(noPrompt.exit, noPrompt.stderr).toBe(4);
+
+    project.write("p.yaml", `steps:\n  - { id: one, run: "${project.effect("one")}; exit 1" }\n`);
+    await project.run(["run", "p.yaml"]);
+    execFileSync("sh", ["-c", "rm p.yaml && mkfifo p.yaml"], { cwd: project.path(".") });
+    const resumed = await project.run(["resume", await project.newestId()]);
+    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(3);
+    expect(project.effects()).toEqual({ one: 2 });
+  });
+
   it("the claim and the output of a step itself do not hang the runner or the next one", async () => {
     project.write(
       "p.yaml",

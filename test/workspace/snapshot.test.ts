@@ -31,6 +31,15 @@ import {
 const REF = "refs/perdure/r1/one";
 const MADE = { ref: REF, message: "a snapshot" };
 
+/** The tree that git makes of a project by itself. */
+function treeByGit(project: string): string {
+  const index = join(project, ".git", "index-of-test");
+  fs.copyFileSync(join(project, ".git", "index"), index);
+  const env = { ...process.env, GIT_INDEX_FILE: index };
+  execFileSync("git", ["add", "-A"], { cwd: project, env });
+  return execFileSync("git", ["write-tree"], { cwd: project, env, encoding: "utf8" }).trim();
+}
+
 /** Odd files, each with what makes it. */
 const ODD: Readonly<Record<string, (directory: string) => void>> = {
   "a plain file": (d) => write(d, { "plain.txt": "text\n" }),
@@ -305,6 +314,43 @@ describe("an index", () => {
       write(project, { "a.txt": `number ${n % 10}` });
       await takeSnapshot(workspace, MADE);
       expect(await fileAt(store, REF, "a.txt")).toBe(`number ${n % 10}`);
+    }
+  });
+
+  /** Each keeps the size of files where it can, and some keep the times of files or directories. */
+  const CHANGES: Readonly<Record<string, (directory: string) => void>> = {
+    nothing: () => undefined,
+    "a content": (d) => write(d, { "d1/f1.txt": "another\n" }),
+    "nothing again": () => undefined,
+    "a new file": (d) => write(d, { "d2/new.txt": "new\n" }),
+    "a file in place of another": (d) => {
+      fs.renameSync(join(d, "d2", "new.txt"), join(d, "d2", "f2.txt"));
+    },
+    "an empty directory": (d) => fs.mkdirSync(join(d, "bare")),
+    "a file in a directory that was empty": (d) => write(d, { "bare/first.txt": "first\n" }),
+    "a file less": (d) => fs.rmSync(join(d, "d3", "f3.txt")),
+    "a mode": (d) => fs.chmodSync(join(d, "d4", "f4.txt"), 0o755),
+    "a link in place of a file": (d) => {
+      fs.rmSync(join(d, "d5", "f5.txt"));
+      fs.symlinkSync("f25.txt", join(d, "d5", "f5.txt"));
+    },
+    "rules that ignore a held file": (d) => write(d, { ".gitignore": "f6.txt\n" }),
+    "a file that is ignored": (d) => write(d, { "d7/f6.txt": "ignored\n" }),
+    "a directory less": (d) => fs.rmSync(join(d, "d8"), { recursive: true }),
+    "nothing at the end": () => undefined,
+  };
+
+  it.each([60, 4_100])("sees what git itself sees, with %i files", async (count) => {
+    const names = Array.from({ length: count }, (_, n) => `d${n % 20}/f${n}.txt`);
+    const project = gitProject(Object.fromEntries(names.map((name) => [name, `${name}\n`])));
+    const past = new Date("2020-01-01");
+    for (const name of names) fs.utimesSync(join(project, name), past, past);
+    userGit(project, "update-index", "-q", "--refresh");
+    const { workspace } = await open(project);
+    await takeSnapshot(workspace, MADE);
+    for (const [what, change] of Object.entries(CHANGES)) {
+      change(project);
+      expect((await takeSnapshot(workspace, MADE)).tree, what).toBe(treeByGit(project));
     }
   });
 

@@ -83,6 +83,18 @@ describe("a worktree", () => {
     expect(await rig.state()).toEqual({ status: "there" });
   });
 
+  it("is made although a power failure has emptied the entry of another one", async () => {
+    const rig = await new Rig().start();
+    const other = join(scratch(), "other-tree");
+    userGit(rig.project, "worktree", "add", "-q", "-b", "other", other);
+    const entry = join(rig.project, ".git", "worktrees", "other-tree");
+    fs.writeFileSync(join(entry, "commondir"), "");
+    expect(() => userGit(rig.project, "branch", "--list")).toThrow("failed to read");
+    await rig.create();
+    expect(userGit(rig.path, "status", "--porcelain")).toBe("");
+    expect(userGit(rig.project, "branch", "--list")).toContain("other");
+  });
+
   it("that is there already is left as it is", async () => {
     const rig = await new Rig().start();
     const { tip } = await rig.worked();

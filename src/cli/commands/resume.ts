@@ -1,8 +1,9 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
-import { readFileSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { isDone } from "../../core/run.ts";
+import { textOf } from "../../runner/file-text.ts";
 import { sha256 } from "../../util/hash.ts";
 import { perdure } from "../../view/command-text.ts";
 import { shortList } from "../../view/display-text.ts";
@@ -253,12 +254,9 @@ function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
 function fileNow({ run }: KnownRun): "same" | "edited" | "unreadable" {
   const { file, fileSha256 } = run.created ?? {};
   if (file === undefined || fileSha256 === undefined) return "same";
-  try {
-    return sha256(readFileSync(file, "utf8")) === fileSha256 ? "same" : "edited";
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== undefined) return "unreadable";
-    throw error;
-  }
+  const text = textOf(file);
+  if (text === undefined) return "unreadable";
+  return sha256(text) === fileSha256 ? "same" : "edited";
 }
 
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
