@@ -18,8 +18,10 @@ if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) {
   // A young generation that does not grow: 70 MB less after a large pipeline was read, no slower.
   const { setFlagsFromString } = await import("node:v8");
   setFlagsFromString("--semi-space-growth-factor=1");
+  // Garbage is collected before it doubles the memory of a long run.
+  setFlagsFromString("--heap-growing-percent=20");
   const { enableCompileCache } = await import("node:module");
   enableCompileCache?.();
-  const { main } = await import("../dist/cli/main.js");
+  const { main } = await import("../dist/main.js");
   await main(args);
 }
