@@ -152,6 +152,7 @@ function checkStep(
   const step = list.steps[index] as StepShape;
   checkBody(list, index, report);
   checkOwnWorkspace(shape, list, index, report);
+  checkLeavesRunning(shape, list, index, report);
   checkWalkWords(list, index, report);
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
@@ -182,6 +183,25 @@ function checkOwnWorkspace(
   const message = "`workspace: own` needs snapshots, and this pipeline turns them off";
   const help = "take `snapshots: false` out of the pipeline's `workspace`";
   report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
+}
+
+/** What an isolated step leaves running ends with it. */
+function checkLeavesRunning(
+  { defaults }: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const { leaves_running: leaves, isolate = defaults?.isolate } = list.steps[index] as StepShape;
+  if (leaves !== true || isolate !== true) return;
+  const message = "an isolated step cannot leave anything running: it ends with its first process";
+  const help = "write `isolate: false` in this step, or take `leaves_running` out";
+  report.add({
+    rule: "leaves-running",
+    message,
+    help,
+    path: pathIn(list, index, "leaves_running"),
+  });
 }
 
 /** The list in a step, and what is said about all of it. */

@@ -8,8 +8,16 @@ import type { OutputUnit } from "@cfworker/json-schema";
 import type { Json } from "./json.ts";
 import { PatternError, patternOf } from "./pattern.ts";
 
+/** The validator compares every two items with each other. */
+const UNIQUE_ITEMS_MAX = 5_000;
+
 /** Everything that is wrong with a value; the innermost of each chain of errors comes last. */
 export async function schemaErrors(value: unknown, schema: Json): Promise<readonly OutputUnit[]> {
+  const many = asksForUnique(schema) ? longestListIn(value) : 0;
+  if (many > UNIQUE_ITEMS_MAX) {
+    const error = `it has a list of ${many} items; uniqueItems takes at most ${UNIQUE_ITEMS_MAX}`;
+    return [{ keyword: "uniqueItems", keywordLocation: "#", instanceLocation: "#", error }];
+  }
   const { Validator, format } = await import("@cfworker/json-schema");
   // Its own check of `url` takes exponential time; the others do not.
   Object.assign(format, { url: isWebAddress, regex: isRegularExpression });
@@ -27,6 +35,21 @@ export async function schemaErrors(value: unknown, schema: Json): Promise<readon
 export async function schemaFault(value: unknown, schema: Json): Promise<string | undefined> {
   const first = (await schemaErrors(value, schema)).at(-1);
   return first === undefined ? undefined : `${first.instanceLocation}: ${first.error}`;
+}
+
+function asksForUnique(schema: Json): boolean {
+  if (typeof schema !== "object" || schema === null) return false;
+  if (!Array.isArray(schema) && "uniqueItems" in schema && schema.uniqueItems === true) return true;
+  return Object.values(schema).some(asksForUnique);
+}
+
+function longestListIn(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const own = Array.isArray(value) ? value.length : 0;
+  return Object.values(value).reduce<number>(
+    (most, one) => Math.max(most, longestListIn(one)),
+    own,
+  );
 }
 
 function isWebAddress(text: string): boolean {

@@ -154,4 +154,14 @@ ${rest}`,
     const result = await project.run(["run", "p.yaml"]);
     expect(result.exit, result.stdout + result.stderr).toBe(0);
   });
+
+  it("is refused for an isolated step, which cannot leave one", async () => {
+    project.write(
+      "p.yaml",
+      "defaults: { isolate: true }\nsteps:\n  - { id: one, run: serve, leaves_running: true }\n",
+    );
+    const { exit, stderr } = await project.run(["validate", "p.yaml"]);
+    expect(stderr).toContain("error[leaves-running]");
+    expect(exit).toBe(4);
+  });
 });

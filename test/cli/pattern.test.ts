@@ -120,6 +120,20 @@ steps: [{ id: one, run: "true" }]
   },
 );
 
+it("a list too long to be compared with itself fails the step", { timeout: LIMIT_MS }, async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: make
+    run: seq -s , 1 200000 | sed 's/.*/[&]/' > o.json
+    check: { file: o.json, schema: { type: array, uniqueItems: true } }
+`,
+  );
+  const { exit, stdout } = await project.run(["run", "p.yaml"]);
+  expect(stdout).toContain("a list of 200000 items; uniqueItems takes at most 5000");
+  expect(exit).toBe(3);
+});
+
 it("that cannot be matched in linear time are mistakes with a place", async () => {
   project.write(
     "p.yaml",
