@@ -8,6 +8,7 @@
  * - P6 The lease is taken before anything is read that a decision depends on.
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
+import { access } from "node:fs/promises";
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner, Recorded, StopMode } from "../core/event.ts";
@@ -189,6 +190,9 @@ export async function driveOwned(
   wishes: Wishes,
   options: ExecuteOptions,
 ): Promise<Run> {
+  // Node starts the threads of its file operations now, while the system still grants them: without
+  // them it would abort in the middle of a run that has used up its processes.
+  await access(project.dir.root);
   return driveAll(project, owned, wishes, options).catch((error: unknown) => {
     const { known } = owned;
     const cause = removedState(project.dir, known.shortId, known.run.created?.file) ?? error;

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project, type Result } from "../rig/project.ts";
 
 const IS_ROOT = process.getuid?.() === 0;
+const NOBODY = 65_534;
 
 let project: Project;
 beforeEach(() => {
@@ -45,6 +46,33 @@ describe("too few open files", () => {
       }
       if (result.exit !== 0) expectClearStop(result);
       const resumed = result.exit === 0 ? result : await project.run(["resume"]);
+
+      expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+      expect(project.effects()).toEqual(Object.fromEntries(steps.map((id) => [id, 1])));
+    },
+  );
+});
+
+describe("too few processes", () => {
+  it.runIf(IS_ROOT).each([20, 30])(
+    "ulimit -u %i stops clearly; resume continues",
+    async (processes) => {
+      const steps = Array.from({ length: 15 }, (_, at) => `s${at}`);
+      const lines = steps.map(
+        (id) => `  - { id: ${id}, needs: [], run: "sleep 0.2; ${project.effect(id)}" }\n`,
+      );
+      const head = "workspace: { snapshots: false }\nmax_parallel: 15\n";
+      project.write("p.yaml", `${head}steps:\n${lines.join("")}`);
+      execFileSync("chown", ["-R", String(NOBODY), project.dir]);
+      // Only bash can set this limit.
+      const through = ["bash", "-c", `ulimit -u ${processes}; exec "$@"`, "bash"];
+      const as = { uid: NOBODY, env: { HOME: project.dir } };
+
+      const result = await project.run(["run", "p.yaml"], { ...as, through });
+      expectClearStop(result);
+      expect(result.stdout).toContain("the system refuses more processes: raise `ulimit -u`");
+      const [id = ""] = await project.runIds(as);
+      const resumed = await project.run(["resume", id], as);
 
       expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
       expect(project.effects()).toEqual(Object.fromEntries(steps.map((id) => [id, 1])));
