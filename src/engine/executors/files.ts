@@ -20,7 +20,7 @@ import { attemptText, placeText } from "../../core/place.ts";
 import { findVisit, type Run } from "../../core/run.ts";
 import { SHARED } from "../../core/workspace-files.ts";
 import type { WorkspacePlan } from "../../plan/plan.ts";
-import { unreachable } from "../../util/assert.ts";
+import { assert, unreachable } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/hash.ts";
 import { applyChanges } from "../../workspace/apply.ts";
@@ -59,6 +59,8 @@ const PATHS_MAX = 100;
 /** How often a merge or a restore begins again because somebody changed the files meanwhile. */
 const ROUNDS_MAX = 3;
 const PATHS_SHOWN_MAX = 5;
+/** More gits at a time only wait for each other's disk. */
+const AT_ONCE_MAX = 8;
 /** So many snapshots are kept as single files before they are packed. */
 export const PACK_EVERY = 50;
 const MARKER = /^(<{7}|>{7}) /m;
@@ -82,6 +84,9 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   /** The last snapshot of each workspace. */
   readonly #last = new Map<string, Snapshot>();
   readonly #underWay = new Set<Promise<void>>();
+  /** Operations that wait until fewer are at work. */
+  readonly #queue: (() => void)[] = [];
+  #atWork = 0;
   #closed = false;
   #packing: Promise<void> = Promise.resolve();
   #taken = 0;
@@ -111,7 +116,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   }
 
   begin(operation: Extract<Operation, { type: FilesOperationType }>, outlet: Outlet): void {
-    const work = this.#carryOut(operation).then(
+    const work = this.#inTurn(operation).then(
       (fact) => {
         this.#underWay.delete(work);
         if (!this.#closed) outlet.post(fact);
@@ -122,6 +127,20 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       },
     );
     this.#underWay.add(work);
+  }
+
+  async #inTurn(operation: Extract<Operation, { type: FilesOperationType }>): Promise<Fact> {
+    if (this.#atWork === AT_ONCE_MAX) await new Promise<void>((go) => this.#queue.push(go));
+    else this.#atWork++;
+    try {
+      assert(!this.#closed, "nobody waits for an operation that has not begun");
+      return await this.#carryOut(operation);
+    } finally {
+      // Whoever waits takes the place over.
+      const next = this.#queue.shift();
+      if (next === undefined) this.#atWork--;
+      else next();
+    }
   }
 
   /** An operation that has begun comes to its end; nobody is told of it any more. */
