@@ -104,6 +104,11 @@ function addRunning(program: Command, finish: Finish): void {
     .description("start a new run of a pipeline")
     .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
+    .option(
+      "--json <key=json>",
+      "an input that is a list, an object, ...; may be repeated",
+      collect,
+    )
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
@@ -163,6 +168,11 @@ function addResume(program: Command, finish: Finish): void {
     .option(
       "--from-step <step>",
       "take what lies before this step as done, and run it and all behind it",
+    )
+    .option(
+      "--env <name>",
+      "give a variable its value here (NAME) or another (NAME=value)",
+      collect,
     )
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option(
@@ -227,10 +237,7 @@ async function run(
     );
   }
   if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
-  return (await import("./commands/run.ts")).runCommand(file, {
-    ...options,
-    input: options.input ?? [],
-  });
+  return (await import("./commands/run.ts")).runCommand(file, options);
 }
 
 function addLooking(program: Command, finish: Finish): void {

@@ -5,7 +5,6 @@ import { ROOT_SCOPE } from "../../core/place.ts";
 import { isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
 import { perdure } from "../../view/command-text.ts";
-import { shortList } from "../../view/display-text.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { canAsk } from "../ask.ts";
@@ -14,7 +13,6 @@ import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
-import { changedVariables, checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
@@ -27,6 +25,7 @@ import type { Agreed } from "../pipeline-update.ts";
 import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
+import { givenVariables, requireVariables } from "../run-environment.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -40,6 +39,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
+  /** Variables that take new values: NAME, or NAME=value. */
+  readonly env?: readonly string[];
   /** What to do with work that was cut off. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
@@ -145,7 +146,8 @@ async function goOn(
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
-  checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
+  const { run, plan, shortId } = known;
+  requireVariables({ run, plan: update?.plan ?? plan }, shortId, update?.envNames);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -161,6 +163,7 @@ async function goOn(
     const told = [...detachedOptions(options), ...peopleOptions(options)];
     return detach(project, runId, known.shortId, told);
   }
+  const variables = givenVariables(options.env ?? [], known.plan);
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
   const { exit, known: after } = await execute(project, known, {
@@ -168,6 +171,7 @@ async function goOn(
     ...goingOn(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
+    variables,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
       ...besideLines(project, worker),
@@ -211,6 +215,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.asCopy === true ? ["--as-copy"] : []),
     ...(options.beside === true ? ["--beside"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
+    ...(options.env ?? []).flatMap((word) => ["--env", word]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),
     ...(options.files === undefined ? [] : ["--files", options.files]),
@@ -229,11 +234,6 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const changed = changedVariables(run.created?.envMarks ?? {});
-  if (changed.length > 0) {
-    const what = changed.length === 1 ? "its value" : "their values";
-    lines.push(`${shortList(changed, 5)} changed since the run began: steps see ${what} of now`);
-  }
   const now = fileNow(known);
   if (now === "same") return lines;
   const asItWas = "the run goes on with its plan as it was";
