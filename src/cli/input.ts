@@ -78,12 +78,12 @@ function propertyOf(schema: Json | undefined, key: string): Json | undefined {
 
 function propertiesOf(schema: Json | undefined): JsonObject {
   const properties = isObject(schema) ? schema.properties : undefined;
-  return isObject(properties) ? (properties as JsonObject) : {};
+  return isObject(properties) ? properties : {};
 }
 
 /** The types that a schema allows; none when it says nothing. */
 function typesIn(schema: Json | undefined): readonly Json[] {
-  const type = isObject(schema) ? (schema.type as Json | undefined) : undefined;
+  const type = isObject(schema) ? schema.type : undefined;
   return type === undefined ? [] : Array.isArray(type) ? type : [type];
 }
 

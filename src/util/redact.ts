@@ -65,7 +65,7 @@ export function secretInputs(
   const entries = isObject(input) ? Object.entries(input) : [];
   return new Map(
     entries.flatMap(([name, value]) => {
-      const texts = textsIn(value as Json);
+      const texts = textsIn(value);
       if (declared.includes(name)) return [[name, texts]];
       const long = texts.filter((text) => text.length >= SECRET_LENGTH_MIN);
       return isSecretName(name) ? [[name, long]] : [];
