@@ -106,7 +106,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option(
       "--json <key=json>",
-      "an input that is a list, an object, ...; may be repeated",
+      "a value as JSON, such as tags=[1, 2]; may be repeated",
       collect,
     )
     .option("-d, --detach", "leave the run to a background process")

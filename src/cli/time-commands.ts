@@ -43,7 +43,7 @@ export function addReturning(program: Command, finish: Finish): void {
     .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
     .option(
       "--json <key=json>",
-      "an input that is a list, an object, ...; may be repeated",
+      "a value as JSON, such as tags=[1, 2]; may be repeated",
       collect,
     )
     .option("--run", "start it at once")

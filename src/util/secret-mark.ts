@@ -121,13 +121,13 @@ class MarkFinder {
   /** Where such values stand in a text, from and to. */
   spans(text: string): readonly (readonly [number, number])[] {
     const found: [number, number][] = [];
-    const length = this.#length;
+    const [length, base, power, sums] = [this.#length, this.#base, this.#power, this.#sums];
     let sum = 0;
     for (let end = 1; end <= text.length; end++) {
-      sum = append(sum, this.#base, text.charCodeAt(end - 1));
+      sum = append(sum, base, text.charCodeAt(end - 1));
       const start = end - length;
-      if (start > 0) sum = (sum - Math.imul(text.charCodeAt(start - 1), this.#power)) | 0;
-      if (start < 0 || this.#sums[sum >>> 24] === 0) continue;
+      if (start > 0) sum = (sum - Math.imul(text.charCodeAt(start - 1), power)) | 0;
+      if (start < 0 || sums[sum >>> 24] === 0) continue;
       if (this.#isMarked(sum, text.slice(start, end))) found.push([start, end]);
     }
     return found;
