@@ -104,11 +104,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("start a new run of a pipeline")
     .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
-    .option(
-      "--json <key=json>",
-      "a value as JSON, such as tags=[1, 2]; may be repeated",
-      collect,
-    )
+    .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")

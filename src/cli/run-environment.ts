@@ -161,12 +161,11 @@ export function requireVariables(
   const secrets = reliedSecrets({ plan, run }, names).filter(unset);
   const others = names.filter((name) => unset(name) && !run.variables.has(name));
   const missing = [...new Set([...secrets, ...others])];
-  const [first] = missing;
-  if (first === undefined) return;
+  if (missing.length === 0) return;
   const why = secrets.length === 0 ? "" : "; a run does not keep its secrets";
   const message = `run ${shortId} relies on ${missing.join(", ")} in the environment${why}`;
-  const resume = perdure("resume", shortId);
-  throw new CliError(EXIT.usage, message, `export ${first}=..., then: ${resume}`);
+  const values = missing.map((name) => `${name}=...`).join(" ");
+  throw new CliError(EXIT.usage, message, `export ${values}, then: ${perdure("resume", shortId)}`);
 }
 
 /** What `--env` says: `NAME` is the variable of this shell, `NAME=value` a value of its own. */

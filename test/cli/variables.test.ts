@@ -73,6 +73,34 @@ describe("a variable that an expression names", () => {
     expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\n");
   });
 
+  it("survives a move to another project, and so do the marks of secrets", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: a
+    run: echo "token $GITHUB_TOKEN"
+  - id: b
+    run: test -e '${project.path("go")}'
+  - id: c
+    run: echo "\${{ env.REGION }}" > seen
+`,
+    );
+    const env = { REGION: "eu", GITHUB_TOKEN: "ghp_abcdefghijklmnop" };
+    expect((await project.run(["run", "p.yaml"], { env })).exit).toBe(3);
+    const id = await project.newestId();
+    await project.must(["export", id, "-o", "run.perdure"]);
+    const other = new Project();
+    try {
+      await other.must(["import", project.path("run.perdure")]);
+      project.write("go", "");
+      await other.must(["resume", id]);
+      expect(other.read("seen")).toBe("eu\n");
+      expect(await other.must(["logs", id, "a"])).toBe("token [redacted]\n");
+    } finally {
+      await other.remove();
+    }
+  });
+
   it("survives a kill", async () => {
     const hold = project.hold("held");
     const where = '"${{ env.REGION }}"';
@@ -126,15 +154,15 @@ steps:
     project.write("go", "");
     const id = await project.newestId();
     const short = id.slice(0, 8);
-    for (const [given, missing] of [
-      [{}, "DEPLOY_URL, GH_TOKEN"],
-      [{ GH_TOKEN: SECRET }, "DEPLOY_URL"],
+    for (const [given, missing, values] of [
+      [{}, "DEPLOY_URL, GH_TOKEN", "DEPLOY_URL=... GH_TOKEN=..."],
+      [{ GH_TOKEN: SECRET }, "DEPLOY_URL", "DEPLOY_URL=..."],
     ] as const) {
       const refused = await project.run(["resume", id], { env: given });
       expect(refused.exit).toBe(2);
       expect(refused.stderr).toBe(
         `error: run ${short} relies on ${missing} in the environment; a run does not keep its secrets
-  next: export DEPLOY_URL=..., then: perdure resume ${short}
+  next: export ${values}, then: perdure resume ${short}
 `,
       );
     }
