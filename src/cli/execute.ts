@@ -47,12 +47,7 @@ import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import { type Project, removedState, shortIdOf } from "./project.ts";
-import {
-  environmentLines,
-  type GivenVariables,
-  newlyRemembered,
-  runEnvironment,
-} from "./run-environment.ts";
+import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import type { Screen, ScreenKind } from "./screen.ts";
@@ -335,8 +330,7 @@ async function drive(
     killNow: () => processes.killNow(),
     lookForAnswers: () => gates.look(mailbox),
   });
-  const surroundings = environmentLines(known, known.shortId, variables);
-  for (const line of [...(options.greet?.(known) ?? []), ...surroundings]) screen.say(line);
+  for (const line of options.greet?.(known) ?? []) screen.say(line);
   if (untold.length > 0) screen.update(untold, known.run);
   try {
     await loop.drive(wishes);

@@ -96,6 +96,7 @@ Examples:
 const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
 const APPROVE_HELP = "answer every question with its first choice that does not reject";
 
+const ENV_HELP = "give a variable its value here (NAME) or another (NAME=value)";
 const BESIDE_HELP = "work in a directory in which another run with agents is at work";
 
 function addRunning(program: Command, finish: Finish): void {
@@ -134,6 +135,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("run a failed step again, or a done one and all that lies behind it")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step; an item of a fan-out: review@1.1[2]/check")
+    .option("--env <name>", ENV_HELP, collect)
     .option("--failed", "of a fan-out that completed: run only its failed items again")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
@@ -165,11 +167,7 @@ function addResume(program: Command, finish: Finish): void {
       "--from-step <step>",
       "take what lies before this step as done, and run it and all behind it",
     )
-    .option(
-      "--env <name>",
-      "give a variable its value here (NAME) or another (NAME=value)",
-      collect,
-    )
+    .option("--env <name>", ENV_HELP, collect)
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option(
       "--recover <how>",

@@ -108,11 +108,14 @@ function newSalt(): string {
   return randomBytes(SALT_BYTES).toString("hex");
 }
 
-/** What a person has to know of variables that are not what they were when the run began. */
+/**
+ * What a person has to know of variables that are not what they were when the run began; `command` is
+ * what the person typed.
+ */
 export function environmentLines(
   { plan, run }: PlannedRun,
-  shortId: string,
-  given: GivenVariables = {},
+  command: readonly string[],
+  given: GivenVariables,
 ): readonly string[] {
   const names = [...run.variables]
     .filter(([name, value]) => !Object.hasOwn(given, name) && process.env[name] !== value)
@@ -126,7 +129,7 @@ export function environmentLines(
     return value !== undefined && !run.secrets.some((marks) => isMarked(marks, name, value));
   });
   const be = missing.length === 1 ? "is" : "are";
-  const take = perdure("resume", shortId, ...changed.flatMap((name) => ["--env", name]));
+  const take = perdure(...command, ...changed.flatMap((name) => ["--env", name]));
   return [
     ...line(missing, `${be} not set here: steps get the value that the run began with`),
     ...line(changed, "changed since the run began: steps get the value that it began with"),
@@ -155,9 +158,11 @@ function reliedSecrets(
 export function requireVariables(
   { plan, run }: PlannedRun,
   shortId: string,
-  names: readonly string[] = run.created?.envNames ?? [],
+  options: { readonly given?: GivenVariables; readonly names?: readonly string[] | undefined } = {},
 ): void {
-  const unset = (name: string): boolean => process.env[name] === undefined;
+  const { given = {}, names = run.created?.envNames ?? [] } = options;
+  const unset = (name: string): boolean =>
+    process.env[name] === undefined && !Object.hasOwn(given, name);
   const secrets = reliedSecrets({ plan, run }, names).filter(unset);
   const others = names.filter((name) => unset(name) && !run.variables.has(name));
   const missing = [...new Set([...secrets, ...others])];

@@ -57,8 +57,11 @@ describe("a variable that an expression names", () => {
     expect(taken).toContain("c skipped: its condition is false");
     expect(project.effects()).toEqual({});
     // From there on that is the value of the run.
-    await project.must(["retry", id.slice(0, 8), "a"]);
-    expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\na us us\n");
+    const other = { env: { REGION: "moon" } };
+    const again = await project.must(["retry", id, "a"], other);
+    const [, retry = ""] = /^Take the new value: (perdure .*)$/m.exec(again) ?? [];
+    await project.must(retry.split(" ").slice(1), other);
+    expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\na us us\na moon moon\n");
   });
 
   it("may be given another value, unless it is a secret", async () => {
@@ -71,6 +74,12 @@ describe("a variable that an expression names", () => {
     );
     await project.must(["resume", id, "--env", "REGION=moon"]);
     expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\n");
+    // An edit may name another variable.
+    project.write("p.yaml", project.read("p.yaml").replace('echo "a', 'echo "${{ env.NEW }}'));
+    const update = ["resume", id, "--update", "--yes"];
+    expect((await project.run(update)).stderr).toContain(`run ${id.slice(0, 8)} relies on NEW`);
+    await project.must([...update, "--env", "NEW=n"]);
+    expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\nn moon moon\n");
   });
 
   it("survives a move to another project, and so do the marks of secrets", async () => {

@@ -25,7 +25,7 @@ import type { Agreed } from "../pipeline-update.ts";
 import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
-import { givenVariables, requireVariables } from "../run-environment.ts";
+import { environmentLines, givenVariables, requireVariables } from "../run-environment.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -147,7 +147,9 @@ async function goOn(
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   const { run, plan, shortId } = known;
-  requireVariables({ run, plan: update?.plan ?? plan }, shortId, update?.envNames);
+  const adopted = { run, plan: update?.plan ?? plan };
+  const variables = givenVariables(options.env ?? [], adopted.plan);
+  requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -163,7 +165,6 @@ async function goOn(
     const told = [...detachedOptions(options), ...peopleOptions(options)];
     return detach(project, runId, known.shortId, told);
   }
-  const variables = givenVariables(options.env ?? [], known.plan);
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
   const { exit, known: after } = await execute(project, known, {
@@ -174,6 +175,7 @@ async function goOn(
     variables,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
+      ...environmentLines(now, commandOf(shortId, request), variables),
       ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
@@ -204,6 +206,13 @@ function realPath(path: string): string {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
     return path;
   }
+}
+
+/** What the person typed, without its options. */
+function commandOf(shortId: string, request: BackRequest | undefined): readonly string[] {
+  if (request === undefined) return ["resume", shortId];
+  if (request.verb === "retry") return ["retry", shortId, request.step];
+  return ["resume", shortId, "--from-step", request.step];
 }
 
 /** What the process in the background has to be told again. */
