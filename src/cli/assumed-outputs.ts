@@ -16,6 +16,7 @@ import { indexOf, stepAt } from "../plan/graph-index.ts";
 import { ExpressionError } from "../util/expression.ts";
 import { renderText, TemplateError } from "../util/template.ts";
 import type { KnownRun } from "./known-run.ts";
+import { runEnvironment } from "./run-environment.ts";
 
 type Outputs = NonNullable<RunRewound["outputs"]>;
 
@@ -61,7 +62,10 @@ function pathsOf(
   const position = root === undefined ? undefined : indexOf(root.graph).byId.get(id);
   if (root === undefined || position === undefined) return [];
   const { outputs, cwd = "." } = stepAt(root.graph, position);
-  const evaluate = evaluatorAt({ plan, run, dir, env: process.env }, visitAt(root, position));
+  const evaluate = evaluatorAt(
+    { plan, run, dir, env: runEnvironment(run) },
+    visitAt(root, position),
+  );
   const top = run.workspace?.path ?? run.created?.cwd ?? ".";
   try {
     const place = resolve(top, renderText(cwd, evaluate));

@@ -1,5 +1,4 @@
-/** Where this process was started: its directory, its variables, and what a pipeline relies on. */
-import { createHmac, randomBytes } from "node:crypto";
+/** Where this process was started: its directory, and its variables. */
 import { existsSync } from "node:fs";
 import { textOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
@@ -26,36 +25,6 @@ export function checkEnvironment(names: readonly string[]): void {
   if (missing.length === 0) return;
   const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
   throw new CliError(EXIT.usage, message, `export ${missing[0]}=..., then the same command again`);
-}
-
-const SALT_BYTES = 4;
-/** So few digits that many values have the same mark: it confirms no guess of the value. */
-const MARK_LENGTH = 8;
-
-/** A mark of each variable's value: it tells whether the value has changed, not what it is. */
-export function environmentMarks(names: readonly string[]): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    names.flatMap((name) => {
-      const value = process.env[name];
-      return value === undefined ? [] : [[name, markOf(value, newSalt())] as const];
-    }),
-  );
-}
-
-/** The variables whose values are not those that a run began with. */
-export function changedVariables(marks: Readonly<Record<string, string>>): readonly string[] {
-  return Object.entries(marks)
-    .filter(([name, mark]) => markOf(process.env[name] ?? "", mark.split(".")[0] ?? "") !== mark)
-    .map(([name]) => name);
-}
-
-function newSalt(): string {
-  return randomBytes(SALT_BYTES).toString("hex");
-}
-
-function markOf(value: string, salt: string): string {
-  const hash = createHmac("sha256", salt).update(value).digest("hex");
-  return `${salt}.${hash.slice(0, MARK_LENGTH)}`;
 }
 
 /** Refuses a system on which nobody can tell which processes live, and whose they are. */

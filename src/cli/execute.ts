@@ -48,6 +48,7 @@ import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { print, printError } from "./print.ts";
 import { type Project, removedState, shortIdOf } from "./project.ts";
+import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import type { Screen, ScreenKind } from "./screen.ts";
@@ -85,6 +86,8 @@ export interface ExecuteOptions {
   readonly stay?: boolean;
   /** Every question is answered with the choice that approves. */
   readonly autoApprove?: boolean;
+  /** Variables that the person gave new values. */
+  readonly variables?: GivenVariables;
   /** Said once the lease is ours. */
   readonly greet?: (known: KnownRun) => readonly string[];
 }
@@ -286,7 +289,9 @@ async function drive(
   const { journal } = project;
   const dir = runDirOf(project.dir, known.id);
   const clock = systemClock();
-  const env = { ...process.env };
+  const { variables = {} } = options;
+  const env = runEnvironment(known.run, variables);
+  const remembers = newlyRemembered(known, variables);
   const files = await filesOf(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
@@ -310,6 +315,7 @@ async function drive(
   const loop: Loop = new Loop({
     ...{ journal, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
     ...recoveryIn(options),
+    ...(remembers === undefined ? {} : { remembers }),
     workspaceOf: workspaceOf(dir),
     keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
     ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),

@@ -13,14 +13,13 @@ import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
-import { isObject } from "../util/json.ts";
-import { textsIn } from "../util/redact.ts";
+import { secretInputs, textsIn } from "../util/redact.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { moveTo, refuseCopy } from "./moved-project.ts";
-import { hideSecrets } from "./print.ts";
+import { hideMarked, hideSecrets } from "./print.ts";
 import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
 
 /** A run with everything that is known about it. */
@@ -75,14 +74,15 @@ export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
   };
 }
 
-/** From here on this process shows no value that the author of the plan declared secret. */
+/** From here on this process shows no secret of this run. */
 export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
   const input = run.created?.input ?? null;
   for (const name of secrets) {
-    const given = isObject(input) ? input[name] : undefined;
-    const values = [process.env[name], given, run.context.get(name)];
+    const values = [process.env[name], run.context.get(name)];
     hideSecrets(values.flatMap((value) => textsIn(value)));
   }
+  hideSecrets([...secretInputs(input, secrets).values()].flat());
+  hideMarked(run.secrets);
 }
 
 /** A run with what others wrote since it was loaded; takes the one that was loaded over. */

@@ -96,6 +96,7 @@ Examples:
 const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
 const APPROVE_HELP = "answer every question with its first choice that does not reject";
 
+const ENV_HELP = "give a variable its value here (NAME) or another (NAME=value)";
 const BESIDE_HELP = "work in a directory in which another run with agents is at work";
 
 function addRunning(program: Command, finish: Finish): void {
@@ -104,6 +105,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("start a new run of a pipeline")
     .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
+    .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
@@ -133,6 +135,7 @@ function addRunning(program: Command, finish: Finish): void {
     .description("run a failed step again, or a done one and all that lies behind it")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step; an item of a fan-out: review@1.1[2]/check")
+    .option("--env <name>", ENV_HELP, collect)
     .option("--failed", "of a fan-out that completed: run only its failed items again")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
@@ -164,6 +167,7 @@ function addResume(program: Command, finish: Finish): void {
       "--from-step <step>",
       "take what lies before this step as done, and run it and all behind it",
     )
+    .option("--env <name>", ENV_HELP, collect)
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option(
       "--recover <how>",
@@ -227,10 +231,7 @@ async function run(
     );
   }
   if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
-  return (await import("./commands/run.ts")).runCommand(file, {
-    ...options,
-    input: options.input ?? [],
-  });
+  return (await import("./commands/run.ts")).runCommand(file, options);
 }
 
 function addLooking(program: Command, finish: Finish): void {

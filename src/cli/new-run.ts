@@ -5,8 +5,8 @@ import type { RunCreated } from "../core/event.ts";
 import { initialSummary } from "../core/summary.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
-import { environmentMarks } from "./environment.ts";
 import type { Project } from "./project.ts";
+import { rememberedAtStart } from "./run-environment.ts";
 
 /** Where a run comes from. */
 export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
@@ -15,8 +15,6 @@ export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args
 export function createRun({ journal, dir }: Project, plan: Plan, origin: RunOrigin): string {
   const runId = randomUUID();
   const { text: planText, fingerprint } = freeze(plan);
-  const envNames = envNamesOf(plan);
-  const envMarks = environmentMarks(envNames);
   journal.create({
     runId,
     planText,
@@ -26,8 +24,8 @@ export function createRun({ journal, dir }: Project, plan: Plan, origin: RunOrig
       ...origin,
       project: dirname(dir.root),
       fingerprint,
-      envNames,
-      ...(Object.keys(envMarks).length === 0 ? {} : { envMarks }),
+      envNames: envNamesOf(plan),
+      ...rememberedAtStart(plan),
     },
     time: Date.now(),
     summary: initialSummary(plan),

@@ -3,14 +3,17 @@
  * Writing to stdout and stderr; a reader that went away is no reason to stop a run.
  *
  * Owns: that no secret is shown, whoever prints it: what the environment holds under the name of a
- * secret, and what the loaded runs declare as one (`hideSecrets`); and that nothing of what a step or a
- * file of its said makes a terminal do something.
+ * secret, what the loaded runs declare as one (`hideSecrets`), and what they only have marks of
+ * (`hideMarked`); and that nothing of what a step or a file of its said makes a terminal do something.
  */
 import { type Redact, redactJson, redactorOf, secretsIn } from "../util/redact.ts";
+import { isMarked, markedRedactor, type SecretMarks } from "../util/secret-mark.ts";
 import { terminalText } from "../view/display-text.ts";
 
 let closed = false;
 const secrets = new Set<string>();
+/** The marks whose values are not known here, by their salts. */
+const marked = new Map<string, SecretMarks>();
 let redact: Redact | undefined;
 
 /**
@@ -39,10 +42,37 @@ export function hideSecrets(values: readonly string[]): void {
   if (secrets.size > before) redact = undefined;
 }
 
+/** From here on this process shows nothing that these marks recognise. */
+export function hideMarked(sets: readonly SecretMarks[]): void {
+  for (const set of sets) {
+    if (marked.has(set.salt)) continue;
+    const unknown = Object.entries(set.marks).filter(([name, marks]) => {
+      const value = process.env[name];
+      if (marks.length === 0) return false;
+      if (value === undefined || !isMarked(set, name, value)) return true;
+      hideSecrets([value]);
+      return false;
+    });
+    marked.set(set.salt, { salt: set.salt, marks: Object.fromEntries(unknown) });
+    redact = undefined;
+  }
+}
+
+/** True when secrets are masked that only their marks are known of. */
+export function hidesMarked(): boolean {
+  return [...marked.values()].some(({ marks }) => Object.keys(marks).length > 0);
+}
+
 /** A text as it may be shown. */
 export function masked(text: string): string {
-  redact ??= redactorOf([...secretsIn(process.env), ...secrets]);
+  redact ??= redactor();
   return redact(text);
+}
+
+function redactor(): Redact {
+  const known = redactorOf([...secretsIn(process.env).values(), ...secrets]);
+  const unknown = markedRedactor([...marked.values()]);
+  return (text) => unknown(known(text));
 }
 
 /** A value as it may be shown. */

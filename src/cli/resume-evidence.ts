@@ -13,6 +13,7 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/adopt.ts";
 import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
 import type { KnownRun } from "./known-run.ts";
+import { runEnvironment } from "./run-environment.ts";
 import { agentsOf } from "./run-parts.ts";
 
 /** What became of running attempts, and what can be had of the conversations that are not over. */
@@ -20,7 +21,7 @@ export async function resumeEvidence(
   known: KnownRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
-  const agents = await agentsOf(plan, () => ({ plan, run, dir, env: process.env }));
+  const agents = await agentsOf(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));

@@ -7,6 +7,7 @@ export interface RunArguments extends ReadingOptions {
   readonly validate?: boolean;
   readonly logs?: string;
   readonly input?: readonly string[];
+  readonly json?: readonly string[];
   readonly detach?: boolean;
   readonly output?: string;
   readonly quiet?: boolean;
@@ -32,7 +33,7 @@ export function refuseMixed(file: string | undefined, options: RunArguments): vo
     const message = "the run is named twice: by --resume, --resume-last or --run";
     throw new CliError(EXIT.usage, message, `perdure resume ${resume ?? named}`);
   }
-  if (goesOn && options.input !== undefined) {
+  if (goesOn && (options.input ?? options.json) !== undefined) {
     const message = "a run that is resumed has its input; another input is another run";
     const again = `perdure run ${file ?? "FILE"} --input ...`;
     const fork = `perdure fork ${resume ?? named ?? "RUN"} --input ...`;

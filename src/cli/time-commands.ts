@@ -41,6 +41,7 @@ export function addReturning(program: Command, finish: Finish): void {
     .argument("<run>", "id or prefix")
     .option("--at <step>", "right before this step or visit (fix@2); default: after the last done")
     .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
+    .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("--run", "start it at once")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what it would begin with; change nothing")

@@ -31,6 +31,7 @@ import {
 } from "./carried-run.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import { runEnvironment } from "./run-environment.ts";
 
 const OWNER_EXECUTES = 0o100;
 
@@ -55,7 +56,7 @@ export interface NewTranscript {
 /** The transcripts that are missing here; refuses what would have to be overwritten (M3). */
 export async function missingTranscripts(arrival: Arrival): Promise<readonly NewTranscript[]> {
   const { about, plan, run, dir, parts } = arrival;
-  const site = { plan, run, dir, env: { ...process.env } };
+  const site = { plan, run, dir, env: runEnvironment(run) };
   const missing: NewTranscript[] = [];
   for (const conversation of about.conversations) {
     const part = parts.find(({ path }) => path === conversation.part);

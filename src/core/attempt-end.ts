@@ -69,7 +69,7 @@ export function complete(
   result: Completion,
   at: AttemptRef = attemptOf(visit),
 ): RunEvent {
-  const { outputs, answer, check, identity, settledBy, told } = result;
+  const { outputs, answer, check, identity, settledBy, told, exposes } = result;
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
@@ -86,6 +86,7 @@ export function complete(
     ...(identity && { identity }),
     ...(settledBy && { settledBy }),
     ...words,
+    ...(exposes && { exposes }),
     ...(check === undefined ? {} : { check }),
   };
   return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };

@@ -140,12 +140,13 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
 }
 
 function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
-  const { owner, epoch, recover, choices, files } = fact;
+  const { owner, epoch, recover, choices, files, remembers } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
   const wanted = {
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
     ...(files === undefined ? {} : { files }),
+    ...remembers,
   };
   const granted = run.state.status === "failed" ? allowances(run, fact) : [];
   return [{ ...opened, ...wanted }, ...granted];

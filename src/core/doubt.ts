@@ -15,6 +15,7 @@ import { effectOf } from "./effect.ts";
 import type {
   AttemptRef,
   Doubt,
+  Exposure,
   FailureReason,
   LeftRunning,
   RunEvent,
@@ -98,6 +99,7 @@ export interface Completion extends Result {
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
   readonly left?: readonly LeftRunning[];
+  readonly exposes?: readonly Exposure[];
   readonly identity?: string | undefined;
   readonly settledBy?: string | undefined;
 }

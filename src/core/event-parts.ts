@@ -1,6 +1,7 @@
 /** What events are made of: places, evidence, conversations, snapshots. Plain JSON, like them (V1). */
 import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
+import type { SecretMarks } from "../util/secret-mark.ts";
 
 /** Where a run works. */
 export interface Placed {
@@ -82,6 +83,22 @@ export interface Output {
   readonly sha256: string;
   readonly bytes: number;
   readonly executable?: true;
+}
+
+/** What a run remembers of the environment that it was started or resumed in. */
+export interface RememberedEnvironment {
+  /** The values of variables that its expressions name; no secrets are among them. */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** What recognises its secrets, and nothing else about them. */
+  readonly secrets?: SecretMarks;
+}
+
+/** A secret that a step put where it is kept and handed on as it is. */
+export interface Exposure {
+  /** The name of the secret: a variable, or `input.<key>`. */
+  readonly secret: string;
+  /** Where it is now: `context.<key>`, `outputs.<name>` or `answer`. */
+  readonly in: string;
 }
 
 /** What the check of a step found. */

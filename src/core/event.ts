@@ -19,6 +19,7 @@ import type {
   Conversation,
   Deadline,
   Doubt,
+  Exposure,
   FailureReason,
   Found,
   Held,
@@ -32,6 +33,7 @@ import type {
   Placed,
   ProbeAnswer,
   Question,
+  RememberedEnvironment,
   Saved,
   Spent,
   Telling,
@@ -46,7 +48,7 @@ export const EVENT_VERSION = 1;
 
 export type RunEvent =
   | RunCreated
-  | {
+  | ({
       readonly type: "run.opened";
       readonly owner: Owner;
       readonly epoch: number;
@@ -56,7 +58,7 @@ export type RunEvent =
       readonly choices?: Readonly<Record<string, Recover>>;
       /** Work that goes on starts from the files that are there: a person wants them. */
       readonly files?: "keep";
-    }
+    } & RememberedEnvironment)
   /** The run has a place to work in. */
   | { readonly type: "run.placed"; readonly workspace: Placed }
   /** A person asked for the files of a checkpoint (`fix@1.1`) without going back to it. */
@@ -195,7 +197,7 @@ export type RunEvent =
         readonly files?: "keep";
       });
 
-export interface RunCreated {
+export interface RunCreated extends RememberedEnvironment {
   readonly type: "run.created";
   readonly pipeline: string;
   /** The author's file, as an absolute path. */
@@ -208,9 +210,9 @@ export interface RunCreated {
   readonly cwd: string;
   /** The project's directory, as an absolute path; older versions did not record it. */
   readonly project?: string;
-  /** Names (never values) of the environment that the expressions rely on. */
+  /** Names of the environment that the expressions rely on. */
   readonly envNames: readonly string[];
-  /** What tells whether a value of those has changed since, and nothing else about it. */
+  /** Of runs of older versions: a salted hash of the value of each of those. */
   readonly envMarks?: Readonly<Record<string, string>>;
   /** The directory in which the run is told in the form of the DOT language, as an absolute path. */
   readonly logs?: string;
@@ -358,6 +360,8 @@ export interface StepCompleted extends AttemptRef {
   /** Who vouches for it in place of an exit status: its probe, or a person. */
   readonly settledBy?: string;
   readonly told?: Told;
+  /** The secrets that it put into what it hands on. */
+  readonly exposes?: readonly Exposure[];
   readonly check?: CheckEvidence;
   /** The files right after it. */
   readonly snapshot?: Saved;

@@ -16,7 +16,7 @@ import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
-import type { Place, Recorded, Retry, RunEvent, Spent } from "./event.ts";
+import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
 import { reopenItems } from "./failed-items.ts";
 import {
   absorbFailures,
@@ -96,6 +96,8 @@ export function emptyRun(id: string): Run {
     spent: NOTHING_SPENT,
     conversations: new Map<string, Spent>(),
     shared: new Map<string, SharedConversation>(),
+    variables: new Map<string, string>(),
+    secrets: [],
     workedMs: 0,
     funds: {},
     added: {},
@@ -136,6 +138,12 @@ export function takeChanges(run: Run): readonly StepRecord[] {
   return taken;
 }
 
+/** Takes in what the run is to know of an environment; of each variable the last value counts. */
+function remember(run: Run, { variables = {}, secrets }: RememberedEnvironment): void {
+  for (const [name, value] of Object.entries(variables)) draft(run).variables.set(name, value);
+  if (secrets !== undefined) draft(run).secrets.push(secrets);
+}
+
 function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
   switch (event.type) {
     case "run.created": {
@@ -143,6 +151,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       const plan = typeof plans === "function" ? plans(event.fingerprint) : plans;
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
+      remember(run, event);
       begin(run, plan);
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
@@ -154,6 +163,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
       chooseFor(run, event.choices ?? {});
+      remember(run, event);
       open(run, time);
       return event.files === undefined ? undefined : keepFiles(run);
     case "run.forked":

@@ -6,6 +6,7 @@ import type {
   Ask,
   AttemptRef,
   CheckEvidence,
+  Exposure,
   Found,
   Held,
   LastTool,
@@ -16,6 +17,7 @@ import type {
   Place,
   Placed,
   ProbeAnswer,
+  RememberedEnvironment,
   RunRewound,
   Saved,
   Spent,
@@ -33,6 +35,8 @@ export type Fact =
       readonly recover?: Recover;
       readonly choices?: Readonly<Record<string, Recover>>;
       readonly files?: "keep";
+      /** What of the owner's environment the run did not know yet. */
+      readonly remembers?: RememberedEnvironment;
       /** The step that a person wants tried again: that wish grants what is in it, not the opening. */
       readonly retried?: string;
     }
@@ -182,7 +186,7 @@ export interface FilesWish {
   readonly keep?: true;
 }
 
-/** The engine's own environment; values are looked up, never stored. */
+/** What steps and expressions see of the environment; values are looked up when they are needed. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What can be had of an agent's conversations now. */
@@ -246,6 +250,7 @@ export type Ending = {
       readonly answer?: Json;
       readonly check?: CheckEvidence;
       readonly told?: Told;
+      readonly exposes?: readonly Exposure[];
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: {
         readonly reason: "output" | "context" | "status" | "check" | "agent";

@@ -13,6 +13,7 @@
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
+import type { SecretMarks } from "../util/secret-mark.ts";
 import type {
   AttemptRef,
   Deadline,
@@ -97,6 +98,10 @@ export interface Run {
   readonly origin?: Origin & { readonly base?: string };
   /** What its owner wants done with conversations that were cut off. */
   readonly recover?: Recover;
+  /** The variables that its expressions rely on, as they were when it met them first. */
+  readonly variables: ReadonlyMap<string, string>;
+  /** What recognises the secrets of all environments that it was driven in. */
+  readonly secrets: readonly SecretMarks[];
   /** How long attempts have run, all together. */
   readonly workedMs: number;
   /** What it may use: the plan's budget and what was added to it. */

@@ -18,7 +18,13 @@
 import type { Operation } from "../core/action.ts";
 import { type Activity, newActivity } from "../core/activity.ts";
 import { advance, type Turn } from "../core/advance.ts";
-import { EVENT_VERSION, type Owner, type Placed, type Recorded } from "../core/event.ts";
+import {
+  EVENT_VERSION,
+  type Owner,
+  type Placed,
+  type Recorded,
+  type RememberedEnvironment,
+} from "../core/event.ts";
 import { takeChanges } from "../core/evolve.ts";
 import type { Environment, Fact } from "../core/fact.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
@@ -58,6 +64,8 @@ export interface LoopOptions {
   readonly choices?: Readonly<Record<string, Recover>>;
   /** Interrupted work continues on the files that are there. */
   readonly files?: "keep";
+  /** What of the owner's environment the run is to remember. */
+  readonly remembers?: RememberedEnvironment;
   /** Where visits work; in the run's shared workspace if absent. */
   readonly workspaceOf?: WorkspaceOf;
   readonly clock: Clock;
@@ -124,7 +132,7 @@ export class Loop {
 
   /** The first turn of a new owner. */
   open(requests: readonly Fact[]): Turn {
-    const { owner, epoch, recover, choices, files, placed } = this.#options;
+    const { owner, epoch, recover, choices, files, remembers, placed } = this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
     const opened = {
@@ -134,6 +142,7 @@ export class Loop {
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
       ...(files === undefined ? {} : { files }),
+      ...(remembers === undefined ? {} : { remembers }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
   }

@@ -14,6 +14,7 @@ import {
   type Conversation,
   type Deadline,
   EVENT_VERSION,
+  type Exposure,
   type Held,
   type KnownEffect,
   type LastTool,
@@ -23,6 +24,7 @@ import {
   type Placed,
   type Question,
   type Recorded,
+  type RememberedEnvironment,
   type Rerun,
   type RunEvent,
   type Saved,
@@ -32,6 +34,7 @@ import {
   type Told,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
+import type { SecretMarks } from "../util/secret-mark.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
 import {
   boolean,
@@ -171,6 +174,13 @@ const telling = optional(
   } satisfies Fields<Telling>),
 );
 
+const environment = {
+  variables: optional(mapOf(text)),
+  secrets: optional(
+    record({ salt: text, marks: mapOf(listOf(text)) } satisfies Fields<SecretMarks>),
+  ),
+} satisfies Fields<RememberedEnvironment>;
+
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
     pipeline: text,
@@ -183,6 +193,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     project: optional(text),
     envNames: listOf(text),
     envMarks: optional(mapOf(text)),
+    ...environment,
     logs: optional(text),
     from: optional(origin),
   },
@@ -192,6 +203,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     recover: optional(recover),
     choices: optional(mapOf(recover)),
     files: optional(oneOf("keep")),
+    ...environment,
   },
   "run.restoring": { commit: text, of: text },
   "run.forked": {
@@ -309,6 +321,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     identity: optional(text),
     settledBy: optional(text),
     told,
+    exposes: optional(listOf(record({ secret: text, in: text } satisfies Fields<Exposure>))),
     check: evidence,
     snapshot: saved,
     spent,

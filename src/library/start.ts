@@ -7,7 +7,7 @@ import { checkEnvironment } from "../cli/environment.ts";
 import { answerGate } from "../cli/give-answer.ts";
 import type { BackRequest } from "../cli/going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
-import { fitInput } from "../cli/input.ts";
+import { fitInput, refuseUnknownKeys } from "../cli/input.ts";
 import { loadRun } from "../cli/known-run.ts";
 import { createRun } from "../cli/new-run.ts";
 import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
@@ -18,6 +18,7 @@ import {
   type Project,
   resolveRunId,
 } from "../cli/project.ts";
+import { requireVariables } from "../cli/run-environment.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import { envNamesOf } from "../plan/build.ts";
@@ -84,7 +85,10 @@ export async function startRun(
   return publicly(async () => {
     const cwd = resolve(options.cwd ?? ".");
     const { plan, origin } = await planOf(pipeline, cwd);
-    const input = await fitInput(options.input ?? null, plan.inputSchema, origin.file || "FILE");
+    const { inputSchema: schema } = plan;
+    const file = origin.file || "FILE";
+    refuseUnknownKeys(options.input ?? null, schema, file);
+    const input = await fitInput(options.input ?? null, schema, file);
     checkEnvironment(envNamesOf(plan));
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
@@ -133,7 +137,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
     return endedRun(project, known);
   }
   const back = request && (await workedOut(project, known, request));
-  checkEnvironment(known.run.created?.envNames ?? []);
+  requireVariables(known, known.shortId);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

@@ -378,7 +378,8 @@ export const pipelineSchema = z.strictObject({
     .optional()
     .describe(
       "Names of variables, inputs and context keys whose values are masked wherever they are " +
-        "shown. Variables named like secrets (*_TOKEN, *_KEY, *_PASSWORD, ...) always are.",
+        "shown, and which must be set again when a run that had them is resumed. Variables named " +
+        "like secrets (*_TOKEN, *_KEY, *_PASSWORD, ...) are always masked.",
     ),
   agents: bounded(z.record(id, agent))
     .optional()

@@ -1,16 +1,18 @@
 /**
  * Masks secrets in texts that are shown.
  *
- * Owns: which variables of an environment count as secrets by their names, and how a text is masked.
+ * Owns: which variables of an environment count as secrets, and how a text is masked.
  * Does not: touch what a run records or uses. Only what leaves the program for people is masked.
  */
-import type { Json } from "./json.ts";
+import { isObject, type Json } from "./json.ts";
 
-/** `MONKEY` and `GIT_AUTHOR_NAME` are no secrets; `API_KEY`, `GH_TOKEN` and `PGPASSWORD` are. */
+/** `MONKEY`, `GIT_AUTHOR_NAME` and `SSH_AUTH_SOCK` are no secrets; `API_KEY` and `PGPASSWORD` are. */
 const SECRET_NAME =
-  /(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|(^|_)(KEY|PAT)|_PWD)$/i;
+  /(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|(^|_)(KEY|PAT|AUTH)|_PWD)$/i;
+/** A password in an address: `postgres://ann:pw@host`. */
+const PASSWORD_IN_ADDRESS = /:\/\/[^\s/@:]*:[^\s/@]+@/;
 /** Shorter values of variables that only look like secrets would blank out ordinary words. */
-const SECRET_LENGTH_MIN = 8;
+export const SECRET_LENGTH_MIN = 8;
 /** The author knows what a declared secret is; even so a letter or two cannot be masked. */
 const DECLARED_LENGTH_MIN = 4;
 /** How much of a secret is looked for where a text was cut off in the middle of it. */
@@ -21,12 +23,30 @@ export type Redact = (text: string) => string;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The values in an environment that are secrets by their variables' names. */
-export function secretsIn(env: Environment): readonly string[] {
-  return Object.entries(env).flatMap(([name, value = ""]) => {
-    const path = value.startsWith("/");
-    return SECRET_NAME.test(name) && value.length >= SECRET_LENGTH_MIN && !path ? [value] : [];
-  });
+/** True for a variable or an input whose name says that it holds a secret. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
+/** True for a variable that is not kept with a run: its name or its value says that it is secret. */
+export function isSecretVariable(name: string, value = ""): boolean {
+  return isSecretName(name) || PASSWORD_IN_ADDRESS.test(value);
+}
+
+/** The secrets in an environment: those that are declared, and those that look like it. */
+export function secretsIn(
+  env: Environment,
+  declared: readonly string[] = [],
+): ReadonlyMap<string, string> {
+  const names = new Set(declared);
+  return new Map(
+    Object.entries(env).flatMap(([name, value = ""]) => {
+      const known = names.has(name) && value.length >= DECLARED_LENGTH_MIN;
+      const path = value.startsWith("/");
+      const looks = isSecretVariable(name, value) && value.length >= SECRET_LENGTH_MIN && !path;
+      return known || looks ? [[name, value]] : [];
+    }),
+  );
 }
 
 /** Every text in a value that its author declared secret, such as an input of that name. */
@@ -35,6 +55,22 @@ export function textsIn(value: Json | undefined): readonly string[] {
   if (typeof value === "object") return Object.values(value).flatMap((inner) => textsIn(inner));
   const text = String(value);
   return text.length >= DECLARED_LENGTH_MIN ? [text] : [];
+}
+
+/** The texts of the inputs that are secret: those that are declared, and those named like it. */
+export function secretInputs(
+  input: Json,
+  declared: readonly string[] = [],
+): ReadonlyMap<string, readonly string[]> {
+  const entries = isObject(input) ? Object.entries(input) : [];
+  return new Map(
+    entries.flatMap(([name, value]) => {
+      const texts = textsIn(value);
+      if (declared.includes(name)) return [[name, texts]];
+      const long = texts.filter((text) => text.length >= SECRET_LENGTH_MIN);
+      return isSecretName(name) ? [[name, long]] : [];
+    }),
+  );
 }
 
 /** A function that masks these values in a text, also where the text was cut off within one. */

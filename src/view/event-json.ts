@@ -12,7 +12,9 @@ export type ToldEvent = {
   readonly time: string;
 } & RunEvent;
 
-/** The one form in which events leave the program. */
+/** The one form in which events leave the program; marks of secrets are for the journal alone. */
 export function toldEvent(runId: string, { seq, time, version, event }: Recorded): ToldEvent {
-  return { v: version, run: runId, seq, time: isoText(time), ...event };
+  const told = { v: version, run: runId, seq, time: isoText(time), ...event };
+  if ("secrets" in told) delete told.secrets;
+  return told;
 }

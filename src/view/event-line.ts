@@ -4,12 +4,13 @@
  * Owns: the sentence for each event, and the prefix of a step's own output.
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
-import type { AttemptEnd, Place, Recorded } from "../core/event.ts";
+import type { AttemptEnd, Place, Recorded, StepCompleted } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { commitText, plainText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
+import { exposureText } from "./exposure-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { leftText } from "./left-text.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
@@ -54,7 +55,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
-      return `${STEP_LOOKS.done.glyph} ${said}${left(event)}`;
+      return `${STEP_LOOKS.done.glyph} ${said}${left(event)}${exposed(event)}`;
     }
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
@@ -197,6 +198,11 @@ function words(text: string): string {
 function left(event: AttemptEnd): string {
   const text = leftText(event.left);
   return text === undefined ? "" : `; ${text}`;
+}
+
+function exposed({ exposes }: StepCompleted): string {
+  const text = exposureText(exposes);
+  return text === undefined ? "" : `; warning: ${text}`;
 }
 
 function delay(ms: number): string {

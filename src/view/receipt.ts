@@ -74,6 +74,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     left_running: (event.left ?? []).map(leftJson),
+    exposed_secrets: exposedJson(event),
     ...vouchedJson(event),
     ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),
@@ -174,6 +175,11 @@ function snapshotJson({ snapshot }: AttemptEnd): Json {
 
 function leftJson({ pid, command, survived }: LeftRunning): JsonObject {
   return { pid, command, survived: survived === true };
+}
+
+function exposedJson(event: AttemptEnd): Json {
+  const exposes = event.type === "step.completed" ? (event.exposes ?? []) : [];
+  return exposes.map(({ secret, in: where }) => ({ secret, in: where }));
 }
 
 function messageOf(event: AttemptEnd): string | null {

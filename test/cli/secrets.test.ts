@@ -2,9 +2,9 @@
  * Secrets are masked where they are shown and nowhere else: every value that steps and conditions use
  * is the one that was given (P5).
  */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import * as fs from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
 
 let project: Project;
@@ -81,7 +81,7 @@ steps:
   const [id = ""] = await project.runIds();
   const answered = ["answer", id, "ask", "approve", "-t", "the pin is q7w9"];
   expect(await project.must(answered)).not.toContain("q7w9");
-  await project.must(["resume", id]);
+  await project.must(["resume", id], { env });
   for (const args of [
     ["show", id],
     ["show", id, "-o", "json"],
@@ -93,17 +93,196 @@ steps:
     ["report", id, "--format", "json"],
     ["attach", id, "-o", "json"],
   ]) {
-    // The output of steps is a file: a variable's value is known where the variable is set.
-    const output = args[0] === "logs" || args.includes("--with-output");
-    const said = await project.must(args, output ? { env } : {});
+    const said = await project.must(args);
     expect(said, args.join(" ")).not.toMatch(/q7w9|ann:pw/);
   }
   expect(JSON.parse(await project.must(["show", id, "-o", "json"]))).toBeTypeOf("object");
   for (const name of ["receipts", "handoffs"]) {
     const dir = project.path(".perdure", "runs", id, name);
-    for (const file of readdirSync(dir)) {
-      expect(readFileSync(join(dir, file), "utf8"), file).not.toMatch(/q7w9|ann:pw/);
+    for (const file of fs.readdirSync(dir)) {
+      expect(fs.readFileSync(join(dir, file), "utf8"), file).not.toMatch(/q7w9|ann:pw/);
     }
+  }
+});
+
+it("a word in a name decides whether a variable is a secret, not some letters of it", async () => {
+  const plain = {
+    GIT_AUTHOR_EMAIL: "jane@example.com",
+    XAUTHORITY: "authority-of-x",
+    SSH_AUTH_SOCK: "agent-socket-1",
+    MONKEY: "a-monkey-in-a-tree",
+    TOKENIZER: "sentence-pieces",
+  };
+  const secret = {
+    GITHUB_TOKEN: "ghp_0123456789",
+    API_KEY: "key-0123456789",
+    DB_PASSWORD: "password-of-the-db",
+    AUTH_TOKEN: "auth-0123456789",
+    NPM_AUTH: "basic-0123456789",
+    PROXY: "http://ann:pw123@proxy.example",
+  };
+  const names = [...Object.keys(plain), ...Object.keys(secret)];
+  project.write(
+    "p.yaml",
+    `steps:\n  - id: a\n    run: echo ${names.map((n) => `$${n}`).join(" ")}\n`,
+  );
+  const ran = await project.must(["run", "p.yaml"], { env: { ...plain, ...secret } });
+  const hidden = Object.keys(secret).map(() => "[redacted]");
+  expect(ran).toContain(`a │ ${[...Object.values(plain), ...hidden].join(" ")}\n`);
+});
+
+describe("in a shell without the secrets", () => {
+  const LINES = Array.from({ length: 3 }, (_, at) => `${at}MIIEvQIBADANBgkqhkiG9w0BAQEFAASC`);
+  const env = {
+    GITHUB_TOKEN: "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    DATABASE_URL: "db-of-ann-at-home",
+    DEPLOY_KEY: `${LINES.join("\n")}\n`,
+  };
+
+  /** Every text of the run that is shown, by the command that shows it. */
+  async function shown(id: string): Promise<ReadonlyMap<string, string>> {
+    const said = new Map<string, string>();
+    for (const args of [
+      ["logs", id],
+      ["show", id],
+      ["show", id, "-o", "json"],
+      ["why", id],
+      ["list", "-o", "json"],
+      ["report", id, "--with-output"],
+      ["report", id, "--format", "html", "--with-output"],
+      ["report", id, "--format", "json", "--with-output"],
+      ["timeline", id],
+      ["attach", id, "-o", "json"],
+    ]) {
+      said.set(args.join(" "), (await project.run(args)).stdout);
+    }
+    return said;
+  }
+
+  it("all that is shown is masked, and the journal does not hold them", async () => {
+    project.write(
+      "p.yaml",
+      `secrets: [DATABASE_URL]
+steps:
+  - id: leak
+    run: |
+      echo "x$GITHUB_TOKEN,y and ($DATABASE_URL)"
+      echo "$DEPLOY_KEY"
+      echo "https://$GITHUB_TOKEN@host/$GITHUB_TOKEN$DATABASE_URL"
+`,
+    );
+    await project.must(["run", "p.yaml"], { env });
+    const [id = ""] = await project.runIds();
+    const texts = await shown(id);
+    for (const [command, text] of texts) {
+      expect(text, command).not.toMatch(/ghp_abcdef|db-of-ann|MIIEvQ/);
+    }
+    expect(texts.get(`logs ${id}`)).toBe(
+      `leak │ x[redacted],y and ([redacted])
+${LINES.map(() => "leak │ [redacted]\n").join("")}leak │
+leak │ https://[redacted]@host/[redacted][redacted]
+`,
+    );
+    for (const name of fs.readdirSync(project.path(".perdure"))) {
+      if (!name.startsWith("state.db")) continue;
+      const bytes = fs.readFileSync(project.path(".perdure", name), "latin1");
+      expect(bytes, name).not.toMatch(/ghp_abcdef|db-of-ann|MIIEvQ/);
+    }
+    const events = project.read(".perdure", "runs", id, "events.jsonl");
+    expect(events).not.toMatch(/ghp_abcdef|db-of-ann|MIIEvQ/);
+    await project.must(["export", id, "-o", "run.perdure"]);
+  });
+
+  it("a value that is in the context is masked too, also where it is cut", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: leak
+    run: |
+      echo "note=$(printf '%0390d' 0)$GITHUB_TOKEN" >> "$PERDURE_CONTEXT"
+  - id: fail
+    run: exit 1
+`,
+    );
+    const input = `note=${"0".repeat(380)}${env.GITHUB_TOKEN}`;
+    expect((await project.run(["run", "p.yaml", "-i", input], { env })).exit).toBe(3);
+    const [id = ""] = await project.runIds();
+    for (const [command, text] of await shown(id)) expect(text, command).not.toContain("ghp_");
+    // The value is data: an export says that it holds it.
+    expect(await project.must(["export", id, "-o", "run.perdure"])).toContain("holds secrets");
+  });
+
+  it("the secrets of every owner are masked", async () => {
+    const hold = project.hold("held");
+    project.write(
+      "p.yaml",
+      `steps:\n  - id: a\n    run: echo "$GITHUB_TOKEN"; ${hold.command}; echo "$GITHUB_TOKEN"\n`,
+    );
+    const first = project.start(["run", "p.yaml"], { env });
+    await hold.arrived();
+    await first.kill();
+    const [id = ""] = await project.runIds();
+    // The step goes on with the environment that it has; the next attempt would have another.
+    const second = project.start(["resume", id], { env: { GITHUB_TOKEN: "ghp_of-another-job-1" } });
+    await second.printed("is still running");
+    await hold.release();
+    expect((await second.ended).exit).toBe(0);
+    expect(await project.must(["retry", id, "a", "--dry-run"])).not.toContain("ghp_");
+    const third = project.start(["retry", id, "a"], {
+      env: { GITHUB_TOKEN: "ghp_of-a-third-job-1" },
+    });
+    await hold.arrived();
+    await hold.release();
+    expect((await third.ended).exit).toBe(0);
+    const logs = await project.must(["logs", id]);
+    expect(logs.match(/\[redacted\]/g)).toHaveLength(4);
+    expect(logs).not.toContain("ghp_");
+  });
+});
+
+it("a step that hands a secret on is warned about, and the value stays what it is", async () => {
+  project.write(
+    "p.yaml",
+    `secrets: [pin, kept]
+steps:
+  - id: leak
+    run: |
+      echo "token=Bearer $API_TOKEN" >> "$PERDURE_CONTEXT"
+      echo "kept=$API_TOKEN" >> "$PERDURE_CONTEXT"
+      echo "pin \${{ input.pin }}" > "$PERDURE_OUTPUT_REPORT"
+    outputs: { report: report.txt }
+  - id: use
+    when: context.token == "Bearer ${SECRET}"
+    run: ${project.effect("use")}
+`,
+  );
+  const env = { API_TOKEN: SECRET };
+  const said = await project.must(["run", "p.yaml", "-i", "pin=q7w9"], { env });
+  const words =
+    "it put secrets into what is kept: API_TOKEN in context.token, input.pin in outputs.report";
+  expect(said).toMatch(new RegExp(`✓ leak done.*; warning: ${words}\\n`));
+  expect(project.effects()).toEqual({ use: 1 });
+  expect(project.read("report.txt")).toBe("pin q7w9\n");
+  const [id = ""] = await project.runIds();
+  expect(await project.must(["why", id])).toContain(`warning: leak: ${words}`);
+  const receipt = project.read(".perdure", "runs", id, "receipts", "leak-shell.json");
+  expect(JSON.parse(receipt).exposed_secrets).toEqual([
+    { secret: "API_TOKEN", in: "context.token" },
+    { secret: "input.pin", in: "outputs.report" },
+  ]);
+});
+
+it("an input named like a secret is masked", async () => {
+  project.write("p.yaml", 'steps:\n  - id: a\n    run: echo "${{ input.api_token }}"\n');
+  const ran = await project.must(["run", "p.yaml", "-i", `api_token=${SECRET}`]);
+  expect(ran).toContain("a │ [redacted]\n");
+  const [id = ""] = await project.runIds();
+  for (const args of [
+    ["report", id],
+    ["show", id, "-o", "json"],
+    ["logs", id],
+  ]) {
+    expect(await project.must(args), args.join(" ")).not.toContain(SECRET);
   }
 });
 
@@ -119,6 +298,6 @@ it("what holds every value as it is can be read by its user alone", async () => 
     `.perdure/runs/${id}/events.jsonl`,
     `.perdure/runs/${id}/checkpoint.json`,
   ]) {
-    expect(statSync(project.path(file)).mode & 0o077, file).toBe(0);
+    expect(fs.statSync(project.path(file)).mode & 0o077, file).toBe(0);
   }
 });

@@ -215,7 +215,8 @@ it("show of a completed run names its outputs and its context", async () => {
         "perdure show 1a2b3c4d",
         "perdure run DIR/good.yaml"
       ],
-      "partial_work": []
+      "partial_work": [],
+      "warnings": []
     }
     [exit 0]
     "
@@ -868,6 +869,8 @@ it("help", async () => {
 
     Options:
       -i, --input <value>       key=value, JSON, @file.json or text; may be repeated
+      --json <key=json>         a value as JSON, such as tags=[1, 2]; may be
+                                repeated
       -d, --detach              leave the run to a background process
       -o, --output <format>     text, or json for a stream of events
       -q, --quiet               print nothing but the end of a run that did not
@@ -918,6 +921,8 @@ it("help", async () => {
       --logs <dir>           the run that writes to this directory (run --logs)
       --from-step <step>     take what lies before this step as done, and run it and
                              all behind it
+      --env <name>           give a variable its value here (NAME) or another
+                             (NAME=value)
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
                              +30m
       --recover <how>        work that was cut off: continue with it, restart it, or

@@ -192,7 +192,7 @@ steps:
   expect(wrong.stderr).toContain("schema: issue must be of type integer, not string\n");
   const strange = await project.run(["run", "p.yaml", "-i", "issue=1", "-i", "isue=2"]);
   expect(strange.exit).toBe(2);
-  expect(strange.stderr).toContain("schema: isue is not known\n");
+  expect(strange.stderr).toContain("schema: isue is not known (did you mean issue?)\n");
   expect(await project.must(["list"])).toBe("No runs. Start one with: perdure run FILE\n");
 
   await project.must(["run", "p.yaml", "-i", "issue=42"]);

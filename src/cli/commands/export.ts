@@ -36,6 +36,7 @@ import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../known-run.ts"
 import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { masked, print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
+import { runEnvironment } from "../run-environment.ts";
 import { relinkWorktrees } from "../run-workspace.ts";
 import { packageVersion } from "../version.ts";
 
@@ -138,7 +139,7 @@ async function exportRun(
   const bundle = join(dir.root, `export-${process.pid}.bundle`);
   try {
     const departure = await depart(project, known, bundle, options, notes);
-    const conversations = openConversations({ plan, run, dir, env: { ...process.env } });
+    const conversations = openConversations({ plan, run, dir, env: runEnvironment(run) });
     for (const { why } of conversations) if (why !== undefined) notes.push(why);
     const carried = conversations.flatMap((one, index) => carriedOf(one, index));
     const artifacts = artifactParts(known);

@@ -27,7 +27,7 @@ import { listRefs, REFS, writeRefs } from "../../workspace/store.ts";
 import { filesOption } from "../back-files.ts";
 import { CliError, RunError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { fitInput, parseInput } from "../input.ts";
+import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printJson } from "../print.ts";
@@ -35,9 +35,8 @@ import { openProject, type Project, resolveRunId } from "../project.ts";
 import { RunFiles } from "../run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
 
-export interface ForkOptions extends OutputOptions {
+export interface ForkOptions extends OutputOptions, TypedInput {
   readonly at?: string;
-  readonly input?: readonly string[];
   readonly run?: boolean;
   readonly files?: string;
   readonly dryRun?: boolean;
@@ -52,7 +51,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
     throw new CliError(EXIT.error, message, `perdure run ${known.run.created?.file || "FILE"}`);
   }
   const point = pointOf(known, options.at);
-  const input = await inputOf(known, options.input ?? []);
+  const input = await inputOf(known, options);
   const restore = await restoreOf(project, known, point, options);
   const quiet = wantsJson(options) || options.quiet === true;
   const say = (line: string): void => (quiet ? undefined : print(line));
@@ -86,13 +85,13 @@ function pointOf({ events, shortId }: KnownRun, at: string | undefined): ForkPoi
   }
 }
 
-async function inputOf(
-  { plan, run }: KnownRun,
-  given: readonly string[],
-): Promise<Json | undefined> {
-  if (given.length === 0) return undefined;
+async function inputOf({ plan, run }: KnownRun, options: TypedInput): Promise<Json | undefined> {
+  if (options.input === undefined && options.json === undefined) return undefined;
   const { inputSchema: schema } = plan;
-  return fitInput(parseInput(given, schema), schema, run.created?.file || "FILE");
+  const file = run.created?.file || "FILE";
+  const typed = parseInput(options, schema);
+  refuseUnknownKeys(typed, schema, file);
+  return fitInput(typed, schema, file);
 }
 
 /** What must not happen twice and happened after the point: the fork comes to it again. */

@@ -1,4 +1,7 @@
 /** Commands that only look at one run: `show`, `why`. */
+import { replay } from "../../core/evolve.ts";
+import { move } from "../../core/move.ts";
+import { exposureLines } from "../../view/exposure-text.ts";
 import { partialJson, partialLines } from "../../view/partial-text.ts";
 import { showJson } from "../../view/run-json.ts";
 import { reportLines } from "../../view/run-report.ts";
@@ -6,7 +9,7 @@ import { why, whyLines } from "../../view/why.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printJson } from "../print.ts";
+import { hidesMarked, maskedJson, print, printJson } from "../print.ts";
 import { findRunId, openProject } from "../project.ts";
 
 /** Everything about one run. */
@@ -33,10 +36,11 @@ export async function whyCommand(
   const { partialWork } = await import("../partial-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
-    printJson({ ...why(input), partial_work: cut.map(partialJson) });
+    const partial = { partial_work: cut.map(partialJson) };
+    printJson({ ...why(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
-  for (const line of whyLines(input)) print(line);
+  for (const line of [...whyLines(input), ...exposureLines(known.events)]) print(line);
   for (const line of cut.flatMap((work) => partialLines(work, known.shortId))) print(line);
   return EXIT.done;
 }
@@ -46,5 +50,15 @@ export function findRun(
   id: string | undefined,
   project = openProject(process.cwd(), "read-only"),
 ): KnownRun {
-  return loadRun(project, findRunId(project, id));
+  const known = loadRun(project, findRunId(project, id));
+  // A text that is cut within a secret has no mark any more.
+  return hidesMarked() ? maskedRun(known) : known;
+}
+
+/** The run as its events tell it without secrets, for those who only show it. */
+export function maskedRun(known: KnownRun): KnownRun {
+  const events = maskedJson(known.events);
+  const run = replay(known.planOf, known.id, events);
+  if (known.moved !== undefined) move(run, known.moved);
+  return { ...known, events, run };
 }

@@ -1,11 +1,9 @@
 /** `perdure report RUN`: a post-mortem that needs nothing but itself. */
-import { replay } from "../../core/evolve.ts";
 import { type PostMortem, postMortem } from "../../view/post-mortem.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, whyInputOf } from "../known-run.ts";
-import { maskedJson } from "../print.ts";
-import { findRun } from "./look.ts";
+import { whyInputOf } from "../known-run.ts";
+import { findRun, maskedRun } from "./look.ts";
 
 export interface ReportOptions extends DocumentOptions {
   readonly withOutput?: boolean;
@@ -25,6 +23,7 @@ export async function reportCommand(
   options: ReportOptions,
 ): Promise<ExitCode> {
   const format = formatOf(FORMATS, options);
+  // Masked before it is told: a format may write a value in letters of its own.
   const known = maskedRun(findRun(id));
   const { plan, events } = known;
   const outputs =
@@ -34,12 +33,6 @@ export async function reportCommand(
   const story = postMortem({ ...whyInputOf(known, Date.now()), plan, events, outputs });
   deliver(await textOf(story, format), options);
   return EXIT.done;
-}
-
-/** The run as its events tell it without secrets: a format may write a value in letters of its own. */
-function maskedRun(known: KnownRun): KnownRun {
-  const events = maskedJson(known.events);
-  return { ...known, events, run: replay(known.planOf, known.id, events) };
 }
 
 async function textOf(story: PostMortem, format: ReportFormat): Promise<string> {

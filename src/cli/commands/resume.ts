@@ -6,7 +6,6 @@ import { isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { sha256 } from "../../util/hash.ts";
 import { perdure } from "../../view/command-text.ts";
-import { shortList } from "../../view/display-text.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { canAsk } from "../ask.ts";
@@ -15,7 +14,6 @@ import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
-import { changedVariables, checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
@@ -28,6 +26,7 @@ import type { Agreed } from "../pipeline-update.ts";
 import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
+import { environmentLines, givenVariables, requireVariables } from "../run-environment.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -41,6 +40,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
+  /** Variables that take new values: NAME, or NAME=value. */
+  readonly env?: readonly string[];
   /** What to do with work that was cut off. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
@@ -146,7 +147,10 @@ async function goOn(
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
-  checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
+  const { run, plan, shortId } = known;
+  const adopted = { run, plan: update?.plan ?? plan };
+  const variables = givenVariables(options.env ?? [], adopted.plan);
+  requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -169,8 +173,10 @@ async function goOn(
     ...goingOn(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
+    variables,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
+      ...environmentLines(now, commandOf(shortId, request), variables),
       ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
@@ -203,6 +209,13 @@ function realPath(path: string): string {
   }
 }
 
+/** What the person typed, without its options. */
+function commandOf(shortId: string, request: BackRequest | undefined): readonly string[] {
+  if (request === undefined) return ["resume", shortId];
+  if (request.verb === "retry") return ["retry", shortId, request.step];
+  return ["resume", shortId, "--from-step", request.step];
+}
+
 /** What the process in the background has to be told again. */
 function detachedOptions(options: ResumeOptions): readonly string[] {
   return [
@@ -212,6 +225,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.asCopy === true ? ["--as-copy"] : []),
     ...(options.beside === true ? ["--beside"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
+    ...(options.env ?? []).flatMap((word) => ["--env", word]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),
     ...(options.files === undefined ? [] : ["--files", options.files]),
@@ -230,11 +244,6 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const changed = changedVariables(run.created?.envMarks ?? {});
-  if (changed.length > 0) {
-    const what = changed.length === 1 ? "its value" : "their values";
-    lines.push(`${shortList(changed, 5)} changed since the run began: steps see ${what} of now`);
-  }
   const now = fileNow(known);
   if (now === "same") return lines;
   const asItWas = "the run goes on with its plan as it was";

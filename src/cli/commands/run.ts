@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
+import { secretInputs } from "../../util/redact.ts";
 import { countText } from "../../view/display-text.ts";
 import { ask, canAsk } from "../ask.ts";
 import { besideLines, startsBeside } from "../beside.ts";
@@ -10,17 +11,16 @@ import { detach, peopleOptions } from "../detach.ts";
 import { checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { fitInput, parseInput } from "../input.ts";
+import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
 import { loadRun } from "../known-run.ts";
 import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
-import { print } from "../print.ts";
+import { hideSecrets, print } from "../print.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
 import { type ReadingOptions, readingOf } from "../reading.ts";
 
-export interface RunOptions extends OutputOptions, ReadingOptions {
-  readonly input: readonly string[];
+export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
   /** Only say what is wrong with the file. */
   readonly validate?: boolean;
@@ -45,7 +45,11 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   if (options.logs !== undefined) {
     (await import("../logs-run.ts")).refuseUsedLogs(options.logs);
   }
-  const input = await fitInput(parseInput(options.input, plan.inputSchema), plan.inputSchema, file);
+  const { inputSchema: schema } = plan;
+  const typed = parseInput(options, schema);
+  hideSecrets([...secretInputs(typed, plan.secrets).values()].flat());
+  refuseUnknownKeys(typed, schema, file);
+  const input = await fitInput(typed, schema, file);
   checkEnvironment(envNamesOf(plan));
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);

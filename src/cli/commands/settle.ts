@@ -22,6 +22,7 @@ import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
 import { isOwnerAlive, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
+import { runEnvironment } from "../run-environment.ts";
 import { RunFiles } from "../run-files.ts";
 
 export interface SettleOptions {
@@ -96,7 +97,7 @@ function refuse({ liveness, lease, cleanedAt, shortId }: KnownRun): void {
 /** What the step handed on before it was cut off; a person cannot vouch for missing files. */
 async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Promise<Result> {
   const visit = visitInDoubt(run, step);
-  const env = { ...process.env };
+  const env = runEnvironment(run);
   const attemptDir = attemptDirOf(dir, attemptOf(visit));
   const found = await collectResult({ plan, run, dir, env }, visit, attemptDir);
   if (!("problem" in found)) return found;

@@ -22,6 +22,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { TemplateError } from "../../util/template.ts";
 import type { AgentSteps, FollowedAgent } from "../agent-steps.ts";
 import { collectEvidence } from "../evidence.ts";
+import { withExposures } from "../exposure.ts";
 import { findItems } from "../item-source.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "../launch.ts";
 import { attemptDirOf, type RunDir } from "../state-dir.ts";
@@ -154,7 +155,8 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#early.delete(key);
     if (early !== undefined) this.stop(at, early);
     const report = async (ended: ProcessEnding): Promise<void> => {
-      const ending = withLeft(await this.#evidence(at, dir, ended, agent), ended);
+      const found = withLeft(await this.#evidence(at, dir, ended, agent), ended);
+      const ending = await withExposures(this.#site(), found);
       // A server that its step may leave running does not outlive an attempt that failed after all.
       const mayStay = stepOf(visit).leavesRunning === true;
       if (mayStay && !succeeds(visit, ending)) await sweep(this.#marker(at));

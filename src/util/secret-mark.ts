@@ -1,0 +1,144 @@
+/**
+ * Marks of secrets: what recognises a value in a text without saying what the value is. A run keeps
+ * them, so that its secrets are masked in a shell that does not have them.
+ *
+ * A mark is made of each line of a value: its length, 8 bits of a rolling sum and 32 bits of a salted
+ * hash. The sum is computed for every position of a text at a constant cost and leaves one position
+ * in 256 for the hash. Both are so short that many values have the same mark: it confirms no guess.
+ *
+ * Owns: making marks, comparing a value with them, and masking what they recognise.
+ * Does not: know which values are secrets (redact.ts), or choose a salt.
+ * Invariants:
+ * - mark/M1 Masking takes time linear in the text for each length that is looked for.
+ */
+import { sha256 } from "./hash.ts";
+import { REDACTED, type Redact, SECRET_LENGTH_MIN } from "./redact.ts";
+
+/** The marks of secrets by their names; `20.a7.1f2e3d4c` is length, sum and hash of one line. */
+export interface SecretMarks {
+  readonly salt: string;
+  readonly marks: Readonly<Record<string, readonly string[]>>;
+}
+
+/** How many lines of a secret, such as a private key, are marked. */
+const LINES_MAX = 64;
+/** The digits of the hash. */
+const HASH_LENGTH = 8;
+/** How many candidates are remembered, so that a repetitive text is not hashed again and again. */
+const CANDIDATES_MAX = 4_096;
+
+/** Marks each of these values. */
+export function markSecrets(values: ReadonlyMap<string, string>, salt: string): SecretMarks {
+  const base = baseOf(salt);
+  const marks = Array.from(values, ([name, value]) => [name, marksOf(value, salt, base)] as const);
+  return { salt, marks: Object.fromEntries(marks) };
+}
+
+/** True when these are the marks of this value; a value too short to be marked is like any other. */
+export function isMarked({ salt, marks }: SecretMarks, name: string, value: string): boolean {
+  const own = marksOf(value, salt, baseOf(salt));
+  return Object.hasOwn(marks, name) && marks[name]?.join(" ") === own.join(" ");
+}
+
+/** A function that masks every value that one of these marks recognises. */
+export function markedRedactor(sets: readonly SecretMarks[]): Redact {
+  const finders = sets.flatMap(findersOf);
+  if (finders.length === 0) return (text) => text;
+  return (text) => {
+    const spans = finders.flatMap((finder) => finder.spans(text));
+    if (spans.length === 0) return text;
+    let masked = "";
+    let at = 0;
+    for (const [start, end] of spans.sort((a, b) => a[0] - b[0] || b[1] - a[1])) {
+      if (start >= at) masked += text.slice(at, start) + REDACTED;
+      at = Math.max(at, end);
+    }
+    return masked + text.slice(at);
+  };
+}
+
+function marksOf(value: string, salt: string, base: number): readonly string[] {
+  const lines = value.split(/\r?\n/).filter((line) => line.length >= SECRET_LENGTH_MIN);
+  return lines.slice(0, LINES_MAX).map((line) => {
+    let sum = 0;
+    for (let at = 0; at < line.length; at++) sum = append(sum, base, line.charCodeAt(at));
+    const high = (sum >>> 24).toString(16).padStart(2, "0");
+    return `${line.length}.${high}.${hashOf(line, salt)}`;
+  });
+}
+
+function hashOf(line: string, salt: string): string {
+  return sha256(`${salt}:${line}`).slice(0, HASH_LENGTH);
+}
+
+/** The base of the rolling sum: any odd number will do, and another one for each salt. */
+function baseOf(salt: string): number {
+  return Number.parseInt(sha256(salt).slice(0, 8), 16) | 1;
+}
+
+function append(sum: number, base: number, code: number): number {
+  return (Math.imul(sum, base) + code) | 0;
+}
+
+function findersOf({ salt, marks }: SecretMarks): readonly MarkFinder[] {
+  const byLength = new Map<number, { sums: Set<number>; hashes: Set<string> }>();
+  for (const mark of Object.values(marks).flat()) {
+    const [length = "", sum = "", hash = ""] = mark.split(".");
+    const found = byLength.get(Number(length)) ?? { sums: new Set(), hashes: new Set() };
+    found.sums.add(Number.parseInt(sum, 16));
+    found.hashes.add(hash);
+    byLength.set(Number(length), found);
+  }
+  return Array.from(byLength, ([length, found]) => new MarkFinder(salt, length, found));
+}
+
+/** Finds the marked values of one length. */
+class MarkFinder {
+  readonly #salt: string;
+  readonly #length: number;
+  readonly #base: number;
+  /** What the code that leaves the window has been multiplied with. */
+  readonly #power: number;
+  readonly #sums = new Uint8Array(256);
+  readonly #hashes: ReadonlySet<string>;
+  readonly #seen = new Map<number, { readonly text: string; readonly marked: boolean }>();
+
+  constructor(
+    salt: string,
+    length: number,
+    { sums, hashes }: { readonly sums: Iterable<number>; readonly hashes: ReadonlySet<string> },
+  ) {
+    this.#salt = salt;
+    this.#length = length;
+    this.#base = baseOf(salt);
+    let power = 1;
+    for (let left = length; left > 0; left--) power = Math.imul(power, this.#base);
+    this.#power = power;
+    for (const sum of sums) this.#sums[sum] = 1;
+    this.#hashes = hashes;
+  }
+
+  /** Where such values stand in a text, from and to. */
+  spans(text: string): readonly (readonly [number, number])[] {
+    const found: [number, number][] = [];
+    const [length, base, power, sums] = [this.#length, this.#base, this.#power, this.#sums];
+    let sum = 0;
+    for (let end = 1; end <= text.length; end++) {
+      sum = append(sum, base, text.charCodeAt(end - 1));
+      const start = end - length;
+      if (start > 0) sum = (sum - Math.imul(text.charCodeAt(start - 1), power)) | 0;
+      if (start < 0 || sums[sum >>> 24] === 0) continue;
+      if (this.#isMarked(sum, text.slice(start, end))) found.push([start, end]);
+    }
+    return found;
+  }
+
+  #isMarked(sum: number, text: string): boolean {
+    const before = this.#seen.get(sum);
+    if (before?.text === text) return before.marked;
+    const marked = this.#hashes.has(hashOf(text, this.#salt));
+    if (this.#seen.size >= CANDIDATES_MAX) this.#seen.clear();
+    this.#seen.set(sum, { text, marked });
+    return marked;
+  }
+}
