@@ -16,7 +16,7 @@ import { sha256 } from "../util/hash.ts";
 import { canonicalJson } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
-import type { AgentSettings, Arrow, Graph, Plan, Step } from "./plan.ts";
+import { type AgentSettings, type Arrow, checksOf, type Graph, type Plan, type Step } from "./plan.ts";
 
 /** The version of what counts; another one makes every fingerprint another. */
 export const FINGERPRINT_VERSION = 1;
@@ -85,11 +85,22 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
     when: step.when,
     env: Object.keys(env).length === 0 ? undefined : env,
     cwd: step.cwd,
-    check: step.check,
+    check: checkDefinition(plan, step),
     leaves_running: step.leavesRunning,
     outputs: Object.keys(step.outputs).length === 0 ? undefined : step.outputs,
     ...arrowsOf(graph, position),
   };
+}
+
+/** A judge is part of what a result depends on: who judges, and with which settings. */
+function checkDefinition(plan: Plan, step: Step): unknown {
+  if (!checksOf(step).some(({ kind }) => kind === "judge")) return step.check;
+  return checksOf(step).map((check) => {
+    if (check.kind !== "judge") return check;
+    const { adapter, command, args, settings = {} } = plan.agents[check.agent] ?? {};
+    const { model, system } = settings;
+    return { ...check, adapter, command, args, model: check.model ?? model, system };
+  });
 }
 
 function workOf(plan: Plan, step: Step): Definition {

@@ -147,7 +147,8 @@ export interface Step {
   readonly timeoutMs?: number;
   readonly idleTimeoutMs?: number;
   readonly retry: RetryPolicy;
-  readonly check?: Check;
+  /** What decides whether its work is good, after it exited with 0; several in their order. */
+  readonly check?: Check | readonly Check[];
   /** Named files: name -> path relative to the step's directory (a template). */
   readonly outputs: Readonly<Record<string, string>>;
   /** Must not happen twice: what was cut off is never repeated without being asked. */
@@ -350,10 +351,34 @@ export interface Backoff {
   readonly jitter: number;
 }
 
-export type Check =
+export type Check = (
   | { readonly kind: "command"; readonly run: string }
   /** `file` is a template, relative to the step's directory. */
-  | { readonly kind: "schema"; readonly file: string; readonly schema: Json };
+  | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
+  | Judge
+) & {
+  /**
+   * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
+   * attempt, after which the step may be retried.
+   */
+  readonly onFail?: "warn" | "fail";
+};
+
+/** An agent that looks at the work and says whether it is good. */
+export interface Judge {
+  readonly kind: "judge";
+  /** What the work must satisfy; a template. */
+  readonly rubric: string;
+  /** The agent, by the plan's name. */
+  readonly agent: string;
+  readonly model?: string;
+}
+
+/** The checks of a step, in their order. */
+export function checksOf({ check }: Pick<Step, "check">): readonly Check[] {
+  if (check === undefined) return [];
+  return "kind" in check ? [check] : check;
+}
 
 export interface Arrow {
   readonly from: number;
