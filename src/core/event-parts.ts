@@ -32,6 +32,7 @@ export interface Held {
   readonly context: JsonObject;
   readonly answer?: Json;
   readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
   readonly told?: Told;
 }
 
@@ -84,14 +85,23 @@ export interface Output {
   readonly executable?: true;
 }
 
-/** What the check of a step found. */
+/** What a check of a step found. */
 export interface CheckEvidence {
-  readonly kind: "command" | "schema";
-  /** The command as written, or the file that was held against the schema. */
+  readonly kind: "command" | "schema" | "judge";
+  /** The command as written, the file that was held against the schema, or the judge's rubric. */
   readonly subject: string;
+  /** 0 when it passed. */
   readonly exit: number;
   readonly outputPath?: string;
   readonly outputSha256?: string;
+  /** The agent that judged. */
+  readonly agent?: string;
+  /** What is wrong, in one sentence; absent when it passed. */
+  readonly message?: string;
+  /** The end of what the command printed, or the judge's reasons; absent when it passed. */
+  readonly output?: string;
+  /** What it means that it did not pass; absent: the attempt has failed and may be retried. */
+  readonly onFail?: "warn" | "fail";
 }
 
 /** Why an attempt failed. */

@@ -101,6 +101,8 @@ export type RunEvent =
         readonly keep?: true;
         /** Of a wait: when it is over. */
         readonly wake?: Deadline;
+        /** The agent that judges what an earlier attempt did: nothing of the work is done again. */
+        readonly judge?: string;
       })
   /** A person is asked; nothing behind it goes on before there is an answer. */
   | ({ readonly type: "step.asked" } & AttemptRef & Question)
@@ -145,6 +147,7 @@ export type RunEvent =
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
       })
+  | StepSubmitted
   | StepCompleted
   | StepFailed
   | ({ readonly type: "step.lost" } & AttemptRef & {
@@ -345,6 +348,18 @@ export type ScopeEvent =
       readonly base: string;
     };
 
+/** The work is done and has passed its other checks: a judge is to say whether it is good. */
+export interface StepSubmitted extends AttemptRef {
+  readonly type: "step.submitted";
+  /** What the work has to show. */
+  readonly held: Held;
+  /** Why the judge is asked again; absent when it was not asked before. */
+  readonly message?: string;
+  readonly snapshot?: Saved;
+  readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
+}
+
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";
   readonly exit: number;
@@ -358,7 +373,10 @@ export interface StepCompleted extends AttemptRef {
   /** Who vouches for it in place of an exit status: its probe, or a person. */
   readonly settledBy?: string;
   readonly told?: Told;
+  /** What its check found; of several, the first that did not pass, else the first. */
   readonly check?: CheckEvidence;
+  /** What all its checks found, where there are several. */
+  readonly checks?: readonly CheckEvidence[];
   /** The files right after it. */
   readonly snapshot?: Saved;
   readonly spent?: Spent;
@@ -376,6 +394,7 @@ export interface StepFailed extends AttemptRef {
   /** Key-values that it handed to the run nevertheless. */
   readonly context?: JsonObject;
   readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
   readonly snapshot?: Saved;
   readonly spent?: Spent;
   readonly left?: readonly LeftRunning[];
@@ -401,6 +420,7 @@ export type AttemptEnd = Extract<
       | "step.interrupted"
       | "step.continued"
       | "step.relayed"
+      | "step.submitted"
       | "step.conflicted";
   }
 >;

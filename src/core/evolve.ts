@@ -34,6 +34,7 @@ import {
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
+import { dropJudged, keepSubmission } from "./judge.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -53,7 +54,7 @@ import {
   type WorkspaceFiles,
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
-import { talkAfter } from "./talk.ts";
+import { type Talk, talkAfter } from "./talk.ts";
 import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
@@ -209,7 +210,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
-  const talk = talkAfter(visit.talk, event);
+  const talk = talkOfWork(visit, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
@@ -232,8 +233,13 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.continued":
     case "step.relayed":
       return goOnLater(run, visit, "its conversation goes on");
+    case "step.submitted":
+      keepSubmission(visit, event);
+      noteEffect(run, visit, "done");
+      return goOnLater(run, visit, "its judge is to be asked");
     case "step.conflicted":
       draft(visit).held = event.held;
+      dropJudged(visit);
       draft(visit).conflicts = [...event.paths];
       draft(visit).base = event.base;
       noteEffect(run, visit, "done");
@@ -271,6 +277,14 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   }
 }
 
+/** The talk of a visit after an event; a judge's attempt is no part of it, but its verdict is. */
+function talkOfWork(visit: Visit, event: StepEvent): Talk | undefined {
+  if (visit.submitted === undefined) return talkAfter(visit.talk, event);
+  if (event.type !== "step.failed" || event.check === undefined) return undefined;
+  const { spent: _, ...verdict } = event;
+  return talkAfter(visit.talk, verdict);
+}
+
 /** What is left of the allowance decides; it is used up where the event names no next try. */
 function waitOrFail(
   run: Run,
@@ -293,7 +307,8 @@ function goOnLater(run: Run, visit: Visit, message: string): void {
 function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   if (spent === undefined) return;
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
-  const session = visit.talk?.session;
+  // What a judge uses is no part of the work's conversation (judge/U2).
+  const session = visit.submitted === undefined ? visit.talk?.session : undefined;
   if (session !== undefined) {
     const before = run.conversations.get(session) ?? NOTHING_SPENT;
     draft(run).conversations.set(session, addSpent(before, spent));
@@ -311,6 +326,7 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.unsettled",
   "step.continued",
   "step.relayed",
+  "step.submitted",
   "step.conflicted",
 ]);
 

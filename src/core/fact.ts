@@ -229,6 +229,7 @@ export interface Result {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly context: JsonObject;
   readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
   readonly told?: Told;
 }
 
@@ -245,6 +246,7 @@ export type Ending = {
       readonly context: JsonObject;
       readonly answer?: Json;
       readonly check?: CheckEvidence;
+      readonly checks?: readonly CheckEvidence[];
       readonly told?: Told;
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: {

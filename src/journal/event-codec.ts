@@ -11,6 +11,7 @@
  */
 import {
   type Answer,
+  type CheckEvidence,
   type Conversation,
   type Deadline,
   EVENT_VERSION,
@@ -94,15 +95,21 @@ export const stopMode = oneOf("now", "after-turn", "after-step");
 const lastTool = optional(
   record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
 );
-const evidence = optional(
-  record({
-    kind: text,
-    subject: text,
-    exit: integer,
-    outputPath: optional(text),
-    outputSha256: optional(text),
-  }),
-);
+const finding = record({
+  kind: text,
+  subject: text,
+  exit: integer,
+  outputPath: optional(text),
+  outputSha256: optional(text),
+  agent: optional(text),
+  message: optional(text),
+  output: optional(text),
+  onFail: optional(oneOf("warn", "fail")),
+} satisfies Fields<CheckEvidence>);
+const findings = {
+  check: optional(finding),
+  checks: optional(listOf(finding)),
+};
 
 const spent = optional(
   record({
@@ -156,6 +163,14 @@ const told = optional(
     notes: optional(text),
   } satisfies Fields<Told>),
 );
+const held = record({
+  exit: integer,
+  outputs: mapOf(output),
+  context: mapOf(json),
+  answer: optional(json),
+  ...findings,
+  told,
+} satisfies Fields<Held>);
 const telling = optional(
   record({
     mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
@@ -255,6 +270,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     restore: optional(boolean),
     keep: optional(boolean),
     wake: deadline,
+    judge: optional(text),
   },
   "step.asked": {
     ...attempt,
@@ -280,14 +296,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     paths: listOf(text),
     message: text,
     base: text,
-    held: record({
-      exit: integer,
-      outputs: mapOf(output),
-      context: mapOf(json),
-      answer: optional(json),
-      check: evidence,
-      told,
-    } satisfies Fields<Held>),
+    held,
     snapshot: saved,
     spent,
     left,
@@ -300,6 +309,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     left,
   },
   "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left },
+  "step.submitted": { ...attempt, held, message: optional(text), snapshot: saved, spent, left },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -309,7 +319,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     identity: optional(text),
     settledBy: optional(text),
     told,
-    check: evidence,
+    ...findings,
     snapshot: saved,
     spent,
     left,
@@ -322,7 +332,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     exit: optional(integer),
     told,
     context: optional(mapOf(json)),
-    check: evidence,
+    ...findings,
     snapshot: saved,
     spent,
     left,

@@ -355,7 +355,14 @@ export type Check = (
   | { readonly kind: "command"; readonly run: string }
   /** `file` is a template, relative to the step's directory. */
   | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
-  | Judge
+  /** An agent that looks at the work and says whether it satisfies the rubric, a template. */
+  | {
+      readonly kind: "judge";
+      readonly rubric: string;
+      /** By the plan's name. */
+      readonly agent: string;
+      readonly model?: string;
+    }
 ) & {
   /**
    * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
@@ -365,14 +372,7 @@ export type Check = (
 };
 
 /** An agent that looks at the work and says whether it is good. */
-export interface Judge {
-  readonly kind: "judge";
-  /** What the work must satisfy; a template. */
-  readonly rubric: string;
-  /** The agent, by the plan's name. */
-  readonly agent: string;
-  readonly model?: string;
-}
+export type Judge = Extract<Check, { kind: "judge" }>;
 
 /** The checks of a step, in their order. */
 export function checksOf({ check }: Pick<Step, "check">): readonly Check[] {

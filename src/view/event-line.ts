@@ -1,14 +1,15 @@
 /**
  * Events as plain lines, for pipes, logs and CI: one line for each event worth telling.
  *
- * Owns: the sentence for each event, and the prefix of a step's own output.
+ * Owns: the sentence for each event.
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
 import type { AttemptEnd, Place, Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { commitText, plainText, shortList } from "./display-text.ts";
+import { warningText } from "./check-text.ts";
+import { commitText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { leftText } from "./left-text.ts";
@@ -51,10 +52,14 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
         return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
       }
       if (isToldLater(run, event)) return undefined;
+      if (event.judge !== undefined) {
+        const { glyph } = STEP_LOOKS.running;
+        return `${glyph} ${stepPath(event)} is judged by ${event.judge}${ordinal(run, event)}`;
+      }
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
-      return `${STEP_LOOKS.done.glyph} ${said}${left(event)}`;
+      return `${STEP_LOOKS.done.glyph} ${said}${warningText(event)}${left(event)}`;
     }
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
@@ -99,6 +104,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     }
     case "step.iterated":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
+    case "step.submitted": {
+      const next = event.message === undefined ? "its judge is asked" : "its judge is asked again";
+      const why = event.message === undefined ? "" : `: ${messageText(event.message)}`;
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} worked${took}; ${next}${why}${left(event)}`;
+    }
     case "step.relayed":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":
@@ -214,7 +224,3 @@ function ordinal(run: Run, place: Place): string {
   return said === "" ? "" : ` (${said})`;
 }
 
-/** A line that a step wrote: `build │ text`. */
-export function outputLine(path: string, text: string): string {
-  return `${path} │ ${plainText(text)}`.trimEnd();
-}

@@ -37,6 +37,7 @@ export async function whyCommand(
     return EXIT.done;
   }
   for (const line of whyLines(input)) print(line);
+  for (const line of why(input).output ?? []) print(line);
   for (const line of cut.flatMap((work) => partialLines(work, known.shortId))) print(line);
   return EXIT.done;
 }
