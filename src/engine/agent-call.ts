@@ -24,6 +24,7 @@ import { quote } from "../util/shell.ts";
 import { renderText } from "../util/template.ts";
 import { promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
+import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 import {
   environmentOf,
   evaluatorAt,
@@ -33,7 +34,6 @@ import {
   prepareFolder,
   workDirOf,
 } from "./launch.ts";
-import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 import { attemptDirOf } from "./state-dir.ts";
 
 type AgentWork = Extract<Work, { kind: "agent" }>;

@@ -20,13 +20,7 @@ import { lastText } from "../runner/output.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts";
 import { checkEvidence, checkProblem, checkWords } from "./check-evidence.ts";
-import {
-  CONTEXT_FILE,
-  type LaunchSite,
-  outputOutside,
-  outputPaths,
-  workDirOf,
-} from "./launch.ts";
+import { CONTEXT_FILE, type LaunchSite, outputOutside, outputPaths, workDirOf } from "./launch.ts";
 import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
 import { toolKeys } from "./walk-stage.ts";
 

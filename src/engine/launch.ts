@@ -17,7 +17,7 @@ import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
-import { checksOf, type Plan, type Step } from "../plan/plan.ts";
+import { checksOf, type Plan } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/isolation.ts";
 import type { CheckScript, Launch, Limits } from "../runner/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";

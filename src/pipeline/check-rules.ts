@@ -33,7 +33,9 @@ function checksIn({ check }: StepShape): readonly WrittenCheck[] {
 }
 
 /** The file that a check names, and the key that names it. */
-function fileNamedBy(check: CheckShape): { readonly key: string; readonly name: string } | undefined {
+function fileNamedBy(
+  check: CheckShape,
+): { readonly key: string; readonly name: string } | undefined {
   if (typeof check === "string") return undefined;
   if ("judge_file" in check) return { key: "judge_file", name: check.judge_file };
   return "schema" in check && typeof check.schema === "string"
@@ -208,5 +210,5 @@ function lowerCheck(
 function schemaIn(text: string | undefined): Json {
   const parsed = parseJson(text ?? "");
   assert(parsed.ok, "a valid schema is JSON");
-  return parsed.json;
+  return parsed.json as Json;
 }

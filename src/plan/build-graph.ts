@@ -159,14 +159,17 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
 }
 
 /** One check stands for itself, so that its plan is the same as ever. */
-function buildCheck(checks: readonly PipelineCheck[], around: Surroundings): Step["check"] {
+function buildCheck(
+  checks: readonly PipelineCheck[],
+  around: Surroundings,
+): NonNullable<Step["check"]> {
   const built = checks.map((check) =>
     check.kind === "judge"
       ? { ...check, agent: around.agentIn(around.pipeline, check.agent) }
       : check,
   );
   const [only] = built;
-  return built.length === 1 ? only : built;
+  return built.length === 1 && only !== undefined ? only : built;
 }
 
 /** What an agent is told. The first file's defaults are those of the plan, which all files share. */

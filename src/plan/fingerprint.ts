@@ -16,7 +16,14 @@ import { sha256 } from "../util/hash.ts";
 import { canonicalJson } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
-import { type AgentSettings, type Arrow, checksOf, type Graph, type Plan, type Step } from "./plan.ts";
+import {
+  type AgentSettings,
+  type Arrow,
+  checksOf,
+  type Graph,
+  type Plan,
+  type Step,
+} from "./plan.ts";
 
 /** The version of what counts; another one makes every fingerprint another. */
 export const FINGERPRINT_VERSION = 1;

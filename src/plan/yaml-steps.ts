@@ -5,14 +5,22 @@
  * Does not: print (pipeline/yaml-text.ts) or say what cannot be written; who converts compares plans.
  */
 
+import type { CheckShape } from "../pipeline/check-schema.ts";
 import { statusWords } from "../pipeline/dot/status-words.ts";
 import { choicesOf } from "../pipeline/gate-choices.ts";
-import type { CheckShape } from "../pipeline/check-schema.ts";
 import type { StepShape } from "../pipeline/schema.ts";
 import { unreachable } from "../util/assert.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";
-import { type Check, checksOf, type EachWork, type GateWork, type Graph, type Step, type Work } from "./plan.ts";
+import {
+  type Check,
+  checksOf,
+  type EachWork,
+  type GateWork,
+  type Graph,
+  type Step,
+  type Work,
+} from "./plan.ts";
 import { askingEdges, END, type GraphPlace } from "./written-edges.ts";
 import { settingsShape } from "./yaml-agents.ts";
 import { retryShape, type YamlDefaults } from "./yaml-defaults.ts";

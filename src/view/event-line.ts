@@ -223,4 +223,3 @@ function ordinal(run: Run, place: Place): string {
   const said = [round, attempt].filter((part) => part !== "").join(", ");
   return said === "" ? "" : ` (${said})`;
 }
-
