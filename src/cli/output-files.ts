@@ -6,7 +6,8 @@
  */
 import { judgeOf } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
-import { checksOf, type Step } from "../plan/plan.ts";
+import { checksOf } from "../plan/check.ts";
+import type { Step } from "../plan/plan.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../runner/attempt-folder.ts";
 
 export interface OutputFile {

@@ -234,17 +234,9 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.relayed":
       return goOnLater(run, visit, "its conversation goes on");
     case "step.submitted":
-      keepSubmission(visit, event);
-      noteEffect(run, visit, "done");
-      return goOnLater(run, visit, "its judge is to be asked");
     case "step.conflicted":
-      draft(visit).held = event.held;
-      dropJudged(visit);
-      draft(visit).conflicts = [...event.paths];
-      draft(visit).base = event.base;
       noteEffect(run, visit, "done");
-      // A person is needed first; whoever opens the run again merges again.
-      return enter(run, visit, { status: "interrupted", message: event.message });
+      return hold(run, visit, event);
     case "step.completed":
       return complete(run, visit, event, time);
     case "step.failed":
@@ -283,6 +275,22 @@ function talkOfWork(visit: Visit, event: StepEvent): Talk | undefined {
   if (event.type !== "step.failed" || event.check === undefined) return undefined;
   const { spent: _, ...verdict } = event;
   return talkAfter(visit.talk, verdict);
+}
+
+type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
+
+/** Keeps work that is done until it is judged or merged. */
+function hold(run: Run, visit: Visit, event: Held): void {
+  if (event.type === "step.submitted") {
+    keepSubmission(visit, event);
+    return goOnLater(run, visit, "its judge is to be asked");
+  }
+  dropJudged(visit);
+  draft(visit).held = event.held;
+  draft(visit).conflicts = [...event.paths];
+  draft(visit).base = event.base;
+  // A person is needed first; whoever opens the run again merges again.
+  enter(run, visit, { status: "interrupted", message: event.message });
 }
 
 /** What is left of the allowance decides; it is used up where the event names no next try. */

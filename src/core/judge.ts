@@ -10,7 +10,8 @@
  *   becomes of the judge's attempts.
  * - judge/U2 A judge's attempt is no part of the conversation of the work.
  */
-import { checksOf, type Judge, type Step } from "../plan/plan.ts";
+import { checksOf, type Judge } from "../plan/check.ts";
+import type { Step } from "../plan/plan.ts";
 import { type CheckFindings, checksFound } from "./check.ts";
 import { draft } from "./draft.ts";
 import type { FailureReason, RunEvent, StepFailed, StepSubmitted } from "./event.ts";

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
-import { checksOf } from "../plan/plan.ts";
+import { checksOf } from "../plan/check.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";

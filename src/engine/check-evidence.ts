@@ -12,7 +12,7 @@ import { join, resolve } from "node:path";
 import { fails } from "../core/check.ts";
 import type { CheckEvidence } from "../core/event.ts";
 import { stepOf, type Visit } from "../core/run.ts";
-import { type Check, checksOf } from "../plan/plan.ts";
+import { type Check, checksOf } from "../plan/check.ts";
 import { checkOutputFile, readCheckExits } from "../runner/attempt-folder.ts";
 import { textOf } from "../runner/file-text.ts";
 import { lastText } from "../runner/output.ts";

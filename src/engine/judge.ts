@@ -10,7 +10,7 @@ import type { CheckEvidence } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
 import { judgeOf } from "../core/judge.ts";
 import { placeOf, stepOf, type Visit } from "../core/run.ts";
-import type { Judge } from "../plan/plan.ts";
+import type { Judge } from "../plan/check.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { lastText } from "../runner/output.ts";
 import { assert } from "../util/assert.ts";

@@ -10,12 +10,11 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
+import { type Check, checksOf } from "./check.ts";
 import { graphsIn } from "./graph-index.ts";
 import {
   type AgentDefinition,
   type AgentSettings,
-  type Check,
-  checksOf,
   type Graph,
   PLAN_FORMAT,
   type Plan,

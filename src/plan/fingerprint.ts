@@ -15,15 +15,9 @@ import { parseExpression } from "../util/expression.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
+import { checksOf } from "./check.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
-import {
-  type AgentSettings,
-  type Arrow,
-  checksOf,
-  type Graph,
-  type Plan,
-  type Step,
-} from "./plan.ts";
+import type { AgentSettings, Arrow, Graph, Plan, Step } from "./plan.ts";
 
 /** The version of what counts; another one makes every fingerprint another. */
 export const FINGERPRINT_VERSION = 1;

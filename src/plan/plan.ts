@@ -12,6 +12,7 @@
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+import type { Check } from "./check.ts";
 
 export type { Fidelity, Retelling };
 
@@ -349,35 +350,6 @@ export interface Backoff {
   readonly maxMs: number;
   /** 0 = none; 0.5 = each delay times a number between 0.5 and 1.5. */
   readonly jitter: number;
-}
-
-export type Check = (
-  | { readonly kind: "command"; readonly run: string }
-  /** `file` is a template, relative to the step's directory. */
-  | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
-  /** An agent that looks at the work and says whether it satisfies the rubric, a template. */
-  | {
-      readonly kind: "judge";
-      readonly rubric: string;
-      /** By the plan's name. */
-      readonly agent: string;
-      readonly model?: string;
-    }
-) & {
-  /**
-   * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
-   * attempt, after which the step may be retried.
-   */
-  readonly onFail?: "warn" | "fail";
-};
-
-/** An agent that looks at the work and says whether it is good. */
-export type Judge = Extract<Check, { kind: "judge" }>;
-
-/** The checks of a step, in their order. */
-export function checksOf({ check }: Pick<Step, "check">): readonly Check[] {
-  if (check === undefined) return [];
-  return "kind" in check ? [check] : check;
 }
 
 export interface Arrow {

@@ -4,15 +4,8 @@
  * Owns: what of a step stays when nothing runs for it.
  * Does not: run anything; the steps pass, with an answer that says that it is none.
  */
-import {
-  checksOf,
-  type Graph,
-  type Plan,
-  type Simulated,
-  type Simulation,
-  type Step,
-  type Work,
-} from "./plan.ts";
+import { checksOf } from "./check.ts";
+import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
 
 /** The plan with its agents, or all its work, simulated. */
 export function simulated(plan: Plan, what: Simulation): Plan {

@@ -12,15 +12,8 @@ import type { StepShape } from "../pipeline/schema.ts";
 import { unreachable } from "../util/assert.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";
-import {
-  type Check,
-  checksOf,
-  type EachWork,
-  type GateWork,
-  type Graph,
-  type Step,
-  type Work,
-} from "./plan.ts";
+import { type Check, checksOf } from "./check.ts";
+import type { EachWork, GateWork, Graph, Step, Work } from "./plan.ts";
 import { askingEdges, END, type GraphPlace } from "./written-edges.ts";
 import { settingsShape } from "./yaml-agents.ts";
 import { retryShape, type YamlDefaults } from "./yaml-defaults.ts";

@@ -12,8 +12,14 @@ const LINES_MAX = 20;
 
 /** "; warning: `npm run lint` exited with 1", or nothing when no check warns. */
 export function warningText(found: CheckFindings): string {
-  const messages = checksFound(found).filter(warns).map(messageOf);
-  return messages.map((message) => `; warning: ${message}`).join("");
+  return warningMessages(found)
+    .map((message) => `; warning: ${message}`)
+    .join("");
+}
+
+/** What the checks that only warn did not pass. */
+export function warningMessages(found: CheckFindings): readonly string[] {
+  return checksFound(found).filter(warns).map(messageOf);
 }
 
 /** The last lines of each check that did not pass, each after a line that says whose they are. */

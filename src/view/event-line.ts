@@ -4,7 +4,8 @@
  * Owns: the sentence for each event.
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
-import type { AttemptEnd, Place, Recorded } from "../core/event.ts";
+import { checksFound } from "../core/check.ts";
+import type { AttemptEnd, Place, Recorded, StepSubmitted } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -52,11 +53,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
         return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
       }
       if (isToldLater(run, event)) return undefined;
-      if (event.judge !== undefined) {
-        const { glyph } = STEP_LOOKS.running;
-        return `${glyph} ${stepPath(event)} is judged by ${event.judge}${ordinal(run, event)}`;
-      }
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${begun(event)}${ordinal(run, event)}`;
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
       return `${STEP_LOOKS.done.glyph} ${said}${warningText(event)}${left(event)}`;
@@ -104,11 +101,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     }
     case "step.iterated":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
-    case "step.submitted": {
-      const next = event.message === undefined ? "its judge is asked" : "its judge is asked again";
-      const why = event.message === undefined ? "" : `: ${messageText(event.message)}`;
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} worked${took}; ${next}${why}${left(event)}`;
-    }
+    case "step.submitted":
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${submittedText(event, took)}`;
     case "step.relayed":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":
@@ -120,6 +114,21 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+function begun({ judge }: { readonly judge?: string }): string {
+  return judge === undefined ? "started" : `is judged by ${judge}`;
+}
+
+function submittedText(event: StepSubmitted, took: string): string {
+  const { message, held } = event;
+  if (message !== undefined) {
+    return `has no verdict: ${messageText(message)}; its judge is asked again`;
+  }
+  if (checksFound(held).some(({ kind }) => kind === "judge")) {
+    return `was judged${took}; its next judge is asked`;
+  }
+  return `worked${took}; its judge is asked${left(event)}`;
 }
 
 /** True for what failed in an item of a fan-out that goes on without it. */

@@ -24,7 +24,7 @@ import {
   type Visit,
 } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { failedCheckLines, warningText } from "./check-text.ts";
+import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
@@ -120,7 +120,7 @@ function situation(input: WhyInput): Situation {
   switch (run.state.status) {
     case "completed":
       return {
-        happened: `completed in ${formatDuration(run.updatedAt - (run.created?.time ?? 0))}${warningsOf(run)}`,
+        happened: completedText(run),
         advice: completedAdvice(run, shortId),
       };
     case "failed":
@@ -139,14 +139,19 @@ function situation(input: WhyInput): Situation {
   }
 }
 
-/** "; lint: warning: ..." for each step whose checks only warn, as many as are named. */
+function completedText(run: Run): string {
+  const took = formatDuration(run.updatedAt - (run.created?.time ?? 0));
+  return `completed in ${took}${warningsOf(run)}`;
+}
+
+/** ", with a warning of lint (...)" for the steps whose checks warn, as many as are named. */
 function warningsOf(run: Run): string {
   const warnings: string[] = [];
   for (const { steps } of run.scopes.values()) {
     for (const record of steps) {
       const visit = currentVisit(record);
       if (visit?.state.status !== "completed" || visit.state.checks === undefined) continue;
-      warnings.push(`${stepPath(placeOf(visit))}${warningText(visit.state).replace(/^;/, ":")}`);
+      warnings.push(`${stepPath(placeOf(visit))} (${warningMessages(visit.state).join("; ")})`);
     }
   }
   if (warnings.length === 0) return "";

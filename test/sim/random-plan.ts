@@ -2,9 +2,9 @@
  * Random plans that use the whole graph model: joins, splits, loops, fan-out, nested scopes; and such
  * as authors write as a list, whose agents share conversations.
  */
+import type { Check } from "../../src/plan/check.ts";
 import {
   type Arrow,
-  type Check,
   type Goal,
   type Graph,
   markBackArrows,
