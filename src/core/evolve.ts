@@ -34,7 +34,7 @@ import {
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
-import { dropJudged, keepSubmission } from "./judge.ts";
+import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -220,6 +220,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
+      if (event.judge !== undefined) noteJudge(visit, event.attempt);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);

@@ -71,6 +71,18 @@ export function keepSubmission(visit: Visit, { held, attempt, message }: StepSub
   draft(visit).submitted = { held, attempt: submitted?.attempt ?? attempt, asks };
 }
 
+/** Notes that an attempt only judges; for evolve.ts alone (C2). */
+export function noteJudge(visit: Visit, attempt: number): void {
+  draft(visit).judgements = [...(visit.judgements ?? []), attempt];
+}
+
+/** The last attempt before this one that did the work of its visit; 0 when there is none. */
+export function workBefore({ judgements = [] }: Visit, attempt: number): number {
+  let before = attempt - 1;
+  while (judgements.includes(before)) before--;
+  return before;
+}
+
 /** Failures of a judge itself: it gave no verdict on the work. */
 const NO_VERDICT: ReadonlySet<FailureReason> = new Set<FailureReason>([
   "agent",

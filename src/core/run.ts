@@ -219,6 +219,8 @@ export interface Visit {
   readonly conflicts?: readonly string[];
   /** Its work is done, and a judge is to look at it, or is looking at it. */
   readonly submitted?: Submission;
+  /** Its attempts that only judged. */
+  readonly judgements?: readonly number[];
   /** Others were at work in the same workspace when it was. */
   readonly crowded?: true;
   /** It was cut off by a loss or a stop, not by its own end. */

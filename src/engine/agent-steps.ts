@@ -9,6 +9,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
+import { workBefore } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { checksOf } from "../plan/check.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
@@ -159,8 +160,9 @@ export class AgentSteps {
   }
 
   async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
-    if (talkOf(visit)?.conversation?.kind !== "continue" || at.attempt < 2) return undefined;
-    return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, NOBODY).end(undefined);
+    const attempt = workBefore(visit, at.attempt);
+    if (talkOf(visit)?.conversation?.kind !== "continue" || attempt < 1) return undefined;
+    return this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
   }
 
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {

@@ -251,7 +251,7 @@ steps:
       check: { command: CHECK, exit: 1, output },
       checks: [{ command: CHECK, exit: 1, output }],
     });
-    const log = (project.receipt(id, "test@1.1")?.check as { output_path: string }).output_path;
+    const { output_path: log } = project.receipt(id, "test@1.1")?.check as { output_path: string };
     expect(fs.readFileSync(log, "utf8")).toBe(output);
   });
 

@@ -5,6 +5,7 @@ import { contextOwner } from "../../src/core/context.ts";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missedGoal } from "../../src/core/goal.ts";
+import { missingJudge } from "../../src/core/judge.ts";
 import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
@@ -111,6 +112,9 @@ export class Checkers {
       if (event.type !== "step.completed") continue;
       if (this.#completed.has(placeText(event))) fail(`${placeText(event)} completed twice`);
       this.#completed.add(placeText(event));
+      const visit = findVisit(run, event);
+      const judged = visit === undefined || missingJudge(stepOf(visit), event) === undefined;
+      if (!judged && !event.settledBy) fail(`${placeText(event)} completed without its judge`);
       this.#checkSnapshot(event, run);
       this.#checkResult(event, event.context);
     }
