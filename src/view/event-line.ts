@@ -5,7 +5,7 @@
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
 import { checksFound } from "../core/check.ts";
-import type { AttemptEnd, Place, Recorded, StepSubmitted } from "../core/event.ts";
+import type { AttemptEnd, Place, Recorded, RunEvent, StepSubmitted } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -42,18 +42,15 @@ const AGAIN: Readonly<Record<string, string>> = {
   SIGINT: "; Ctrl-C again ends the running steps at once",
 };
 
+type StepStarted = Extract<RunEvent, { type: "step.started" }>;
+
 /** The line for an event, if any. `run` is the run after it; `startedAt` is from AttemptClock. */
 export function eventLine(run: Run, recorded: Recorded, startedAt?: number): string | undefined {
   const { event, time } = recorded;
   const took = tookText(recorded, startedAt);
   switch (event.type) {
     case "step.started":
-      if (event.wake !== undefined) {
-        const until = wakeText(event.wake.at, time);
-        return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
-      }
-      if (isToldLater(run, event)) return undefined;
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${begun(event)}${ordinal(run, event)}`;
+      return startedLine(run, event, time);
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
       return `${STEP_LOOKS.done.glyph} ${said}${warningText(event)}${left(event)}`;
@@ -116,8 +113,14 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
   }
 }
 
-function begun({ judge }: { readonly judge?: string }): string {
-  return judge === undefined ? "started" : `is judged by ${judge}`;
+function startedLine(run: Run, event: StepStarted, time: number): string | undefined {
+  const { wake, judge } = event;
+  if (wake !== undefined) {
+    return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${wakeText(wake.at, time)}`;
+  }
+  if (isToldLater(run, event)) return undefined;
+  const what = judge === undefined ? "started" : `is judged by ${judge}`;
+  return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${what}${ordinal(run, event)}`;
 }
 
 function submittedText(event: StepSubmitted, took: string): string {

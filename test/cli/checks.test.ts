@@ -1,5 +1,4 @@
 /** Several checks per step: what each of them means, what is told of them, and what a kill leaves. */
-import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
@@ -251,8 +250,7 @@ steps:
       check: { command: CHECK, exit: 1, output },
       checks: [{ command: CHECK, exit: 1, output }],
     });
-    const { output_path: log } = project.receipt(id, "test@1.1")?.check as { output_path: string };
-    expect(fs.readFileSync(log, "utf8")).toBe(output);
+    expect(project.read(".perdure", "runs", id, "attempts", "test@1.1", "check.log")).toBe(output);
   });
 
   it("is shown on a terminal, while the check runs and when it has not passed", async () => {
