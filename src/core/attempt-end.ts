@@ -97,7 +97,7 @@ export function complete(
   const words = told === undefined ? {} : { told };
   if (!chosen.ok) {
     const handed = Object.keys(context).length === 0 ? {} : { context };
-    const evidence = { exit, ...words, ...handed, ...paid };
+    const evidence = { exit, ...words, ...handed, ...findingsIn(result), ...paid };
     return finalFailure(run, visit, at, chosen.reason, chosen.message, evidence);
   }
   const completed = { type: "step.completed", ...at, exit, outputs, context } as const;

@@ -55,9 +55,10 @@ export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
   const definition = plan.agents[work.agent];
   const adapter = definition === undefined ? undefined : agentAdapter(definition.adapter);
   if (definition === undefined || adapter === undefined) return undefined;
-  const { relay, ...settings } = { ...definition.settings, ...work.settings };
-  const whole = relay === undefined || judge !== undefined ? settings : { ...settings, relay };
-  return { adapter, definition, work, settings: whole };
+  const { relay: _, ...others } = definition.settings;
+  // A judge has nothing to hand over.
+  const own = judge === undefined ? definition.settings : others;
+  return { adapter, definition, work, settings: { ...own, ...work.settings } };
 }
 
 /** A judge as work of an agent: it only looks, and answers with a verdict. */

@@ -248,6 +248,61 @@ describe("a judge that is interrupted", () => {
   });
 });
 
+describe("a judge of a step", () => {
+  it("with a workspace of its own looks at it before it is merged", async () => {
+    const yaml = `
+defaults: { agent: claude, retry: { attempts: 2, backoff: 1ms } }
+steps:
+  - id: work
+    workspace: own
+    run: echo made >> made
+    check: { judge: It is made. }
+  - { id: next, run: cat made }
+`;
+    await open(yaml, judging(stall("accept", FAIL), PASS));
+    const runner = project.begin(["run", "p.yaml"]);
+    await eventually("the judge asks the model", () => project.model.stalls().length > 0);
+    expect(project.exists("made")).toBe(false);
+    project.model.release();
+    good(await runner.ended);
+    expect(project.read("made")).toBe("made\n");
+    expect(looks()).toBe(2);
+  });
+
+  it("that must happen once leaves no doubt about it when it is killed", async () => {
+    await open(
+      SHELL().replace("    run: echo a", "    once: true\n    run: echo a"),
+      judging(stall("accept", PASS), PASS),
+    );
+    const runner = project.begin(RUN);
+    await eventually("the judge asks the model", () => project.model.stalls().length > 0);
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.release();
+    good(await project.finish(["resume"]));
+    expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });
+    expect(await project.events("step.unsettled")).toEqual([]);
+  });
+
+  it("that leaves something running: it lives until the work is rejected", async () => {
+    const server = "while test -e on; do sleep 0.05; done; echo served";
+    const yaml = `
+defaults: { agent: claude, retry: { attempts: 2, backoff: 1ms } }
+steps:
+  - id: serve
+    run: |
+      touch on; echo started >> effects
+      (${server} >> effects) > /dev/null 2>&1 &
+    leaves_running: true
+    check: { judge: It serves. }
+  - { id: use, run: "rm on; until grep -q served effects; do sleep 0.05; done" }
+`;
+    await open(yaml, judging(FAIL, text("Hm."), PASS));
+    good(await project.finish(["run", "p.yaml"]));
+    expect(project.effects()).toEqual({ started: 2, served: 1 });
+  });
+});
+
 describe("a judge in a pipeline file", () => {
   it("needs an agent that can be asked, and a rubric", async () => {
     await open(`

@@ -84,7 +84,7 @@ function anyPlan(random: Random): Plan {
 /** Some plans have work judged; dice of their own, so that the others stay what they were. */
 function withJudges(plan: Plan): Plan {
   const random = seededRandom(seedOf(`judges ${canonicalJson(plan)}`));
-  if (!random.chance(0.25)) return plan;
+  if (!random.chance(0.15)) return plan;
   const judge = (): Check => ({
     kind: "judge",
     rubric: "It is good.",

@@ -157,7 +157,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       const ending = withLeft(await this.#evidence(at, dir, ended, agent), ended);
       // A server that its step may leave running does not outlive an attempt that failed after all.
       const mayStay = stepOf(visit).leavesRunning === true;
-      if (mayStay && !endsWell(visit, ending)) await this.#sweep(visit, at);
+      if (mayStay && !endsWell(visit, ending)) await this.#sweep(visit, at, ending);
       if (this.#closed) return;
       this.#processes.delete(key);
       failpoint("engine.ended");
@@ -185,11 +185,12 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good)) };
   }
 
-  /** Ends what an attempt left running; after a verdict, what the work that was judged left. */
-  async #sweep(visit: Visit, at: AttemptRef): Promise<void> {
+  /** Ends what an attempt left running; when a judge rejects work, also what that work left. */
+  async #sweep({ submitted }: Visit, at: AttemptRef, ending: Ending): Promise<void> {
     await sweep(this.#marker(at));
-    const { submitted } = visit;
-    if (submitted !== undefined) await sweep(this.#marker({ ...at, attempt: submitted.attempt }));
+    const rejected = ending.how === "exited" && ending.problem?.reason === "check";
+    if (submitted === undefined || !rejected) return;
+    await sweep(this.#marker({ ...at, attempt: submitted.attempt }));
   }
 
   /** What all processes of an attempt carry. */
