@@ -287,3 +287,15 @@ export type AnswerSource =
   | "dashboard"
   | "timeout"
   | "auto-approve";
+
+/** The work is done and has passed its other checks: a judge is to say whether it is good. */
+export interface StepSubmitted extends AttemptRef {
+  readonly type: "step.submitted";
+  /** What the work has to show. */
+  readonly held: Held;
+  /** Why the judge is asked again; absent when it was not asked before. */
+  readonly message?: string;
+  readonly snapshot?: Saved;
+  readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
+}

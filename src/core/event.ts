@@ -34,6 +34,7 @@ import type {
   Question,
   Saved,
   Spent,
+  StepSubmitted,
   Telling,
   Told,
   Verdict,
@@ -347,18 +348,6 @@ export type ScopeEvent =
       readonly message: string;
       readonly base: string;
     };
-
-/** The work is done and has passed its other checks: a judge is to say whether it is good. */
-export interface StepSubmitted extends AttemptRef {
-  readonly type: "step.submitted";
-  /** What the work has to show. */
-  readonly held: Held;
-  /** Why the judge is asked again; absent when it was not asked before. */
-  readonly message?: string;
-  readonly snapshot?: Saved;
-  readonly spent?: Spent;
-  readonly left?: readonly LeftRunning[];
-}
 
 export interface StepCompleted extends AttemptRef {
   readonly type: "step.completed";
