@@ -5,15 +5,16 @@
  * Owns: these lines.
  * Does not: judge the stream; the adapters are loaded only for plans that use them.
  */
-import type { Plan, Step } from "../plan/plan.ts";
+import type { Plan } from "../plan/plan.ts";
 import type { AgentEvent } from "../runner/agents/adapter.ts";
 import { firstLine } from "../view/display-text.ts";
+import type { PrintedAttempt } from "./output-files.ts";
 
 /** Turns a line of an attempt's output into what is shown of it. */
 export type LineReader = (line: string) => readonly string[];
 
-/** Gives a reader for one attempt of a step. */
-export type LineReaders = (step: Step) => LineReader;
+/** Gives a reader for the work of one attempt: that of its step's agent, or of its judge. */
+export type LineReaders = (attempt: PrintedAttempt) => LineReader;
 
 const INPUT_SHOWN_MAX = 120;
 const asItIs: LineReader = (line) => [line];
@@ -23,9 +24,9 @@ export async function lineReaders(plan: Plan): Promise<LineReaders> {
   const served = Object.values(plan.agents).some(({ adapter }) => adapter !== "command");
   if (!served) return () => asItIs;
   const { agentAdapter } = await import("../runner/agents/registry.ts");
-  return ({ work }) => {
-    const adapter =
-      work.kind === "agent" ? agentAdapter(plan.agents[work.agent]?.adapter ?? "") : undefined;
+  return ({ step, judge }) => {
+    const agent = judge ?? (step?.work.kind === "agent" ? step.work.agent : "");
+    const adapter = agentAdapter(plan.agents[agent]?.adapter ?? "");
     if (adapter === undefined) return asItIs;
     const reader = adapter.reader();
     // What is no part of the stream (an error of the program itself) is shown as it is.

@@ -11,10 +11,11 @@ import { attemptOf, findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { type FollowedFile, followLines } from "../runner/output.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
-import { eventLine, outputLine } from "../view/event-line.ts";
-import type { LineReader } from "./agent-lines.ts";
+import { outputLine } from "../view/display-text.ts";
+import { eventLine } from "../view/event-line.ts";
+import { outputFiles, type PrintedAttempt, printedAttempt } from "./output-files.ts";
 import { print } from "./print.ts";
-import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
+import type { Screen, ScreenOptions } from "./screen.ts";
 
 /** One line per event, and each line of output behind the name of its step. */
 export class LineScreen implements Screen {
@@ -25,7 +26,6 @@ export class LineScreen implements Screen {
   #tail: Promise<void> = Promise.resolve();
   #failed: { readonly error: unknown } | undefined;
   #primed = false;
-  #run: Run | undefined;
 
   constructor(options: ScreenOptions) {
     this.#options = options;
@@ -37,7 +37,6 @@ export class LineScreen implements Screen {
   }
 
   update(events: readonly Recorded[], run: Run): void {
-    this.#run = run;
     if (!this.#primed) this.#adopt(events, run);
     for (const recorded of events) {
       const { event } = recorded;
@@ -46,7 +45,11 @@ export class LineScreen implements Screen {
       if (end !== undefined) this.#release(attemptText(end));
       if (line !== undefined) this.say(line);
       // Followed only now, so that no output stands before the line that says whose it is.
-      if (event.type === "step.started") this.#later(() => this.#follow(event));
+      if (event.type === "step.started") {
+        const visit = findVisit(run, event);
+        const printed = { step: visit && stepOf(visit), judge: event.judge };
+        this.#later(() => this.#follow(event, printed));
+      }
     }
   }
 
@@ -73,25 +76,24 @@ export class LineScreen implements Screen {
     );
     for (const visit of run.running) {
       const at = attemptOf(visit);
-      if (!fresh.has(attemptText(at))) this.#later(() => this.#follow(at));
+      if (fresh.has(attemptText(at))) continue;
+      const printed = printedAttempt(visit);
+      this.#later(() => this.#follow(at, printed));
     }
   }
 
-  #follow(at: AttemptRef): void {
+  #follow(at: AttemptRef, printed: PrintedAttempt): void {
     const folder = attemptDirOf(this.#options.dir, at);
     const path = stepPath(at);
-    const read = this.#readerOf(at);
-    const onLine = (line: string): void => {
-      for (const shown of read(line)) print(outputLine(path, shown));
-    };
+    const read = this.#options.readers(printed);
     const onError = (error: unknown): void => this.#fail(error);
-    const files = OUTPUT_FILES.map((name) => followLines(join(folder, name), onLine, { onError }));
+    const files = outputFiles(printed).map(({ name, mark, isWork }) => {
+      const onLine = (line: string): void => {
+        for (const shown of isWork ? read(line) : [line]) print(outputLine(path, shown, mark));
+      };
+      return followLines(join(folder, name), onLine, { onError });
+    });
     this.#followed.set(attemptText(at), files);
-  }
-
-  #readerOf(at: AttemptRef): LineReader {
-    const visit = this.#run && findVisit(this.#run, at);
-    return visit === undefined ? (line) => [line] : this.#options.readers(stepOf(visit));
   }
 
   #release(key: string): void {

@@ -6,15 +6,15 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef } from "../core/event.ts";
+import type { RunEvent } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import { findVisit, stepOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lineReaders } from "./agent-lines.ts";
 import type { KnownRun } from "./known-run.ts";
+import { outputFiles } from "./output-files.ts";
 import { masked } from "./print.ts";
 
-const FILES = ["output.log", "stderr.log", "check.log"] as const;
 const TAIL_BYTES_MAX = 64 * 1024;
 const TAIL_LINES_MAX = 40;
 /** Of so many attempts at most, the newest. */
@@ -26,9 +26,14 @@ export async function outputTails(known: KnownRun): Promise<ReadonlyMap<string, 
   const tails = new Map<string, string>();
   for (const at of attemptsOf(known).slice(-ATTEMPTS_MAX)) {
     const visit = findVisit(known.run, at);
-    const read = visit === undefined ? (line: string) => [line] : readers(stepOf(visit));
-    const lines = FILES.flatMap((name) => tailOf(join(attemptDirOf(known.dir, at), name)))
-      .flatMap((line) => read(line))
+    const printed = { step: visit && stepOf(visit), judge: at.judge };
+    const read = readers(printed);
+    const lines = outputFiles(printed)
+      .flatMap(({ name, mark, isWork }) => {
+        const tail = tailOf(join(attemptDirOf(known.dir, at), name));
+        const shown = isWork ? tail.flatMap((line) => read(line)) : tail;
+        return mark === undefined ? shown : shown.map((line) => `${mark} │ ${line}`);
+      })
       .slice(-TAIL_LINES_MAX)
       .map(masked);
     if (lines.length > 0) tails.set(attemptText(at), lines.join("\n"));
@@ -36,7 +41,7 @@ export async function outputTails(known: KnownRun): Promise<ReadonlyMap<string, 
   return tails;
 }
 
-function attemptsOf({ events }: KnownRun): readonly AttemptRef[] {
+function attemptsOf({ events }: KnownRun): readonly Extract<RunEvent, { type: "step.started" }>[] {
   return events.flatMap(({ event }) => (event.type === "step.started" ? [event] : []));
 }
 

@@ -20,6 +20,7 @@ import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { lineReaders } from "./agent-lines.ts";
 import type { KnownRun } from "./known-run.ts";
+import { printedAttempt } from "./output-files.ts";
 import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 
@@ -61,8 +62,14 @@ function cutOff({ run, dir, liveness }: KnownRun): readonly Visit[] {
     (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "dead",
   );
   const waiting = [...run.waiting, ...run.ready].filter(({ cut }) => cut === true);
-  return [...run.interrupted, ...waiting, ...dead].filter(
-    (visit) => visit.instances === undefined && visit.attempts > 0 && !stepOf(visit).once,
+  const all = [...run.interrupted, ...waiting, ...dead];
+  return all.filter(
+    (visit) =>
+      visit.instances === undefined &&
+      visit.attempts > 0 &&
+      // Work that waits for its judge is whole.
+      visit.submitted === undefined &&
+      !stepOf(visit).once,
   );
 }
 
@@ -147,7 +154,7 @@ async function filesDone(
 
 async function lastOutput({ plan, dir }: KnownRun, visit: Visit): Promise<readonly string[]> {
   const file = join(attemptDirOf(dir, attemptOf(visit)), "output.log");
-  const read = (await lineReaders(plan))(stepOf(visit));
+  const read = (await lineReaders(plan))(printedAttempt(visit));
   const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed().flatMap(read);
   return lines.filter((line) => line.trim() !== "").slice(-OUTPUT_LINES);
 }

@@ -34,6 +34,3 @@ export interface ScreenOptions {
   /** What stands below the steps of the live view. */
   readonly footer?: ((width: number) => readonly string[]) | undefined;
 }
-
-/** The output of an attempt as people read it. */
-export const OUTPUT_FILES = ["output.log", "stderr.log"] as const;

@@ -3,15 +3,18 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
-import { attemptOf, type Run, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, type Run, type Visit } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
+import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { lastLine } from "../runner/output.ts";
 import { LiveScreen } from "../tui/live-screen.ts";
 import { terminalStyle } from "../tui/style.ts";
+import { checkReportLines } from "../view/check-text.ts";
 import { progressLines, type ScreenSize } from "../view/progress.ts";
 import type { Style } from "../view/style.ts";
+import { outputFiles, printedAttempt } from "./output-files.ts";
 import { masked } from "./print.ts";
-import { OUTPUT_FILES, type Screen, type ScreenOptions } from "./screen.ts";
+import type { Screen, ScreenOptions } from "./screen.ts";
 
 /** How much of the live view stays on the screen when the run is over. */
 const LAST_FRAME_ROWS = 60;
@@ -37,8 +40,13 @@ export class TerminalScreen implements Screen {
     this.#screen.print([masked(line)]);
   }
 
-  update(_events: readonly Recorded[], run: Run): void {
+  update(events: readonly Recorded[], run: Run): void {
     this.#run = run;
+    const checks = events.flatMap(({ event }) => {
+      const ended = event.type === "step.failed" || event.type === "step.completed";
+      return ended ? checkReportLines(event, event) : [];
+    });
+    if (checks.length > 0) this.#screen.print(checks.map(masked));
     this.#screen.draw();
   }
 
@@ -73,11 +81,19 @@ export class TerminalScreen implements Screen {
   #lastLine(visit: Visit): readonly [string, { readonly bytes: number; readonly line: string }] {
     const { dir, readers } = this.#options;
     const at = attemptOf(visit);
-    const file = join(attemptDirOf(dir, at), OUTPUT_FILES[0]);
-    const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+    const printed = printedAttempt(visit);
+    const files = outputFiles(printed)
+      .filter(({ name }) => name !== ATTEMPT_FILE.stderr)
+      .map(({ name, ...file }) => ({ ...file, path: join(attemptDirOf(dir, at), name) }));
+    const sizes = files.map(({ path }) => statSync(path, { throwIfNoEntry: false })?.size ?? 0);
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
     const known = this.#lines.get(attemptText(at));
     if (known?.bytes === bytes) return [attemptText(at), known];
-    const shown = readers(stepOf(visit))(lastLine(file)).at(-1) ?? "";
-    return [attemptText(at), { bytes, line: masked(shown) }];
+    const latest = files[sizes.findLastIndex((size) => size > 0)];
+    if (latest === undefined) return [attemptText(at), { bytes, line: "" }];
+    const line = lastLine(latest.path);
+    const shown = latest.isWork ? (readers(printed)(line).at(-1) ?? "") : line;
+    const marked = latest.mark === undefined ? shown : `${latest.mark} │ ${shown}`;
+    return [attemptText(at), { bytes, line: masked(marked) }];
   }
 }

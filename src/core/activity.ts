@@ -12,6 +12,7 @@
  *   ending waits here until its files are saved or merged.
  */
 import { paidBy, succeeds } from "./attempt-end.ts";
+import { findingsIn } from "./check.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
   ConversationOffer,
@@ -209,13 +210,13 @@ function mergedEnd(
 /** What an attempt has to show while its work is not merged yet. */
 function heldBy(ending: Ending | undefined): Held | undefined {
   if (ending?.how !== "exited") return undefined;
-  const { exit, outputs, context, answer, check, told } = ending;
+  const { exit, outputs, context, answer, told } = ending;
   return {
     exit,
     outputs,
     context,
     ...(answer === undefined ? {} : { answer }),
-    ...(check === undefined ? {} : { check }),
+    ...findingsIn(ending),
     ...(told === undefined ? {} : { told }),
   };
 }

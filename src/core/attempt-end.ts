@@ -11,10 +11,12 @@
 import type { RetryPolicy } from "../plan/plan.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
+import { failsForGood, findingsIn } from "./check.ts";
 import type { Completion } from "./doubt.ts";
 import type { AttemptRef, FailureReason, LeftRunning, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
+import { missingJudge, submit } from "./judge.ts";
 import { placeText } from "./place.ts";
 import { restartProblem } from "./restart.ts";
 import { retryAfterFailure } from "./retry.ts";
@@ -25,16 +27,19 @@ type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event that ends an attempt whose process ended by itself. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, said, signature, told, context } = ending;
+  const { exit, problem, said, signature, told, context } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
     ...(signature === undefined ? {} : { signature }),
-    ...(check === undefined ? {} : { check }),
+    ...findingsIn(ending),
     ...(told === undefined ? {} : { told }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
     ...paidBy(ending),
   };
+  if (problem?.reason === "check" && failsForGood(ending)) {
+    return finalFailure(run, visit, attemptOf(visit), "check", problem.message, evidence);
+  }
   if (problem !== undefined) {
     return fail(run, visit, problem.reason, problem.message, now, evidence);
   }
@@ -42,15 +47,30 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
   if (told?.outcome === "fail") {
     return fail(run, visit, "told", told.notes ?? "it says that it failed", now, evidence);
   }
-  if (told?.outcome !== "retry") return complete(run, visit, exit, ending);
+  if (told?.outcome !== "retry") return completeOrSubmit(run, visit, ending);
   if (isPartialSuccess(visit)) {
-    return complete(run, visit, exit, { ...ending, told: { ...told, outcome: "partial_success" } });
+    const partly = { ...told, outcome: "partial_success" };
+    return completeOrSubmit(run, visit, { ...ending, told: partly });
   }
   return fail(run, visit, "retry", told.notes ?? "it asks for another try", now, evidence);
 }
 
+/** Work that nothing is wrong with is done, unless a judge is still to look at it. */
+function completeOrSubmit(run: Run, visit: Visit, ending: Exited): RunEvent {
+  if (missingJudge(stepOf(visit), ending) === undefined) {
+    return complete(run, visit, ending.exit, ending);
+  }
+  return submit(visit, ending, paidBy(ending));
+}
+
 /** True when an attempt that ended like this completes its step, as far as its edges allow. */
 export function succeeds(visit: Visit, ending: Ending): boolean {
+  if (!endsWell(visit, ending) || ending.how !== "exited") return false;
+  return missingJudge(stepOf(visit), ending) === undefined;
+}
+
+/** True when nothing is wrong with an attempt, whether or not a judge is still to look at it. */
+export function endsWell(visit: Visit, ending: Ending): boolean {
   if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return false;
   if (ending.told?.outcome === "retry") return isPartialSuccess(visit);
   return ending.told?.outcome !== "fail";
@@ -69,7 +89,7 @@ export function complete(
   result: Completion,
   at: AttemptRef = attemptOf(visit),
 ): RunEvent {
-  const { outputs, answer, check, identity, settledBy, told, exposes } = result;
+  const { outputs, answer, identity, settledBy, told, exposes } = result;
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
@@ -77,7 +97,7 @@ export function complete(
   const words = told === undefined ? {} : { told };
   if (!chosen.ok) {
     const handed = Object.keys(context).length === 0 ? {} : { context };
-    const evidence = { exit, ...words, ...handed, ...paid };
+    const evidence = { exit, ...words, ...handed, ...findingsIn(result), ...paid };
     return finalFailure(run, visit, at, chosen.reason, chosen.message, evidence);
   }
   const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
@@ -87,7 +107,7 @@ export function complete(
     ...(settledBy && { settledBy }),
     ...words,
     ...(exposes && { exposes }),
-    ...(check === undefined ? {} : { check }),
+    ...findingsIn(result),
   };
   return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
 }

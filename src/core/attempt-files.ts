@@ -18,8 +18,8 @@ export function filesFor(
   base: string | undefined,
 ): { readonly base?: string; readonly restore?: true; readonly keep?: true } {
   if (plan.workspace?.snapshots !== true || !hasProcess(stepOf(visit))) return {};
-  // What is only to be merged stays as it is.
-  if (visit.held !== undefined) return {};
+  // What is only to be judged or merged stays as it is.
+  if (visit.held !== undefined || visit.submitted !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
   const talks = conversation?.kind === "continue";

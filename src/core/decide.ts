@@ -26,6 +26,7 @@ import { finalFailure } from "./failure.ts";
 import { LOSSES_MAX } from "./flow.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { instanceEvents } from "./instance-files.ts";
+import { judgeOf, submitAgain } from "./judge.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
@@ -130,7 +131,8 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
     case "saved":
       return [{ type: "step.saved", ...at, snapshot: fact.snapshot }];
     case "session-known":
-      if (visit.talk?.session === fact.session) return [];
+      // The conversation of a judge is not that of the work (judge/U2).
+      if (visit.submitted !== undefined || visit.talk?.session === fact.session) return [];
       return [{ type: "step.session", ...at, session: fact.session }];
     case "attempt-ended":
       return endOrDoubt(run, visit, fact.ending, now);
@@ -199,6 +201,8 @@ function dispatch(
       if (!held.value) return skip(run, visit, at);
     }
   }
+  const judge = judgeOf(visit);
+  if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];
   const effect = visit.held === undefined ? effectOf(run, visit) : undefined;
   if (effect !== undefined) return repeated(at, visit, effect);
   const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
@@ -353,6 +357,11 @@ function ask(
   now: number,
 ): RunEvent {
   const paid = paidBy(ending);
+  if (visit.submitted !== undefined) {
+    const { why } = ending.ask;
+    const again = submitAgain(visit, why, paid);
+    return again ?? fail(run, visit, "answer", `its judge gave no verdict: ${why}`, now, paid);
+  }
   if ((visit.talk?.asks ?? 0) < ASKS_MAX) {
     return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
   }

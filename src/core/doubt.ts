@@ -44,7 +44,8 @@ type CutOff = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined"
 
 /** How an attempt was cut off, if that leaves its effect in doubt (O1). */
 export function doubtfulEnd(visit: Visit, ending: Ending): CutOff | undefined {
-  if (!stepOf(visit).once) return undefined;
+  // The effect of work that is being judged has happened.
+  if (!stepOf(visit).once || visit.submitted !== undefined) return undefined;
   switch (ending.how) {
     case "lost":
       return ending.started ? ending : undefined;

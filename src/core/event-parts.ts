@@ -33,6 +33,7 @@ export interface Held {
   readonly context: JsonObject;
   readonly answer?: Json;
   readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
   readonly told?: Told;
 }
 
@@ -101,14 +102,23 @@ export interface Exposure {
   readonly in: string;
 }
 
-/** What the check of a step found. */
+/** What a check of a step found. */
 export interface CheckEvidence {
-  readonly kind: "command" | "schema";
-  /** The command as written, or the file that was held against the schema. */
+  readonly kind: "command" | "schema" | "judge";
+  /** The command as written, the file that was held against the schema, or the judge's rubric. */
   readonly subject: string;
+  /** 0 when it passed. */
   readonly exit: number;
   readonly outputPath?: string;
   readonly outputSha256?: string;
+  /** The agent that judged. */
+  readonly agent?: string;
+  /** What is wrong, in one sentence; absent when it passed. */
+  readonly message?: string;
+  /** The end of what the command printed, or the judge's reasons; absent when it passed. */
+  readonly output?: string;
+  /** What it means that it did not pass; absent: the attempt has failed and may be retried. */
+  readonly onFail?: "warn" | "fail";
 }
 
 /** Why an attempt failed. */
@@ -294,3 +304,15 @@ export type AnswerSource =
   | "dashboard"
   | "timeout"
   | "auto-approve";
+
+/** The work is done and has passed its other checks: a judge is to say whether it is good. */
+export interface StepSubmitted extends AttemptRef {
+  readonly type: "step.submitted";
+  /** What the work has to show. */
+  readonly held: Held;
+  /** Why the judge is asked again; absent when it was not asked before. */
+  readonly message?: string;
+  readonly snapshot?: Saved;
+  readonly spent?: Spent;
+  readonly left?: readonly LeftRunning[];
+}

@@ -36,6 +36,7 @@ import type {
   RememberedEnvironment,
   Saved,
   Spent,
+  StepSubmitted,
   Telling,
   Told,
   Verdict,
@@ -103,6 +104,8 @@ export type RunEvent =
         readonly keep?: true;
         /** Of a wait: when it is over. */
         readonly wake?: Deadline;
+        /** The agent that judges what an earlier attempt did: nothing of the work is done again. */
+        readonly judge?: string;
       })
   /** A person is asked; nothing behind it goes on before there is an answer. */
   | ({ readonly type: "step.asked" } & AttemptRef & Question)
@@ -147,6 +150,7 @@ export type RunEvent =
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
       })
+  | StepSubmitted
   | StepCompleted
   | StepFailed
   | ({ readonly type: "step.lost" } & AttemptRef & {
@@ -362,7 +366,10 @@ export interface StepCompleted extends AttemptRef {
   readonly told?: Told;
   /** The secrets that it put into what it hands on. */
   readonly exposes?: readonly Exposure[];
+  /** What its check found; of several, the first that did not pass, else the first. */
   readonly check?: CheckEvidence;
+  /** What all its checks found, where there are several. */
+  readonly checks?: readonly CheckEvidence[];
   /** The files right after it. */
   readonly snapshot?: Saved;
   readonly spent?: Spent;
@@ -380,6 +387,7 @@ export interface StepFailed extends AttemptRef {
   /** Key-values that it handed to the run nevertheless. */
   readonly context?: JsonObject;
   readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
   readonly snapshot?: Saved;
   readonly spent?: Spent;
   readonly left?: readonly LeftRunning[];
@@ -405,6 +413,7 @@ export type AttemptEnd = Extract<
       | "step.interrupted"
       | "step.continued"
       | "step.relayed"
+      | "step.submitted"
       | "step.conflicted";
   }
 >;

@@ -34,6 +34,7 @@ import {
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
+import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -53,7 +54,7 @@ import {
   type WorkspaceFiles,
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
-import { talkAfter } from "./talk.ts";
+import { type Talk, talkAfter } from "./talk.ts";
 import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
@@ -219,7 +220,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
-  const talk = talkAfter(visit.talk, event);
+  const talk = talkOfWork(visit, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
@@ -229,6 +230,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
+      if (event.judge !== undefined) noteJudge(visit, event.attempt);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);
@@ -242,13 +244,10 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.continued":
     case "step.relayed":
       return goOnLater(run, visit, "its conversation goes on");
+    case "step.submitted":
     case "step.conflicted":
-      draft(visit).held = event.held;
-      draft(visit).conflicts = [...event.paths];
-      draft(visit).base = event.base;
       noteEffect(run, visit, "done");
-      // A person is needed first; whoever opens the run again merges again.
-      return enter(run, visit, { status: "interrupted", message: event.message });
+      return hold(run, visit, event);
     case "step.completed":
       return complete(run, visit, event, time);
     case "step.failed":
@@ -281,6 +280,30 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   }
 }
 
+/** The talk of a visit after an event; a judge's attempt is no part of it, but its verdict is. */
+function talkOfWork(visit: Visit, event: StepEvent): Talk | undefined {
+  if (visit.submitted === undefined) return talkAfter(visit.talk, event);
+  if (event.type !== "step.failed" || event.check === undefined) return undefined;
+  const { spent: _, ...verdict } = event;
+  return talkAfter(visit.talk, verdict);
+}
+
+type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
+
+/** Keeps work that is done until it is judged or merged. */
+function hold(run: Run, visit: Visit, event: Held): void {
+  if (event.type === "step.submitted") {
+    keepSubmission(visit, event);
+    return goOnLater(run, visit, "its judge is to be asked");
+  }
+  dropJudged(visit);
+  draft(visit).held = event.held;
+  draft(visit).conflicts = [...event.paths];
+  draft(visit).base = event.base;
+  // A person is needed first; whoever opens the run again merges again.
+  enter(run, visit, { status: "interrupted", message: event.message });
+}
+
 /** What is left of the allowance decides; it is used up where the event names no next try. */
 function waitOrFail(
   run: Run,
@@ -303,7 +326,8 @@ function goOnLater(run: Run, visit: Visit, message: string): void {
 function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   if (spent === undefined) return;
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
-  const session = visit.talk?.session;
+  // What a judge uses is no part of the work's conversation (judge/U2).
+  const session = visit.submitted === undefined ? visit.talk?.session : undefined;
   if (session !== undefined) {
     const before = run.conversations.get(session) ?? NOTHING_SPENT;
     draft(run).conversations.set(session, addSpent(before, spent));
@@ -321,6 +345,7 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.unsettled",
   "step.continued",
   "step.relayed",
+  "step.submitted",
   "step.conflicted",
 ]);
 

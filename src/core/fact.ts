@@ -233,6 +233,7 @@ export interface Result {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly context: JsonObject;
   readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
   readonly told?: Told;
 }
 
@@ -249,6 +250,7 @@ export type Ending = {
       readonly context: JsonObject;
       readonly answer?: Json;
       readonly check?: CheckEvidence;
+      readonly checks?: readonly CheckEvidence[];
       readonly told?: Told;
       readonly exposes?: readonly Exposure[];
       /** What is wrong with its files, although it exited with 0. */

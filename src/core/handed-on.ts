@@ -20,11 +20,12 @@ export interface HandedOn {
   readonly untouched: boolean;
 }
 
-/** The files that an event says were handed on, or will be when their merge is done. */
+/** The files that an event says were handed on, or will be after a merge or a judge's verdict. */
 export function outputsNamedBy(event: RunEvent): readonly Output[] {
   switch (event.type) {
     case "step.completed":
       return Object.values(event.outputs);
+    case "step.submitted":
     case "step.conflicted":
       return Object.values(event.held.outputs);
     case "run.rewound":

@@ -42,10 +42,15 @@ export function move(run: Run, event: RunMoved): void {
 
 function moveVisit(visit: Visit, at: (path: string) => string): void {
   const move = (output: Output): Output => ({ ...output, path: at(output.path) });
-  const { state, talk } = visit;
+  const { state, talk, submitted } = visit;
+  const moveAll = (outputs: Readonly<Record<string, Output>>): Record<string, Output> =>
+    Object.fromEntries(Object.entries(outputs).map(([name, one]) => [name, move(one)] as const));
   if (state.status === "completed") {
-    const outputs = Object.entries(state.outputs).map(([name, one]) => [name, move(one)] as const);
-    draft(visit).state = { ...state, outputs: Object.fromEntries(outputs) };
+    draft(visit).state = { ...state, outputs: moveAll(state.outputs) };
+  }
+  if (submitted !== undefined) {
+    const held = { ...submitted.held, outputs: moveAll(submitted.held.outputs) };
+    draft(visit).submitted = { ...submitted, held };
   }
   if (talk?.checkpoint !== undefined) {
     draft(visit).talk = { ...talk, checkpoint: move(talk.checkpoint) };

@@ -38,7 +38,8 @@ export function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
     const inRun = typeof work.items === "string" || "list" in work.items;
     return inRun ? undefined : "items";
   }
-  if (work.kind !== "agent") return undefined;
+  // A judge begins a conversation of its own each time.
+  if (work.kind !== "agent" || visit.submitted !== undefined) return undefined;
   return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
 }
 

@@ -5,6 +5,7 @@
  * Does not: know the other facts (recorded-fact.ts).
  */
 import { unreachable } from "../util/assert.ts";
+import { findingsIn } from "./check.ts";
 import type { AttemptEnd, FailureReason, StepFailed } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { stepOf, type Visit } from "./run.ts";
@@ -22,10 +23,10 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
       return [{ how: "conflicted", paths, message, base, held, ...paid }];
     }
     case "step.completed": {
-      const { exit, outputs, context, answer, check, told } = event;
+      const { exit, outputs, context, answer, told } = event;
       const known = {
         ...(answer === undefined ? {} : { answer }),
-        ...(check === undefined ? {} : { check }),
+        ...findingsIn(event),
         ...(told === undefined ? {} : { told }),
       };
       return [{ how: "exited", exit, outputs, context, ...known, ...paid }];
@@ -59,6 +60,11 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
     }
     case "step.continued":
       return [{ how: "asked", ask: event.ask, ...paid }];
+    case "step.submitted": {
+      const { held, message } = event;
+      if (message === undefined) return [{ how: "exited", ...held, ...paid }];
+      return [{ how: "asked", ask: { kind: "correct", why: message }, ...paid }];
+    }
     case "step.relayed":
       return [{ how: "relayed", checkpoint: event.checkpoint, ...paid }];
     default:
@@ -71,9 +77,9 @@ type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */
 const exited: EndingsOf = (event, paid) => {
-  const { reason, message, exit = 0, check, told, context = {}, signature } = event;
+  const { reason, message, exit = 0, told, context = {}, signature } = event;
   const known = {
-    ...(check === undefined ? {} : { check }),
+    ...findingsIn(event),
     ...(told === undefined ? {} : { told }),
     ...(signature === undefined ? {} : { signature }),
   };

@@ -120,6 +120,7 @@ function causeOfStep(
     case "step.interrupted":
     case "step.continued":
     case "step.relayed":
+    case "step.submitted":
     case "step.conflicted":
       return endOf(run, event);
     case "step.unsettled":
@@ -340,7 +341,8 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
   const at = refOf(event);
   if (event.found !== "result") return said({ type: "adopted", at, found: event.found });
   const end = next?.event;
-  if (end?.type !== "step.completed" && end?.type !== "step.failed") return said();
+  const judged = end?.type === "step.completed" || end?.type === "step.submitted";
+  if (!judged && end?.type !== "step.failed") return said();
   // No arrow could be chosen for what it handed on, and a failure does not hold that.
   if (end.type === "step.failed" && end.reason === "expression") {
     return { kind: "unknown", needs: HANDED_ON };

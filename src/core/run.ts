@@ -16,6 +16,7 @@ import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
 import type {
   AttemptRef,
+  CheckEvidence,
   Deadline,
   Doubt,
   FailureReason,
@@ -221,6 +222,10 @@ export interface Visit {
   /** It is done but for the merge of its work, which these files stand against. */
   readonly held?: Held;
   readonly conflicts?: readonly string[];
+  /** Its work is done, and a judge is to look at it, or is looking at it. */
+  readonly submitted?: Submission;
+  /** Its attempts that only judged. */
+  readonly judgements?: readonly number[];
   /** Others were at work in the same workspace when it was. */
   readonly crowded?: true;
   /** It was cut off by a loss or a stop, not by its own end. */
@@ -239,6 +244,16 @@ export interface Visit {
   readonly telling?: Telling & { readonly failures: number };
   readonly spent?: Spent;
   readonly instances?: Instances;
+}
+
+/** Work that waits for a judge. */
+export interface Submission {
+  /** What the work has to show. */
+  readonly held: Held;
+  /** The attempt that did the work. */
+  readonly attempt: number;
+  /** How often the judge that is to be asked gave no verdict. */
+  readonly asks: number;
 }
 
 /** The instances of a composite visit. */
@@ -284,6 +299,8 @@ export type VisitState =
       /** Who vouches for it in place of an exit status. */
       readonly settledBy?: string;
       readonly told?: Told;
+      /** Checks that did not pass and only warn. */
+      readonly checks?: readonly CheckEvidence[];
       /** A person declared it done. */
       readonly assumed: boolean;
     }
@@ -294,6 +311,8 @@ export type VisitState =
       readonly message: string;
       readonly exit?: number;
       readonly told?: Told;
+      /** Checks that did not pass. */
+      readonly checks?: readonly CheckEvidence[];
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */

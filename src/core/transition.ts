@@ -25,6 +25,7 @@ export const VISIT_TRANSITIONS: Readonly<
     "step.saved": ["running"],
     "step.continued": ["ready", "interrupted"],
     "step.relayed": ["ready", "interrupted"],
+    "step.submitted": ["ready", "interrupted"],
     "step.conflicted": ["interrupted"],
     "step.interrupted": ["interrupted", "ready"],
     "step.unsettled": ["unsettled", "failed"],

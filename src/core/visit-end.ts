@@ -4,12 +4,14 @@
  * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (C2).
  * Does not: choose arrows (decide.ts did), or settle them (flow.ts).
  */
+import { type CheckFindings, checksFound } from "./check.ts";
 import { handOn } from "./context.ts";
 import { vouched } from "./doubt-flow.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { StepCompleted, StepFailed } from "./event.ts";
 import { absorbFailures, closeIfOver, enter, leave } from "./flow.ts";
+import { dropJudged } from "./judge.ts";
 import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
@@ -22,15 +24,23 @@ export function complete(run: Run, visit: Visit, event: StepCompleted, time: num
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
+  dropJudged(visit);
   share(run, visit);
   const known = {
     ...(answer !== undefined && { answer }),
     ...(said !== undefined && { told: said }),
+    ...notPassed(event),
     ...vouched(event),
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   noteLast(visit);
   goOn(run, visit, event.arrows);
+}
+
+/** The checks of an attempt that did not pass. */
+function notPassed(found: CheckFindings): Pick<CheckFindings, "checks"> {
+  const checks = checksFound(found).filter(({ exit }) => exit !== 0);
+  return checks.length === 0 ? {} : { checks };
 }
 
 /** Follows the arrows that a visit is left by; a scope that begins anew at once is not over. */
@@ -49,6 +59,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   handOn(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;
   delete draft(visit).held;
+  dropJudged(visit, event);
   draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
@@ -66,6 +77,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
     ...{ at: time, reason, message, handled },
     ...(exit === undefined ? {} : { exit }),
     ...(told === undefined ? {} : { told }),
+    ...notPassed(event),
     ...(signature === undefined ? {} : { signature }),
   });
   noteLast(visit);

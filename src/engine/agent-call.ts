@@ -12,7 +12,9 @@ import { writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { AttemptRef, Place } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
+import { judgeOf } from "../core/judge.ts";
 import { findVisit, stepOf, type Visit } from "../core/run.ts";
+import type { Judge } from "../plan/check.ts";
 import type { AgentDefinition, AgentSettings, Plan, Work } from "../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../runner/agents/adapter.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
@@ -23,6 +25,7 @@ import { quote } from "../util/shell.ts";
 import { renderText } from "../util/template.ts";
 import { promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
+import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 import {
   environmentOf,
   evaluatorAt,
@@ -44,14 +47,33 @@ export interface ServedStep {
   readonly settings: AgentSettings;
 }
 
-/** The adapter of a visit's step; undefined for every other kind of work. */
+/** The adapter of a visit's step, or of its judge; undefined for every other kind of work. */
 export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
-  const { work } = stepOf(visit);
+  const judge = judgeOf(visit);
+  const work = judge === undefined ? stepOf(visit).work : judgeWork(judge);
   if (work.kind !== "agent") return undefined;
   const definition = plan.agents[work.agent];
   const adapter = definition === undefined ? undefined : agentAdapter(definition.adapter);
   if (definition === undefined || adapter === undefined) return undefined;
-  return { adapter, definition, work, settings: { ...definition.settings, ...work.settings } };
+  const { relay: _, ...others } = definition.settings;
+  // A judge has nothing to hand over.
+  const own = judge === undefined ? definition.settings : others;
+  return { adapter, definition, work, settings: { ...own, ...work.settings } };
+}
+
+/** A judge as work of an agent: it only looks, and answers with a verdict. */
+function judgeWork({ agent, model }: Judge): AgentWork {
+  const settings = {
+    permissions: "default",
+    outputSchema: VERDICT_SCHEMA,
+    ...(model === undefined ? {} : { model }),
+  } as const;
+  return { kind: "agent", agent, prompt: "", settings };
+}
+
+/** The talk that the current attempt of a visit is part of; a judge's is part of none. */
+export function talkOf(visit: Visit): Visit["talk"] {
+  return visit.submitted === undefined ? visit.talk : undefined;
 }
 
 /** What can be had of an agent's conversations at a place. */
@@ -89,12 +111,15 @@ export function prepareAgent(
 ): Launch {
   const served = servedStep(site.plan, visit);
   assert(served !== undefined, "only a step with an adapter talks to an agent");
-  const check = prepareFolder(site, visit, at);
+  const checks = prepareFolder(site, visit, at);
+  const judge = judgeOf(visit);
   const dir = attemptDirOf(site.dir, at);
   const env = environmentOf(site, visit, at);
   const cwd = workDirOf(site, visit);
   const promptFile = join(dir, PROMPT_FILE);
-  writeFileSync(promptFile, promptOf(site, visit, at, before), { mode: 0o600 });
+  const prompt =
+    judge === undefined ? promptOf(site, visit, at, before) : judgePrompt(site, visit, judge);
+  writeFileSync(promptFile, prompt, { mode: 0o600 });
   const { adapter, definition } = served;
   const command = adapter.command({ ...callOf(site, visit, served), promptFile, dir, cwd, env });
   for (const [name, content] of Object.entries(command.files)) {
@@ -115,8 +140,8 @@ export function prepareAgent(
     stdin: promptFile,
     separateStderr: true,
     ...keeping,
-    // What is only handed over is not done yet.
-    ...(visit.talk?.conversation?.says === "relay" ? {} : check),
+    // What is only handed over is not done yet; what is judged has passed them.
+    ...(visit.talk?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
   };
 }
 
@@ -151,10 +176,11 @@ function promptOf(
 function callOf(
   site: LaunchSite,
   visit: Visit,
-  { definition, settings }: ServedStep,
+  { adapter, definition, settings }: ServedStep,
 ): Omit<AgentCall, "promptFile" | "dir" | "cwd" | "env"> {
   const { model, system, permissions = "default", outputSchema } = settings;
-  const { session, conversation } = visit.talk ?? {};
+  const judges = visit.submitted !== undefined;
+  const { session = judges ? adapter.newSession() : undefined, conversation } = talkOf(visit) ?? {};
   const maxTurns = turnsLeft(settings, visit);
   return {
     kind: conversation?.kind ?? "start",
@@ -172,12 +198,12 @@ function callOf(
 /** How many answers the model may still give: a kill does not give it its turns back. */
 export function turnsLeft({ maxTurns }: AgentSettings, visit: Visit): number | undefined {
   if (maxTurns === undefined) return undefined;
-  return Math.max(1, maxTurns - (visit.talk?.turns ?? 0));
+  return Math.max(1, maxTurns - (talkOf(visit)?.turns ?? 0));
 }
 
 /** Mends the transcript of a conversation that is about to be continued. */
 export function repairTranscript(site: LaunchSite, visit: Visit, at: AttemptRef): void {
-  const { session, conversation } = visit.talk ?? {};
+  const { session, conversation } = talkOf(visit) ?? {};
   if (session === undefined || conversation?.kind !== "continue") return;
   const transcript = transcriptOf(site, visit, at, session);
   if (transcript === undefined) return;

@@ -9,8 +9,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
+import { workBefore } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
+import { checksOf } from "../plan/check.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
+import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { answerOf } from "./agent-answer.ts";
@@ -20,6 +23,7 @@ import {
   repairTranscript,
   type ServedStep,
   servedStep,
+  talkOf,
   transcriptOf,
   turnsLeft,
 } from "./agent-call.ts";
@@ -27,6 +31,7 @@ import type { AgentLimits } from "./agent-limits.ts";
 import { takeRelay } from "./agent-relay.ts";
 import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { AgentWatch } from "./agent-watch.ts";
+import { verdictEnding } from "./judge.ts";
 import { type LaunchSite, workDirOf } from "./launch.ts";
 import { attemptDirOf } from "./state-dir.ts";
 
@@ -108,10 +113,11 @@ export class AgentSteps {
     ending: ProcessEnding,
     report: AgentReport,
   ): Promise<Ending> {
-    const { says } = visit.talk?.conversation ?? {};
+    const { says } = talkOf(visit)?.conversation ?? {};
     const dir = attemptDirOf(this.#site().dir, at);
     const text = report.result?.text ?? report.text;
     if (text !== "") writeFileSync(join(dir, RESPONSE_FILE), text, { mode: 0o600 });
+    if (visit.submitted !== undefined) return this.#judgement(visit, dir, ending, report);
     const judged = judgeAgent(fromProcess(ending), report, this.#limits(visit));
     const answered = judged.how === "exited" && report.result !== undefined;
     if (says === "relay" && answered) {
@@ -121,7 +127,8 @@ export class AgentSteps {
         : { how: "relayed", checkpoint: taken };
     }
     if (judged.how !== "exited" || judged.problem !== undefined) return judged;
-    if (judged.fromStream === true && stepOf(visit).check?.kind === "command") {
+    const commands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
+    if (judged.fromStream === true && commands) {
       // Its process died before the check ran; nothing unchecked counts as done (N1).
       return { how: "lost", started: true, message: "it had answered, but its check had not run" };
     }
@@ -131,9 +138,31 @@ export class AgentSteps {
       : { how: "asked", ask: { kind: "correct", why: answer.problem } };
   }
 
+  /** What a judge came to. A tool that it may not use is no failure: it is to look only. */
+  async #judgement(
+    visit: Visit,
+    dir: string,
+    ending: ProcessEnding,
+    report: AgentReport,
+  ): Promise<Ending> {
+    const { settings, work } = this.#served(visit);
+    const seen = { ...report, denied: [] };
+    const judged = judgeAgent(fromProcess(ending), seen, this.#limits(visit));
+    if (judged.how !== "exited") return judged;
+    if (judged.problem !== undefined) {
+      const message = `its judge (${work.agent}) did not succeed: ${judged.problem.message}`;
+      return { ...judged, problem: { ...judged.problem, message } };
+    }
+    const answer = await answerOf(report, settings.outputSchema);
+    if (!answer.ok) return { how: "asked", ask: { kind: "correct", why: answer.problem } };
+    const verdict = verdictEnding(visit, answer.value, join(dir, ATTEMPT_FILE.output));
+    return judged.fromStream === true ? { ...verdict, fromStream: true } : verdict;
+  }
+
   async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
-    if (visit.talk?.conversation?.kind !== "continue" || at.attempt < 2) return undefined;
-    return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, NOBODY).end(undefined);
+    const attempt = workBefore(visit, at.attempt);
+    if (talkOf(visit)?.conversation?.kind !== "continue" || attempt < 1) return undefined;
+    return this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
   }
 
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
@@ -149,7 +178,7 @@ export class AgentSteps {
    */
   #completed(visit: Visit, at: AttemptRef, report: AgentReport): AgentReport {
     const { adapter } = this.#served(visit);
-    const session = report.session ?? visit.talk?.session;
+    const session = report.session ?? talkOf(visit)?.session;
     if (adapter.ledger === undefined || session === undefined) return report;
     const transcript = transcriptOf(this.#site(), visit, at, session);
     const ledger = transcript === undefined ? undefined : adapter.ledger(transcript);
@@ -163,7 +192,7 @@ export class AgentSteps {
     const { adapter, settings } = this.#served(visit);
     const { relay, model } = settings;
     const turns = adapter.takes?.maxTurns === false ? turnsLeft(settings, visit) : undefined;
-    const relaying = visit.talk?.ask?.kind === "relay";
+    const relaying = talkOf(visit)?.ask?.kind === "relay";
     return {
       ...(turns === undefined ? {} : { turns }),
       ...(relay === undefined || relaying ? {} : { relay }),
@@ -172,7 +201,7 @@ export class AgentSteps {
   }
 
   #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
-    const session = report.session ?? visit.talk?.session;
+    const session = report.session ?? talkOf(visit)?.session;
     const { conversations } = this.#site().run;
     const before = session === undefined ? undefined : conversations.get(session);
     return spentOf(report, before, settings.model);

@@ -1,42 +1,31 @@
 /**
- * What an ended process left behind: outputs, key-values and the finding of its check.
+ * What an ended process left behind: outputs, key-values and the findings of its checks.
  *
  * Owns: reading and judging an attempt's files; they come from outside and are parsed, not trusted.
  * Does not: decide what follows (core/decide.ts).
  * Invariants:
- * - N1 A step is complete only when its check has passed and every output that it names is there.
+ * - N1 A step is complete only when its checks have passed and every output that it names is there.
  * - N2 No value is altered on its way into the journal: steps and conditions use what stands there.
  * - N3 An output's content is kept before the event that names it: no later attempt can lose it.
  */
-import { join, relative, resolve } from "node:path";
-import type { CheckEvidence, Output } from "../core/event.ts";
+import { join, relative } from "node:path";
+import { findings } from "../core/check.ts";
+import type { Output } from "../core/event.ts";
 import type { Ending, Result } from "../core/fact.ts";
-import { stepOf, type Visit } from "../core/run.ts";
+import type { Visit } from "../core/run.ts";
 import { mayRepeat } from "../core/stall.ts";
-import type { Check } from "../plan/plan.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import { readLeft, textOf } from "../runner/file-text.ts";
+import { readLeft } from "../runner/file-text.ts";
 import { lastText } from "../runner/output.ts";
 import type { ProcessEnding } from "../runner/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts";
-import { schemaFault } from "../util/json-schema.ts";
-import { renderText } from "../util/template.ts";
-import type { FileFacts } from "../workspace/artifact.ts";
-import {
-  CONTEXT_FILE,
-  evaluatorAt,
-  type LaunchSite,
-  outputOutside,
-  outputPaths,
-  workDirOf,
-} from "./launch.ts";
+import { checkEvidence, checkProblem, checkWords } from "./check-evidence.ts";
+import { CONTEXT_FILE, type LaunchSite, outputOutside, outputPaths, workDirOf } from "./launch.ts";
 import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
 import { toolKeys } from "./walk-stage.ts";
 
 /** How much one attempt may add to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;
-/** How large a file may be that is held against a schema. */
-const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
 /** How much of what a step printed last tells one failure from another. */
 const SAID_BYTES_MAX = 4 * 1024;
 
@@ -56,14 +45,15 @@ export async function collectEvidence(
   const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: keys } as const;
   if (ending.exit !== 0) {
     const { context, ...told } = statusAnyway(dir);
-    const said = lastWords(visit, dir, ATTEMPT_FILE.output);
+    const said = lastWords(visit, dir);
     return { ...nothing, ...told, context: { ...keys, ...context }, ...said };
   }
-  const check = await checkEvidence(site, visit, dir, ending.checkExit);
-  const checked = check === undefined ? nothing : { ...nothing, check: check.evidence };
-  if (check?.problem !== undefined) {
-    const problem = { reason: "check", message: check.problem } as const;
-    return { ...checked, problem, ...lastWords(visit, dir, ATTEMPT_FILE.checkOutput) };
+  const found = await checkEvidence(site, visit, dir, ending.checkExit);
+  const checked = { ...nothing, ...findings(found) };
+  const message = checkProblem(found);
+  if (message !== undefined) {
+    const said = mayRepeat(visit) ? { said: checkWords(found) } : {};
+    return { ...checked, problem: { reason: "check", message }, ...said };
   }
   const result = await collectResult(site, visit, dir);
   if ("problem" in result) return { ...checked, ...result };
@@ -99,13 +89,9 @@ function statusAnyway(dir: string): Pick<Exited, "context" | "told"> {
 }
 
 /** What a step that may come again printed last: an exit status alone does not tell failures apart. */
-function lastWords(visit: Visit, dir: string, file: string): { said?: string } {
-  return mayRepeat(visit) ? { said: lastText(join(dir, file), SAID_BYTES_MAX) } : {};
-}
-
-/** Most steps have no files to describe, so what describes them is loaded by the first. */
-async function describeFile(path: string): Promise<FileFacts | undefined> {
-  return (await import("../workspace/artifact.ts")).describeFile(path);
+function lastWords(visit: Visit, dir: string): { said?: string } {
+  if (!mayRepeat(visit)) return {};
+  return { said: lastText(join(dir, ATTEMPT_FILE.output), SAID_BYTES_MAX) };
 }
 
 async function keepOutput({ dir }: LaunchSite, path: string): Promise<Output | undefined> {
@@ -131,65 +117,6 @@ async function findOutputs(
     found[name] = facts;
   }
   return found;
-}
-
-interface CheckFinding {
-  readonly evidence: CheckEvidence;
-  readonly problem?: string;
-}
-
-async function checkEvidence(
-  site: LaunchSite,
-  visit: Visit,
-  dir: string,
-  exit: number | undefined,
-): Promise<CheckFinding | undefined> {
-  const { check } = stepOf(visit);
-  if (check === undefined) return undefined;
-  if (check.kind === "schema") return checkSchema(site, visit, check);
-  const log = await describeFile(join(dir, ATTEMPT_FILE.checkOutput));
-  const evidence: CheckEvidence = {
-    kind: "command",
-    subject: check.run,
-    exit: exit ?? -1,
-    ...(log === undefined ? {} : { outputPath: log.path, outputSha256: log.sha256 }),
-  };
-  if (exit === 0) return { evidence };
-  return { evidence, problem: `its check exited with ${exit ?? "nothing"}` };
-}
-
-async function checkSchema(
-  site: LaunchSite,
-  visit: Visit,
-  check: Extract<Check, { kind: "schema" }>,
-): Promise<CheckFinding> {
-  const name = renderText(check.file, evaluatorAt(site, visit));
-  const path = resolve(workDirOf(site, visit), name);
-  const facts = await describeFile(path);
-  const evidence = { kind: "schema", subject: name } as const;
-  if (facts === undefined) {
-    return { evidence: { ...evidence, exit: 1 }, problem: `there is no file ${name} to check` };
-  }
-  const proof = { ...evidence, outputPath: facts.path, outputSha256: facts.sha256 };
-  if (facts.bytes > SCHEMA_FILE_BYTES_MAX) {
-    const problem = `${name} is larger than ${SCHEMA_FILE_BYTES_MAX} bytes`;
-    return { evidence: { ...proof, exit: 1 }, problem };
-  }
-  const problem = await schemaProblem(textOf(path) ?? "", name, check.schema);
-  return problem === undefined
-    ? { evidence: { ...proof, exit: 0 } }
-    : { evidence: { ...proof, exit: 1 }, problem };
-}
-
-async function schemaProblem(
-  text: string,
-  name: string,
-  schema: Json,
-): Promise<string | undefined> {
-  const value = parseJson(text);
-  if (!value.ok) return `${name} is not JSON: ${value.message}`;
-  const fault = await schemaFault(value.json, schema);
-  return fault === undefined ? undefined : `${name} does not fit its schema: ${fault}`;
 }
 
 type ContextRead =

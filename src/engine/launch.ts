@@ -9,16 +9,18 @@ import { dirname, join, resolve } from "node:path";
 import { effectKey } from "../core/effect.ts";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
+import { judgeOf } from "../core/judge.ts";
 import { attemptText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts";
+import { checksOf } from "../plan/check.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
-import type { Plan, Step } from "../plan/plan.ts";
+import type { Plan } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/isolation.ts";
-import type { Launch, Limits } from "../runner/step-process.ts";
+import type { CheckScript, Launch, Limits } from "../runner/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
@@ -55,7 +57,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
   const env = environmentOf(site, visit, at);
-  const check = prepareFolder(site, visit, at);
+  const checks = prepareFolder(site, visit, at);
   if (work.kind === "agent") {
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
@@ -67,7 +69,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
       cwd,
       env: { ...env, PERDURE_PROMPT_FILE: prompt },
       script,
-      ...check,
+      ...checks,
       ...isolated(visit),
       stdin: prompt,
       separateStderr: true,
@@ -76,23 +78,26 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
   // What a tool of a DOT pipeline prints is a value of the context; its complaints are not.
   const separateStderr = site.plan.keys === "attractor";
-  return { dir, cwd, env, script, ...check, ...isolated(visit), separateStderr };
+  return { dir, cwd, env, script, ...checks, ...isolated(visit), separateStderr };
 }
 
-/** Makes the folders that an attempt needs; gives its check, if that is a command. */
+/** Makes the folders that an attempt needs; gives those of its checks that are commands. */
 export function prepareFolder(
   site: LaunchSite,
   visit: Visit,
   at: AttemptRef,
-): Pick<Launch, "check"> {
-  const { check } = stepOf(visit);
+): Pick<Launch, "checks"> {
   mkdirSync(attemptDirOf(site.dir, at), { recursive: true, mode: 0o700 });
   const outside = outputOutside(site, visit);
   if (outside !== undefined) throw new LaunchError(outside);
   makeOutputFolders(Object.values(outputPaths(site, visit)));
-  if (check?.kind !== "command") return {};
-  const script = renderShell(check.run, evaluatorAt(site, visit));
-  return { check: `${withoutAgentEnv(site.plan, visit)}${script}` };
+  const checks = checksOf(stepOf(visit)).flatMap((check): readonly CheckScript[] => {
+    if (check.kind !== "command") return [];
+    const text = renderShell(check.run, evaluatorAt(site, visit));
+    const script = `${withoutAgentEnv(site.plan, visit)}${text}`;
+    return [check.onFail === "warn" ? { script, onlyWarns: true } : { script }];
+  });
+  return checks.length === 0 ? {} : { checks };
 }
 
 /** What was given to the agent alone (its keys) is not for its check. */
@@ -128,14 +133,17 @@ function makeOutputFolders(paths: readonly string[]): void {
   }
 }
 
-/** The limits of a step's process. */
-export function limitsOf(step: Step): Limits {
+/** The limits of the process of a visit's step, or of its judge. */
+export function limitsOf(visit: Visit): Limits {
+  const step = stepOf(visit);
   return {
     ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
     ...(step.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: step.idleTimeoutMs }),
     outputBytesMax: OUTPUT_BYTES_MAX,
     graceMs: GRACE_MS,
-    ...(step.leavesRunning === true ? { leavesRunning: true } : {}),
+    ...(step.leavesRunning === true && visit.submitted === undefined
+      ? { leavesRunning: true }
+      : {}),
   };
 }
 
@@ -208,7 +216,8 @@ export function environmentOf(
   const { plan, run } = site;
   const dir = attemptDirOf(site.dir, at);
   const step = stepOf(visit);
-  const agent = step.work.kind === "agent" ? plan.agents[step.work.agent]?.env : undefined;
+  const asked = judgeOf(visit)?.agent ?? (step.work.kind === "agent" ? step.work.agent : "");
+  const agent = plan.agents[asked]?.env;
   const outer = evaluatorIn(site, visit, site.env);
   const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
   const inherited = Object.entries(site.env).filter(

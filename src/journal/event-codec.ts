@@ -11,6 +11,7 @@
  */
 import {
   type Answer,
+  type CheckEvidence,
   type Conversation,
   type Deadline,
   EVENT_VERSION,
@@ -97,15 +98,21 @@ export const stopMode = oneOf("now", "after-turn", "after-step");
 const lastTool = optional(
   record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
 );
-const evidence = optional(
-  record({
-    kind: text,
-    subject: text,
-    exit: integer,
-    outputPath: optional(text),
-    outputSha256: optional(text),
-  }),
-);
+const finding = record({
+  kind: text,
+  subject: text,
+  exit: integer,
+  outputPath: optional(text),
+  outputSha256: optional(text),
+  agent: optional(text),
+  message: optional(text),
+  output: optional(text),
+  onFail: optional(oneOf("warn", "fail")),
+} satisfies Fields<CheckEvidence>);
+const findings = {
+  check: optional(finding),
+  checks: optional(listOf(finding)),
+};
 
 const spent = optional(
   record({
@@ -159,6 +166,14 @@ const told = optional(
     notes: optional(text),
   } satisfies Fields<Told>),
 );
+const held = record({
+  exit: integer,
+  outputs: mapOf(output),
+  context: mapOf(json),
+  answer: optional(json),
+  ...findings,
+  told,
+} satisfies Fields<Held>);
 const telling = optional(
   record({
     mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
@@ -267,6 +282,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     restore: optional(boolean),
     keep: optional(boolean),
     wake: deadline,
+    judge: optional(text),
   },
   "step.asked": {
     ...attempt,
@@ -292,14 +308,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     paths: listOf(text),
     message: text,
     base: text,
-    held: record({
-      exit: integer,
-      outputs: mapOf(output),
-      context: mapOf(json),
-      answer: optional(json),
-      check: evidence,
-      told,
-    } satisfies Fields<Held>),
+    held,
     snapshot: saved,
     spent,
     left,
@@ -312,6 +321,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     left,
   },
   "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left },
+  "step.submitted": { ...attempt, held, message: optional(text), snapshot: saved, spent, left },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -322,7 +332,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     settledBy: optional(text),
     told,
     exposes: optional(listOf(record({ secret: text, in: text } satisfies Fields<Exposure>))),
-    check: evidence,
+    ...findings,
     snapshot: saved,
     spent,
     left,
@@ -335,7 +345,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     exit: optional(integer),
     told,
     context: optional(mapOf(json)),
-    check: evidence,
+    ...findings,
     snapshot: saved,
     spent,
     left,

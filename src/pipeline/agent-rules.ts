@@ -94,11 +94,18 @@ export function checkDefaultAgent(
   checkName(agent, ["defaults", "agent"], shape, report);
 }
 
-function checkName(agent: string, path: Path, shape: PipelineShape, report: Report): void {
+/** Reports an agent that is neither declared nor known; true when there is nothing to report. */
+export function checkName(
+  agent: string,
+  path: Path,
+  shape: PipelineShape,
+  report: Report,
+): boolean {
   const known = [...Object.keys(shape.agents ?? {}), ...KNOWN_AGENTS];
-  if (known.includes(agent)) return;
+  if (known.includes(agent)) return true;
   const help = report.suggest(agent, known, "declare it under `agents`; there are");
   report.add({ rule: "unknown-agent", message: `there is no agent \`${agent}\``, help, path });
+  return false;
 }
 
 /** A step runs a command or asks an agent: one of them, and all that belongs to it. */

@@ -9,6 +9,7 @@ import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { agentOf, readPrompts } from "./agent-rules.ts";
+import { lowerChecks, readCheckFiles } from "./check-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { statusWords } from "./dot/status-words.ts";
 import { bareCondition } from "./expression-rules.ts";
@@ -33,7 +34,6 @@ import type {
   Env,
   Pipeline,
   PipelineAgent,
-  PipelineCheck,
   PipelineStep,
   PipelineWork,
   RetrySettings,
@@ -135,6 +135,7 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   const readHere: ReadNamed = (name) => shelf.readNamed(nameOn(shelf, name));
   const files = {
     prompts: readPrompts(list, readHere, report),
+    checks: readCheckFiles(list, readHere, report),
     pipelines: readPipelines(list, shelf, load, report),
   };
   validate(read, files, report);
@@ -201,7 +202,7 @@ function lowerList(list: StepList, file: File): readonly PipelineStep[] {
     const { id: _, ...ways } = links[index] ?? { id: "", needs: [] };
     const lowered = {
       ...lowerSettings(step, pathIn(list, index), file.source),
-      ...lowerStep(step, lowerWork(step, list, index, file)),
+      ...lowerStep(step, lowerWork(step, list, index, file), file),
       ...ways,
     };
     if (step.for_each === undefined || hasBody(step)) return lowered;
@@ -275,6 +276,7 @@ function lowerRelay(at: number | string): NonNullable<AgentSettings["relay"]> {
 function lowerStep(
   step: StepShape,
   work: PipelineWork,
+  file: File,
 ): Omit<PipelineStep, "needs" | keyof StepSettings> {
   const { when, check, max_visits, stall_after, goal, retry_target, thread_group } = step;
   const target = retry_target === undefined ? {} : { retryTarget: retry_target };
@@ -282,7 +284,7 @@ function lowerStep(
     id: step.id,
     work,
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
-    ...(check === undefined ? {} : { check: lowerCheck(check) }),
+    ...(check === undefined ? {} : { check: lowerChecks(file.shape, step, file.files.checks) }),
     outputs: step.outputs ?? {},
     once: step.once !== undefined && step.once !== false,
     ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
@@ -326,12 +328,6 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     ...sharing,
     settings: lowerAgentSettings(step),
   };
-}
-
-function lowerCheck(check: NonNullable<StepShape["check"]>): PipelineCheck {
-  if (typeof check === "string") return { kind: "command", run: check };
-  if ("run" in check) return { kind: "command", run: check.run };
-  return { kind: "schema", file: check.file, schema: check.schema as Json };
 }
 
 function lowerSettings(

@@ -94,7 +94,7 @@ export interface PipelineStep extends StepSettings, Links {
   readonly id: string;
   readonly work: PipelineWork;
   readonly when?: string;
-  readonly check?: PipelineCheck;
+  readonly check?: readonly PipelineCheck[];
   readonly outputs: Readonly<Record<string, string>>;
   readonly once: boolean;
   /** A command that says whether it happened. */
@@ -223,6 +223,16 @@ export type PipelineItems =
   | { readonly file: string }
   | { readonly glob: string };
 
-export type PipelineCheck =
+export type PipelineCheck = (
   | { readonly kind: "command"; readonly run: string }
-  | { readonly kind: "schema"; readonly file: string; readonly schema: Json };
+  | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
+  | {
+      readonly kind: "judge";
+      readonly rubric: string;
+      readonly agent: string;
+      readonly model?: string;
+    }
+) & {
+  /** Absent: the attempt has failed, and the step may be retried. */
+  readonly onFail?: "warn" | "fail";
+};

@@ -6,6 +6,7 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
+import { check } from "./check-schema.ts";
 import { RETELLINGS } from "./fidelity.ts";
 import { gate, wait } from "./prompt-schema.ts";
 import { links, NEEDS_MAX } from "./schema-links.ts";
@@ -108,15 +109,6 @@ const settings = {
     .optional()
     .describe("What its agent is told after its conversation was lost. Default: compact."),
 };
-
-const check = z.union([
-  command,
-  z.strictObject({ run: command.describe("A command that exits with 0 when the work is good.") }),
-  z.strictObject({
-    file: path.describe("A JSON file that the step writes."),
-    schema: jsonSchema.describe("The JSON Schema that the file must satisfy."),
-  }),
-]);
 
 const agentSettings = {
   model: z
@@ -254,7 +246,12 @@ const plainStep = z.strictObject({
     .union([z.string(), z.boolean()])
     .optional()
     .describe("An expression; when it is false, the step is skipped."),
-  check: check.optional().describe("Decides whether the work is good, after it exited with 0."),
+  check: check
+    .optional()
+    .describe(
+      "Decides whether the work is good, after it exited with 0: a command, {file, schema}, " +
+        "{judge}, or a list of them.",
+    ),
   outputs: bounded(z.record(name, path))
     .optional()
     .describe("Files that the step hands on: name -> path, relative to its directory."),

@@ -83,6 +83,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     `one line without blanks at its ends, ${NAME_LENGTH_MAX} characters at most`,
   ],
   "empty-list": ["has no steps", "add at least one step, such as `- {id: hi, run: ls}`"],
+  "empty-checks": ["has no check in it", "add one, such as `npm test`, or leave the key out"],
   "too-many-entries": [`has more than ${ENTRIES_MAX} entries`, "leave some out"],
 };
 
@@ -192,7 +193,8 @@ const UNIONS: Readonly<Record<string, string>> = {
   retry: "a number of tries or an object",
   backoff: "a duration or an object",
   needs: "an id or a list of ids",
-  check: "a command or an object",
+  check: "a command, an object or a list of them",
+  schema: "a JSON Schema or the path of a file that holds one",
   when: "an expression",
   once: "true, false or an object",
   workspace: "here, worktree, directory, copy or an object",

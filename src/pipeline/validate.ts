@@ -20,6 +20,7 @@ import {
   inFile,
 } from "./agent-rules.ts";
 import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
+import { type CheckFiles, checkChecks } from "./check-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkFidelity } from "./fidelity-rules.ts";
 import { gateOf } from "./gate-choices.ts";
@@ -56,6 +57,7 @@ const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** What a pipeline names that stands in other files. */
 export interface NamedFiles {
   readonly prompts: ReadonlyMap<StepShape, string>;
+  readonly checks: CheckFiles;
   readonly pipelines: ReadonlyMap<StepShape, Pipeline>;
 }
 
@@ -163,6 +165,11 @@ function checkStep(
   else if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
+  checkChecks({
+    ...{ shape, list, index, report, files: files.checks },
+    rulesFor: (into) => new ExpressionRules(into, inside),
+    checkSchema: (schema, path) => checkSchema(schema, path, report),
+  });
   const prompt = files.prompts.get(step);
   if (prompt !== undefined) {
     const texts = new ExpressionRules(inFile(report, step.prompt_file ?? "", prompt), inside);
@@ -367,14 +374,8 @@ function checkStepTexts(
   checkTexts(step.outputs, at("outputs"), rules);
   reportOutputsOutside(step, at("outputs").path, report);
   checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
-  const { check, once } = step;
+  const { once } = step;
   if (typeof once === "object") rules.shell(once.probe, at("once", "probe"));
-  if (typeof check === "string") rules.shell(check, at("check"));
-  else if (check !== undefined && "run" in check) rules.shell(check.run, at("check", "run"));
-  else if (check !== undefined) {
-    rules.text(check.file, at("check", "file"));
-    checkSchema(check.schema, at("check", "schema").path, report);
-  }
 }
 
 /** What people are asked, and until when is waited, is kept in the journal. */

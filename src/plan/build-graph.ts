@@ -8,6 +8,7 @@ import type {
   Env,
   Pipeline,
   PipelineBody,
+  PipelineCheck,
   PipelineStep,
   PipelineWork,
   RetrySettings,
@@ -145,7 +146,7 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
     retry: buildRetry({ ...defaults.retry, ...step.retry }),
-    ...(step.check === undefined ? {} : { check: step.check }),
+    ...(step.check === undefined ? {} : { check: buildCheck(step.check, around) }),
     outputs: step.outputs,
     once: step.once,
     ...(step.probe === undefined ? {} : { probe: step.probe }),
@@ -155,6 +156,20 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     ...(recover === undefined ? {} : { recover }),
     ...(step.work.kind === "agent" ? toldSettings(step, around) : {}),
   };
+}
+
+/** One check stands for itself, so that its plan is the same as ever. */
+function buildCheck(
+  checks: readonly PipelineCheck[],
+  around: Surroundings,
+): NonNullable<Step["check"]> {
+  const built = checks.map((check) =>
+    check.kind === "judge"
+      ? { ...check, agent: around.agentIn(around.pipeline, check.agent) }
+      : check,
+  );
+  const [only] = built;
+  return built.length === 1 && only !== undefined ? only : built;
 }
 
 /** What an agent is told. The first file's defaults are those of the plan, which all files share. */

@@ -10,6 +10,7 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
+import { type Check, checksOf } from "./check.ts";
 import { graphsIn } from "./graph-index.ts";
 import {
   type AgentDefinition,
@@ -128,11 +129,12 @@ function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
 
 /** The agents that the steps of one file name, those in other steps included. */
 function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
-  return steps.flatMap(({ work }) => {
-    if (work.kind === "agent") return [work.agent];
+  return steps.flatMap(({ work, check = [] }) => {
+    const judges = check.flatMap((one) => (one.kind === "judge" ? [one.agent] : []));
+    if (work.kind === "agent") return [work.agent, ...judges];
     if (work.kind === "branches")
       return work.branches.flatMap((branch) => agentsNamed(branch.steps));
-    return "body" in work && !("steps" in work.body) ? agentsNamed(work.body) : [];
+    return "body" in work && !("steps" in work.body) ? agentsNamed(work.body) : judges;
   });
 }
 
@@ -160,13 +162,13 @@ export function envNamesOf(plan: Plan): string[] {
 }
 
 function addGraph(graph: Graph, around: Env, names: EnvNames): void {
-  for (const { work, when, check, env, outputs, cwd, probe } of graph.steps) {
+  for (const step of graph.steps) {
+    const { work, when, env, outputs, cwd, probe } = step;
     const own = { ...around, ...env };
     names.addTexts(values(env), around);
     for (const source of [when, ...expressionsOf(work)]) names.addExpression(source, own);
     names.addTexts([cwd, probe, ...values(outputs), ...textsOf(work)], own);
-    if (check !== undefined)
-      names.addTexts([check.kind === "command" ? check.run : check.file], own);
+    names.addTexts(checksOf(step).map(checkText), own);
     for (const inner of graphsIn(work)) addGraph(inner, around, names);
   }
 }
@@ -193,6 +195,12 @@ class EnvNames {
       }
     }
   }
+}
+
+/** The template of a check. */
+function checkText(check: Check): string {
+  if (check.kind === "command") return check.run;
+  return check.kind === "judge" ? check.rubric : check.file;
 }
 
 function expressionsOf(work: Work): readonly string[] {

@@ -15,6 +15,7 @@ import { parseExpression } from "../util/expression.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
+import { checksOf } from "./check.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
 import type { AgentSettings, Arrow, Graph, Plan, Step } from "./plan.ts";
 
@@ -85,11 +86,22 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
     when: step.when,
     env: Object.keys(env).length === 0 ? undefined : env,
     cwd: step.cwd,
-    check: step.check,
+    check: checkDefinition(plan, step),
     leaves_running: step.leavesRunning,
     outputs: Object.keys(step.outputs).length === 0 ? undefined : step.outputs,
     ...arrowsOf(graph, position),
   };
+}
+
+/** A judge is part of what a result depends on: who judges, and with which settings. */
+function checkDefinition(plan: Plan, step: Step): unknown {
+  if (!checksOf(step).some(({ kind }) => kind === "judge")) return step.check;
+  return checksOf(step).map((check) => {
+    if (check.kind !== "judge") return check;
+    const { adapter, command, args, settings = {} } = plan.agents[check.agent] ?? {};
+    const { model, system } = settings;
+    return { ...check, adapter, command, args, model: check.model ?? model, system };
+  });
 }
 
 function workOf(plan: Plan, step: Step): Definition {

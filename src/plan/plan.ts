@@ -12,6 +12,7 @@
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+import type { Check } from "./check.ts";
 
 export type { Fidelity, Retelling };
 
@@ -147,7 +148,8 @@ export interface Step {
   readonly timeoutMs?: number;
   readonly idleTimeoutMs?: number;
   readonly retry: RetryPolicy;
-  readonly check?: Check;
+  /** What decides whether its work is good, after it exited with 0; several in their order. */
+  readonly check?: Check | readonly Check[];
   /** Named files: name -> path relative to the step's directory (a template). */
   readonly outputs: Readonly<Record<string, string>>;
   /** Must not happen twice: what was cut off is never repeated without being asked. */
@@ -349,11 +351,6 @@ export interface Backoff {
   /** 0 = none; 0.5 = each delay times a number between 0.5 and 1.5. */
   readonly jitter: number;
 }
-
-export type Check =
-  | { readonly kind: "command"; readonly run: string }
-  /** `file` is a template, relative to the step's directory. */
-  | { readonly kind: "schema"; readonly file: string; readonly schema: Json };
 
 export interface Arrow {
   readonly from: number;

@@ -4,6 +4,7 @@
  * Owns: what of a step stays when nothing runs for it.
  * Does not: run anything; the steps pass, with an answer that says that it is none.
  */
+import { checksOf } from "./check.ts";
 import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
 
 /** The plan with its agents, or all its work, simulated. */
@@ -21,9 +22,17 @@ function simulatedGraph({ steps, arrows }: Graph, what: Simulation): Graph {
 
 function simulatedStep(step: Step, what: Simulation): Step {
   const work = simulatedWork(step, what);
-  if (work.kind !== "pass" || step.work.kind === "pass") return { ...step, work };
+  if (work.kind !== "pass" || step.work.kind === "pass") {
+    return { ...step, work, ...withoutJudges(step) };
+  }
   const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
   return { ...rest, work, outputs: {}, once: false };
+}
+
+/** A simulated judge passes everything. */
+function withoutJudges(step: Step): Pick<Step, "check"> {
+  const others = checksOf(step).filter(({ kind }) => kind !== "judge");
+  return others.length === checksOf(step).length ? {} : { check: others };
 }
 
 function simulatedWork({ id, work }: Step, what: Simulation): Work {

@@ -5,12 +5,14 @@
  * Does not: print (pipeline/yaml-text.ts) or say what cannot be written; who converts compares plans.
  */
 
+import type { CheckShape } from "../pipeline/check-schema.ts";
 import { statusWords } from "../pipeline/dot/status-words.ts";
 import { choicesOf } from "../pipeline/gate-choices.ts";
 import type { StepShape } from "../pipeline/schema.ts";
 import { unreachable } from "../util/assert.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";
+import { type Check, checksOf } from "./check.ts";
 import type { EachWork, GateWork, Graph, Step, Work } from "./plan.ts";
 import { askingEdges, END, type GraphPlace } from "./written-edges.ts";
 import { settingsShape } from "./yaml-agents.ts";
@@ -204,7 +206,7 @@ function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
     ...(timeoutMs === undefined ? {} : { timeout: durationText(timeoutMs) }),
     ...(idleTimeoutMs === undefined ? {} : { idle_timeout: durationText(idleTimeoutMs) }),
     ...(retry === undefined ? {} : { retry }),
-    ...(check === undefined ? {} : { check: checkShape(check) }),
+    ...(check === undefined ? {} : { check: checkShape(step) }),
     ...(Object.keys(outputs).length === 0 ? {} : { outputs }),
     ...(step.once ? { once: probe === undefined ? true : { probe } } : {}),
     ...(step.own === undefined ? {} : { workspace: "own" }),
@@ -219,7 +221,20 @@ function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
   };
 }
 
-function checkShape(check: NonNullable<Step["check"]>): NonNullable<StepShape["check"]> {
-  if (check.kind === "command") return check.run;
-  return { file: check.file, schema: check.schema as JsonObject };
+function checkShape(step: Step): NonNullable<StepShape["check"]> {
+  const shapes = checksOf(step).map(oneCheckShape);
+  const [only] = shapes;
+  return shapes.length === 1 && only !== undefined ? only : shapes;
+}
+
+function oneCheckShape(check: Check): CheckShape {
+  const meaning = check.onFail === undefined ? {} : { on_fail: check.onFail };
+  if (check.kind === "command") {
+    return check.onFail === undefined ? check.run : { run: check.run, ...meaning };
+  }
+  if (check.kind === "schema") {
+    return { file: check.file, schema: check.schema as JsonObject, ...meaning };
+  }
+  const { rubric, agent, model } = check;
+  return { judge: rubric, agent, ...(model === undefined ? {} : { model }), ...meaning };
 }

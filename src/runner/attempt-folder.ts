@@ -27,9 +27,15 @@ export const ATTEMPT_FILE = {
   output: "output.log",
   stderr: "stderr.log",
   checkOutput: "check.log",
+  checkExits: "check-exits",
 } as const;
 
-/** The exit status of the work, and of its check if there was one. */
+/** The file with the output of the n-th command that checks the work, counted from 1. */
+export function checkOutputFile(number: number): string {
+  return number === 1 ? ATTEMPT_FILE.checkOutput : `check-${number}.log`;
+}
+
+/** The exit status of the work, and of its checks if there were any. */
 export interface ExitStatus {
   readonly exit: number;
   readonly checkExit?: number;
@@ -61,6 +67,12 @@ export function readExit(dir: string): ExitStatus | undefined {
   if (found === null) return undefined;
   const exit = Number(found[1]);
   return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
+}
+
+/** The exit statuses of several checks, as far as they have ended. */
+export function readCheckExits(dir: string): readonly number[] {
+  const lines = (textOf(join(dir, ATTEMPT_FILE.checkExits)) ?? "").split("\n").slice(0, -1);
+  return lines.map(Number).filter(Number.isSafeInteger);
 }
 
 /** The status that a shell gives to a command that SIGKILL ended: 128 and the signal's number. */

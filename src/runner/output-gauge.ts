@@ -1,7 +1,7 @@
 /** How much a step has written, and for how long it has written nothing. */
-import { statSync } from "node:fs";
+import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
-import { ATTEMPT_FILE } from "./attempt-folder.ts";
+import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
 
 /** One reading of the gauge. */
 export interface OutputReading {
@@ -9,7 +9,7 @@ export interface OutputReading {
   readonly idleMs: number;
 }
 
-const FILES = [ATTEMPT_FILE.output, ATTEMPT_FILE.stderr, ATTEMPT_FILE.checkOutput];
+const FILES = [ATTEMPT_FILE.output, ATTEMPT_FILE.stderr];
 
 /**
  * A gauge of the output files of a process of that age. Idle time is counted on the monotonic
@@ -36,7 +36,15 @@ export function outputGauge(dir: string, processAgeMs: number): () => OutputRead
 }
 
 function measure(dir: string): { readonly bytes: number; readonly modifiedMs: number } {
-  const stats = FILES.map((file) => statSync(join(dir, file), { throwIfNoEntry: false }));
+  const statOf = (file: string): Stats | undefined =>
+    statSync(join(dir, file), { throwIfNoEntry: false });
+  const stats = FILES.map(statOf);
+  // The files of all checks are there before the work begins.
+  for (let number = 1; ; number++) {
+    const stat = statOf(checkOutputFile(number));
+    if (stat === undefined) break;
+    stats.push(stat);
+  }
   return {
     bytes: stats.reduce((sum, stat) => sum + (stat?.size ?? 0), 0),
     modifiedMs: stats.reduce((latest, stat) => Math.max(latest, stat?.mtimeMs ?? 0), 0),

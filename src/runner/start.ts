@@ -14,16 +14,22 @@ import { basename, join } from "node:path";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { quote } from "../util/shell.ts";
-import { ATTEMPT_FILE } from "./attempt-folder.ts";
+import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
 import { forgetProcesses } from "./belongings.ts";
 import { errorCode } from "./file-text.ts";
 import { identityOf } from "./identity.ts";
 import { ISOLATION } from "./isolation.ts";
 import { lastLine } from "./output.ts";
-import type { Launch, Limits, StepProcess } from "./step-process.ts";
+import type { CheckScript, Launch, Limits, StepProcess } from "./step-process.ts";
 import { Supervision } from "./supervision.ts";
 import { attemptMarker } from "./sweep.ts";
-import { CHECK_VARIABLE, SCRIPT_VARIABLE, UNCLAIMED_EXIT, wrapperArguments } from "./wrapper.ts";
+import {
+  CHECK_VARIABLE,
+  checkSequence,
+  SCRIPT_VARIABLE,
+  UNCLAIMED_EXIT,
+  wrapperArguments,
+} from "./wrapper.ts";
 
 const OWNER_ONLY = 0o600;
 
@@ -103,12 +109,25 @@ function spawnWrapper(launch: Launch): ChildProcess {
   }
 }
 
-/** The variables through which the wrapper gets the text of the work and of its check. */
-function scriptsOf({ dir, script, check }: Launch): Record<string, string> {
+/** The variables through which the wrapper gets the text of the work and of its checks. */
+function scriptsOf({ dir, script, checks = [] }: Launch): Record<string, string> {
   const work = { [SCRIPT_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.script), script) };
-  if (check === undefined) return work;
-  writeFileSync(join(dir, ATTEMPT_FILE.checkOutput), "", { mode: OWNER_ONLY });
-  return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), check) };
+  const [first] = checks;
+  if (first === undefined) return work;
+  for (const number of checks.keys()) {
+    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
+  }
+  const alone = checks.length === 1 && first.onlyWarns !== true;
+  const text = alone ? first.script : checkSequence(dir, checks.map(stored(dir)));
+  return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), text) };
+}
+
+/** Gives each of several checks the text that fits into a variable. */
+function stored(dir: string): (check: CheckScript, index: number) => CheckScript {
+  return (check, index) => ({
+    ...check,
+    script: scriptText(join(dir, `check-${index + 1}.sh`), check.script),
+  });
 }
 
 /** The text itself, or the command that reads it from a file where it is too long. */

@@ -12,14 +12,21 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
   /** POSIX shell text of the work. */
   readonly script: string;
-  /** POSIX shell text that decides whether the work is good; runs only after exit 0. */
-  readonly check?: string;
+  /** Commands that decide whether the work is good; they run only after exit 0, in this order. */
+  readonly checks?: readonly CheckScript[];
   /** A file for stdin; /dev/null otherwise. */
   readonly stdin?: string;
   /** In a PID namespace of its own. */
   readonly isolate?: true;
   /** Agents: stderr goes to a file of its own instead of into the output. */
   readonly separateStderr: boolean;
+}
+
+export interface CheckScript {
+  /** POSIX shell text. */
+  readonly script: string;
+  /** Its exit status is recorded, and does not make the work bad. */
+  readonly onlyWarns?: true;
 }
 
 export interface Limits {
@@ -37,6 +44,7 @@ export type ProcessEnding =
   | {
       readonly how: "exited";
       readonly exit: number;
+      /** Of its checks: 0 when none has made the work bad. */
       readonly checkExit?: number;
       /** What it had left running and was ended; absent when that was nothing. */
       readonly left?: readonly Leftover[];

@@ -5,7 +5,7 @@
  * Does not: start it.
  * Invariants:
  * - W1 the first act is to claim the folder exclusively; whoever finds it claimed runs nothing.
- * - W2 on Linux nothing is forked but the work and its check.
+ * - W2 on Linux nothing is forked but the work and its checks.
  * - W3 the exit status is written last, in one write, over bytes that the claim has reserved: a disk
  *   that is full by then does not lose it.
  * - W4 signals are handled, not ignored: the work gets their defaults, the wrapper outlives it.
@@ -17,13 +17,16 @@
  * The system is an argument because the shell reads byte by byte. What the shell says when a
  * signal ends the work ("Terminated") stays in the output: keeping it out costs each step 0.2 ms.
  */
-import { RESERVED } from "./attempt-folder.ts";
+import { join } from "node:path";
+import { quote } from "../util/shell.ts";
+import { ATTEMPT_FILE, checkOutputFile, RESERVED } from "./attempt-folder.ts";
 import { HAS_PROC, systemText } from "./identity.ts";
+import type { CheckScript } from "./step-process.ts";
 
 /** The wrapper's exit status when it could not claim the folder; otherwise it exits with 0. */
 export const UNCLAIMED_EXIT = 97;
 
-/** The variables that bring the wrapper the text of the work and of its check. */
+/** The variables that bring the wrapper the text of the work and of its checks. */
 export const SCRIPT_VARIABLE = "PERDURE_SCRIPT";
 export const CHECK_VARIABLE = "PERDURE_CHECK_SCRIPT";
 
@@ -64,6 +67,29 @@ until printf '%s\\n' "$perdure_work $perdure_check" 1<>"$1/pid"; do
 done
 exit 0
 `;
+
+/**
+ * One script that runs several checks in their order, each in a shell of its own with a log of its own,
+ * and all of them: whoever has to mend the work is told everything at once. It exits with the first
+ * status that makes the work bad.
+ */
+export function checkSequence(dir: string, checks: readonly CheckScript[]): string {
+  const exits = quote(join(dir, ATTEMPT_FILE.checkExits));
+  const runs = checks.map(({ script, onlyWarns }, index) => {
+    const log = quote(join(dir, checkOutputFile(index + 1)));
+    const counts = onlyWarns === true ? [] : [KEEP_FIRST_FAILURE];
+    return [
+      "perdure_exit=0",
+      `${SCRIPT_VARIABLE}=${quote(script)} /bin/sh -e -c ${EVALUATE} "$0" >>${log} 2>&1 ||`,
+      "  perdure_exit=$?",
+      `printf '%s\\n' "$perdure_exit" >>${exits}`,
+      ...counts,
+    ].join("\n");
+  });
+  return ["perdure_failed=0", ...runs, "exit $perdure_failed", ""].join("\n");
+}
+
+const KEEP_FIRST_FAILURE = '[ "$perdure_failed" != 0 ] || perdure_failed=$perdure_exit';
 
 /** The arguments of /bin/sh that run the work of this folder; `keeper` is put in front of it. */
 export function wrapperArguments(dir: string, name: string, keeper: readonly string[]): string[] {

@@ -29,6 +29,7 @@ export interface Attempt {
     | "waiting"
     | "continued"
     | "relayed"
+    | "submitted"
     | "conflicted";
   readonly exit?: number;
   readonly reason?: FailureReason;
@@ -45,6 +46,7 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
     case "step.interrupted":
     case "step.continued":
     case "step.relayed":
+    case "step.submitted":
     case "step.conflicted":
       return event;
     default:
@@ -115,6 +117,10 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
       return { ...closed, outcome: "conflicted", message: end.message };
     case "step.continued":
       return { ...closed, outcome: "continued", message: end.ask.why };
+    case "step.submitted": {
+      const message = end.message ?? "done, and handed to its judge";
+      return { ...closed, outcome: "submitted", message };
+    }
     case "step.relayed":
       return { ...closed, outcome: "relayed", message: `handed over in ${end.checkpoint.path}` };
   }

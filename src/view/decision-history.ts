@@ -52,6 +52,8 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       return arrowsText(run, event);
     case "step.continued":
       return `${attemptText(event)} was asked again (${event.ask.kind}): ${messageText(event.ask.why)}`;
+    case "step.submitted":
+      return `${attemptText(event)} was handed to its judge`;
     case "step.relayed":
       return `${attemptText(event)} handed over to a new conversation`;
     case "step.granted":

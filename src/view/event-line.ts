@@ -1,14 +1,23 @@
 /**
  * Events as plain lines, for pipes, logs and CI: one line for each event worth telling.
  *
- * Owns: the sentence for each event, and the prefix of a step's own output.
+ * Owns: the sentence for each event.
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
-import type { AttemptEnd, Place, Recorded, StepCompleted } from "../core/event.ts";
+import { checksFound } from "../core/check.ts";
+import type {
+  AttemptEnd,
+  Place,
+  Recorded,
+  RunEvent,
+  StepCompleted,
+  StepSubmitted,
+} from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { commitText, plainText, shortList } from "./display-text.ts";
+import { warningText } from "./check-text.ts";
+import { commitText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { exposureText } from "./exposure-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
@@ -41,21 +50,18 @@ const AGAIN: Readonly<Record<string, string>> = {
   SIGINT: "; Ctrl-C again ends the running steps at once",
 };
 
+type StepStarted = Extract<RunEvent, { type: "step.started" }>;
+
 /** The line for an event, if any. `run` is the run after it; `startedAt` is from AttemptClock. */
 export function eventLine(run: Run, recorded: Recorded, startedAt?: number): string | undefined {
   const { event, time } = recorded;
   const took = tookText(recorded, startedAt);
   switch (event.type) {
     case "step.started":
-      if (event.wake !== undefined) {
-        const until = wakeText(event.wake.at, time);
-        return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
-      }
-      if (isToldLater(run, event)) return undefined;
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
+      return startedLine(run, event, time);
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
-      return `${STEP_LOOKS.done.glyph} ${said}${left(event)}${exposed(event)}`;
+      return `${STEP_LOOKS.done.glyph} ${said}${warningText(event)}${left(event)}${exposed(event)}`;
     }
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
@@ -100,6 +106,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     }
     case "step.iterated":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
+    case "step.submitted":
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${submittedText(event, took)}`;
     case "step.relayed":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
     case "step.skipped":
@@ -111,6 +119,27 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+function startedLine(run: Run, event: StepStarted, time: number): string | undefined {
+  const { wake, judge } = event;
+  if (wake !== undefined) {
+    return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${wakeText(wake.at, time)}`;
+  }
+  if (isToldLater(run, event)) return undefined;
+  const what = judge === undefined ? "started" : `is judged by ${judge}`;
+  return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${what}${ordinal(run, event)}`;
+}
+
+function submittedText(event: StepSubmitted, took: string): string {
+  const { message, held } = event;
+  if (message !== undefined) {
+    return `has no verdict: ${messageText(message)}; its judge is asked again`;
+  }
+  if (checksFound(held).some(({ kind }) => kind === "judge")) {
+    return `was judged${took}; its next judge is asked`;
+  }
+  return `worked${took}; its judge is asked${left(event)}`;
 }
 
 /** True for what failed in an item of a fan-out that goes on without it. */
@@ -218,9 +247,4 @@ function ordinal(run: Run, place: Place): string {
   const attempt = last > 1 && visit.instances === undefined ? `attempt ${number} of ${last}` : "";
   const said = [round, attempt].filter((part) => part !== "").join(", ");
   return said === "" ? "" : ` (${said})`;
-}
-
-/** A line that a step wrote: `build │ text`. */
-export function outputLine(path: string, text: string): string {
-  return `${path} │ ${plainText(text)}`.trimEnd();
 }

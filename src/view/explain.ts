@@ -131,8 +131,9 @@ class Story {
   }
 
   #started(event: Extract<StepEvent, { type: "step.started" }>, time: number): void {
-    const { conversation, fidelity, restore } = event;
+    const { conversation, fidelity, restore, judge } = event;
     const notes = [
+      ...(judge === undefined ? [] : [`${judge} judged the work; nothing of it was done again`]),
       ...(restore === true ? ["its files were put back to where the visit began"] : []),
       ...(conversation === undefined ? [] : [conversationText(conversation)]),
       ...(fidelity === undefined ? [] : [tellingText(fidelity)]),
@@ -175,6 +176,9 @@ class Story {
       case "step.continued":
         this.#end(`it is to go on in its conversation: ${messageText(event.ask.why)}`);
         return this.#ended("open", time, messageText(event.ask.why));
+      case "step.submitted":
+        this.#end(`it worked${took}, and its judge was to be asked`);
+        return this.#ended("open", time, "its judge was to look at what it had done");
       case "step.relayed":
         this.#end("it handed over to a new conversation");
         return this.#ended("open", time, "the conversation before had handed over");

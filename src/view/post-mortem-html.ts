@@ -22,7 +22,7 @@ import { timelineSvg } from "./timeline-svg.ts";
 /** The whole page. */
 export function postMortemHtml(story: PostMortem): string {
   const title = `${story.pipeline}: run ${story.runId.slice(0, 8)} ${story.status}`;
-  const { happened, done, next } = story.words;
+  const { happened, done, next, output = [] } = story.words;
   const state = { text: story.status, tint: STATE_TINTS[story.status] };
   const lines = [
     "<!doctype html>",
@@ -37,6 +37,7 @@ export function postMortemHtml(story: PostMortem): string {
     "<body>",
     `<h1>${xmlText(story.pipeline)} ${cellHtml(state)}</h1>`,
     `<p class="lead">${[happened, done, next].map(xmlText).join("<br>")}</p>`,
+    ...(output.length === 0 ? [] : [`<pre>${output.map(xmlText).join("\n")}</pre>`]),
     "<dl>",
     ...headTable(story).map(
       ([name, cell]) => `<dt>${xmlText(name)}</dt><dd>${cellHtml(cell)}</dd>`,

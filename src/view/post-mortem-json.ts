@@ -20,6 +20,7 @@ export function postMortemJson(story: PostMortem): JsonObject {
     happened: story.words.happened,
     done: story.words.done,
     next: story.words.commands,
+    ...(story.words.output === undefined ? {} : { check_output: story.words.output }),
     file: created?.file ?? null,
     cwd: created?.cwd ?? null,
     input: created?.input ?? null,

@@ -20,11 +20,12 @@ const PICTURE_NODES_MAX = 60;
 
 /** The whole document. */
 export function postMortemText(story: PostMortem): string {
-  const { happened, done, next } = story.words;
+  const { happened, done, next, output = [] } = story.words;
   const lines = [
     `# Report on run ${escaped(story.runId.slice(0, 8))}: ${escaped(story.pipeline)}`,
     "",
     ...[happened, done, next].flatMap((line) => [escaped(line), ""]),
+    ...(output.length === 0 ? [] : [...fenced(output), ""]),
     ...tableText({ head: ["", ""], rows: headTable(story) }),
     "",
     ...pictureText(story),

@@ -160,6 +160,7 @@ const BAR_STATES: Readonly<Record<NonNullable<AttemptSpan["end"]>["type"], StepS
   "step.interrupted": "interrupted",
   "step.continued": "done",
   "step.relayed": "done",
+  "step.submitted": "done",
   "step.conflicted": "interrupted",
 };
 

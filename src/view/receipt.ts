@@ -7,10 +7,10 @@
  * Invariants:
  * - K1 What was not measured says `{ measured: false }`; a number is never made up.
  */
+import { type CheckFindings, checksFound } from "../core/check.ts";
 import type {
   AttemptEnd,
   AttemptRef,
-  CheckEvidence,
   LeftRunning,
   Recorded,
   StepCompleted,
@@ -20,6 +20,7 @@ import { findVisit, type Run, stepOf } from "../core/run.ts";
 import type { Graph, Step } from "../plan/plan.ts";
 import { sha256 } from "../util/hash.ts";
 import type { Json, JsonObject } from "../util/json.ts";
+import { checkJson } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 import { spentJson } from "./spent-text.ts";
@@ -48,6 +49,7 @@ const STATUSES = {
   "step.interrupted": "interrupted",
   "step.continued": "continued",
   "step.relayed": "relayed",
+  "step.submitted": "submitted",
   "step.conflicted": "conflicted",
 } as const;
 
@@ -58,6 +60,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
   const { end, startedAt } = input;
   const { event, time } = end;
   const failed = event.type === "step.failed" ? event : undefined;
+  const found = checksFound("held" in event ? event.held : (event as CheckFindings));
   const check = "check" in event ? event.check : undefined;
   const savedMs = event.snapshot?.tookMs ?? 0;
   return {
@@ -71,6 +74,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     reason: failed?.reason ?? reasonOf(event),
     message: messageOf(event),
     check: check === undefined ? NOT_MEASURED : checkJson(check),
+    checks: found.map(checkJson),
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     left_running: (event.left ?? []).map(leftJson),
@@ -154,17 +158,6 @@ function headOf({ run, engineVersion }: ReceiptInput, at: AttemptRef): JsonObjec
 function stepAtPlace(run: Run, at: AttemptRef): Step | undefined {
   const visit = findVisit(run, at);
   return visit && stepOf(visit);
-}
-
-function checkJson(check: CheckEvidence): Json {
-  return {
-    measured: true,
-    kind: check.kind,
-    command: check.subject,
-    exit: check.exit,
-    output_path: check.outputPath ?? null,
-    output_sha256: check.outputSha256 ?? null,
-  };
 }
 
 function snapshotJson({ snapshot }: AttemptEnd): Json {

@@ -8,6 +8,7 @@ import { converse } from "../core/conversation.ts";
 import { effectsWithin } from "../core/effect.ts";
 import type { RunRewound, Says } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
+import { judgeOf } from "../core/judge.ts";
 import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
@@ -136,7 +137,7 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const { state } = visit;
   const { number, last } = attemptOrdinal(visit);
   const attempt = last > 1 ? ` as attempt ${number} of ${last}` : "";
-  const talk = talkText(visit, input);
+  const talk = judgeText(visit) ?? talkText(visit, input);
   switch (state.status) {
     case "running":
       return runningVerdict(visit, input);
@@ -179,8 +180,9 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
     case "answered":
       return { action: "take result", why: "its process is gone, but its agent was done" };
     case "dead": {
-      if (step.once) return doubtVerdict(visit, "its process is gone");
-      const talk = talkText({ ...visit, cut: true }, input);
+      const judge = judgeText(visit);
+      if (step.once && judge === undefined) return doubtVerdict(visit, "its process is gone");
+      const talk = judge ?? talkText({ ...visit, cut: true }, input);
       if (talk !== undefined) return { action: "continue", why: `its process is gone; ${talk}` };
       return { action: "run", why: "its process is gone and left no result" };
     }
@@ -197,6 +199,12 @@ const TAKEN_UP: Readonly<Record<Says, string>> = {
   correct: "its conversation is continued, for a better answer",
   relayed: "a new conversation goes on from the notes of the last",
 };
+
+/** Work that is done is only judged. */
+function judgeText(visit: Visit): string | undefined {
+  const judge = judgeOf(visit);
+  return judge && `its work is done, and its judge (${judge.agent}) is asked`;
+}
 
 /** What the next attempt does with the conversation of a visit; undefined when it has none. */
 function talkText(visit: Visit, input: ResumePlanInput): string | undefined {

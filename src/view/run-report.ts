@@ -10,6 +10,7 @@ import { placeText } from "../core/place.ts";
 import { hasProcess, isPrompt, placeOf, stepOf, type Visit, type VisitState } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
+import { warningText } from "./check-text.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
 import { vouchedText } from "./doubt-text.ts";
 import { exitText, failureText, messageText } from "./failure-words.ts";
@@ -117,7 +118,10 @@ export function resultText(visit: Visit, now: number): string {
     case "completed":
       if (isPrompt(stepOf(visit)) && !state.assumed) return answeredText(state.answer);
       if (state.settledBy !== undefined) return vouchedText(state.settledBy, state.identity);
-      return [endText(visit, state), toldText(state.told)].filter((part) => part !== "").join("; ");
+      return (
+        [endText(visit, state), toldText(state.told)].filter((part) => part !== "").join("; ") +
+        warningText(state)
+      );
     case "running":
       return partsText(visit);
     case "waiting": {

@@ -14,8 +14,17 @@ import { FORK_STOP } from "../core/fork.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
-import { attemptOf, placeOf, type Run, type RunState, stepOf, type Visit } from "../core/run.ts";
+import {
+  attemptOf,
+  currentVisit,
+  placeOf,
+  type Run,
+  type RunState,
+  stepOf,
+  type Visit,
+} from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
+import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
@@ -58,6 +67,8 @@ export interface Why {
   readonly next: string;
   /** The commands in `next`, the recommended one first. */
   readonly commands: readonly string[];
+  /** The last lines of the checks that the failed step did not pass; absent when there are none. */
+  readonly output?: readonly string[];
 }
 
 /** Where a run stands, in words. */
@@ -71,7 +82,15 @@ export function why(input: WhyInput): Why {
     done: doneText(input.run, ended ? "not-done" : "next"),
     next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
     commands: advice.map(({ command }) => command),
+    ...checkOutput(input.run),
   };
+}
+
+/** What the checks of the step that a failed run is about printed last. */
+function checkOutput(run: Run): Pick<Why, "output"> {
+  const state = run.state.status === "failed" ? principalFailure(run)?.state : undefined;
+  const output = state?.status === "failed" ? failedCheckLines(state.checks ?? []) : [];
+  return output.length === 0 ? {} : { output };
 }
 
 /** The three lines. */
@@ -101,7 +120,7 @@ function situation(input: WhyInput): Situation {
   switch (run.state.status) {
     case "completed":
       return {
-        happened: `completed in ${formatDuration(run.updatedAt - (run.created?.time ?? 0))}`,
+        happened: completedText(run),
         advice: completedAdvice(run, shortId),
       };
     case "failed":
@@ -118,6 +137,25 @@ function situation(input: WhyInput): Situation {
       if (waitsForPerson(run)) return waiting(input);
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+function completedText(run: Run): string {
+  const took = formatDuration(run.updatedAt - (run.created?.time ?? 0));
+  return `completed in ${took}${warningsOf(run)}`;
+}
+
+/** ", with a warning of lint (...)" for the steps whose checks warn, as many as are named. */
+function warningsOf(run: Run): string {
+  const warnings: string[] = [];
+  for (const { steps } of run.scopes.values()) {
+    for (const record of steps) {
+      const visit = currentVisit(record);
+      if (visit?.state.status !== "completed" || visit.state.checks === undefined) continue;
+      warnings.push(`${stepPath(placeOf(visit))} (${warningMessages(visit.state).join("; ")})`);
+    }
+  }
+  if (warnings.length === 0) return "";
+  return `, with a warning of ${shortList(warnings, NAMES_MAX)}`;
 }
 
 function completedAdvice(run: Run, shortId: string): Situation["advice"] {

@@ -144,7 +144,8 @@ function runFiles(
     const [folder, key = "", file = ""] = name.split("/");
     if (folder === "attempts") {
       const number = numbers.get(key);
-      if (!["receipt.json", "output.log", "check.log", "exit"].includes(file)) continue;
+      if (!["receipt.json", "output.log", "check.log", "check-2.log", "exit"].includes(file))
+        continue;
       if (number === undefined) continue;
       const shown = `attempts/${key.replace(/\.\d+$/, `.${number}`)}/${file}`;
       files[shown] = contentOf(join(root, name), pipeline, run);

@@ -117,8 +117,10 @@ steps:
       echo described >> effects
       echo '{"count": 1}' > facts.json
     check:
-      file: facts.json
-      schema: { type: object, required: [count], properties: { count: { type: integer } } }
+      - file: facts.json
+        schema: { type: object, required: [count], properties: { count: { type: integer } } }
+      - { run: "echo doubtful; exit 4", on_fail: warn }
+      - echo looking again
 `,
 };
 

@@ -37,20 +37,20 @@ describe("a step's exit status", () => {
 
   test("the check decides only after exit 0", async () => {
     const good = new Attempt();
-    expect(await run(good, "echo work", { check: "echo fine >&2" })).toEqual({
+    expect(await run(good, "echo work", { checks: [{ script: "echo fine >&2" }] })).toEqual({
       how: "exited",
       exit: 0,
       checkExit: 0,
     });
     expect(good.text("check.log")).toBe("fine\n");
     expect(good.text("output.log")).toBe("work\n");
-    expect(await run(new Attempt(), "true", { check: "exit 4" })).toEqual({
+    expect(await run(new Attempt(), "true", { checks: [{ script: "exit 4" }] })).toEqual({
       how: "exited",
       exit: 0,
       checkExit: 4,
     });
     const bad = new Attempt();
-    expect(await run(bad, "exit 2", { check: "touch checked" })).toEqual({
+    expect(await run(bad, "exit 2", { checks: [{ script: "touch checked" }] })).toEqual({
       how: "exited",
       exit: 2,
     });
@@ -99,7 +99,7 @@ describe("what a step gets", () => {
     const long = `: ${"x".repeat(100_000)}\n`;
     const before = process.umask(0);
     try {
-      const launch = { check: `${long}umask`, separateStderr: true };
+      const launch = { checks: [{ script: `${long}umask` }], separateStderr: true };
       await run(attempt, `${long}umask; touch mine`, launch);
     } finally {
       process.umask(before);
@@ -114,7 +114,7 @@ describe("what a step gets", () => {
 
   test("a script that is neither in a file nor in the environment of the work", async () => {
     const attempt = new Attempt();
-    await run(attempt, "env; kill $$; echo not reached", { check: "true" });
+    await run(attempt, "env; kill $$; echo not reached", { checks: [{ script: "true" }] });
     expect(attempt.text("output.log")).not.toContain("SCRIPT");
     expect(attempt.text("output.log")).not.toContain("not reached");
     expect(existsSync(join(attempt.dir, "script.sh"))).toBe(false);

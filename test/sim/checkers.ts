@@ -5,6 +5,7 @@ import { contextOwner } from "../../src/core/context.ts";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missedGoal } from "../../src/core/goal.ts";
+import { missingJudge } from "../../src/core/judge.ts";
 import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
@@ -104,9 +105,16 @@ export class Checkers {
       ) {
         this.#misrouted.add(attemptText(event));
       }
+      // A judge has rejected what an earlier attempt did.
+      if (event.type === "step.failed" && event.check?.kind === "judge") {
+        this.#misrouted.add(attemptText(event));
+      }
       if (event.type !== "step.completed") continue;
       if (this.#completed.has(placeText(event))) fail(`${placeText(event)} completed twice`);
       this.#completed.add(placeText(event));
+      const visit = findVisit(run, event);
+      const judged = visit === undefined || missingJudge(stepOf(visit), event) === undefined;
+      if (!judged && !event.settledBy) fail(`${placeText(event)} completed without its judge`);
       this.#checkSnapshot(event, run);
       this.#checkResult(event, event.context);
     }
@@ -139,7 +147,7 @@ export class Checkers {
   }
 
   /** Nothing is started that the journal does not know, twice, or after it was completed. */
-  afterSpawn(at: AttemptRef): void {
+  afterSpawn(at: AttemptRef, judges: boolean): void {
     const key = attemptText(at);
     if (!this.#started.has(key)) fail(`${key} was spawned but is not in the journal`);
     if (this.#spawned.has(key)) fail(`${key} was spawned twice`);
@@ -150,6 +158,8 @@ export class Checkers {
     if (alive.length > this.#roomMax) fail("more processes live than there is room for");
     const twins = alive.filter((process) => placeText(process.at) === placeText(at));
     if (twins.length > 1) fail(`two processes of ${placeText(at)} live at once`);
+    // A judge does nothing of the work again.
+    if (judges) return;
     this.#checkPaidWork(at);
     this.#checkOnce(at);
   }

@@ -24,6 +24,18 @@ const OPERATIONS = "src/core/operations.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "work is done again because its judge failed",
+    file: "src/core/judge.ts",
+    from: "if (!kept) delete draft(visit).submitted;",
+    to: "delete draft(visit).submitted;",
+  },
+  {
+    name: "work is done before its judge has said so",
+    file: "src/core/attempt-end.ts",
+    from: "if (missingJudge(stepOf(visit), ending) === undefined) {",
+    to: "if (visit.attempts > 0) {",
+  },
+  {
     name: "files are put back while a neighbour works on them",
     file: OPERATIONS,
     from: "if (othersRestore(activity, visit, workspace)) return [];",

@@ -2,6 +2,7 @@
  * Random plans that use the whole graph model: joins, splits, loops, fan-out, nested scopes; and such
  * as authors write as a list, whose agents share conversations.
  */
+import type { Check } from "../../src/plan/check.ts";
 import {
   type Arrow,
   type Goal,
@@ -65,17 +66,46 @@ function withoutOwn(graph: Graph): Graph {
 }
 
 function anyPlan(random: Random): Plan {
-  return withFidelity({
-    format: PLAN_FORMAT,
-    name: "simulated",
-    maxParallel: 1 + random.below(4),
-    env: {},
-    agents: {},
-    ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
-    ...(random.chance(0.7) ? { workspace: randomWorkspace(random) } : {}),
-    ...(random.chance(0.4) ? { keys: "attractor", context: { "graph.goal": "simulated" } } : {}),
-    graph: randomRoot(random),
+  return withJudges(
+    withFidelity({
+      format: PLAN_FORMAT,
+      name: "simulated",
+      maxParallel: 1 + random.below(4),
+      env: {},
+      agents: {},
+      ...(random.chance(0.1) ? { budget: { turns: 1 + random.below(3) } } : {}),
+      ...(random.chance(0.7) ? { workspace: randomWorkspace(random) } : {}),
+      ...(random.chance(0.4) ? { keys: "attractor", context: { "graph.goal": "simulated" } } : {}),
+      graph: randomRoot(random),
+    }),
+  );
+}
+
+/** Some plans have work judged; dice of their own, so that the others stay what they were. */
+function withJudges(plan: Plan): Plan {
+  const random = seededRandom(seedOf(`judges ${canonicalJson(plan)}`));
+  if (!random.chance(0.15)) return plan;
+  const judge = (): Check => ({
+    kind: "judge",
+    rubric: "It is good.",
+    agent: CHOOSES,
+    ...(random.chance(0.3) ? { onFail: random.pick(["warn", "fail"] as const) } : {}),
   });
+  const graphOf = ({ steps, arrows }: Graph): Graph => ({
+    steps: steps.map((step) => {
+      const { work } = step;
+      if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
+      if (work.kind === "branches") {
+        const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
+        return { ...step, work: { ...work, branches } };
+      }
+      const works = work.kind === "agent" || work.kind === "shell";
+      if (!works || !random.chance(0.6)) return step;
+      return { ...step, check: random.chance(0.7) ? judge() : [judge(), judge()] };
+    }),
+    arrows,
+  });
+  return { ...plan, graph: graphOf(plan.graph) };
 }
 
 function randomWorkspace(random: Random): WorkspacePlan {

@@ -10,6 +10,7 @@ import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
+import { judgeOf } from "../../src/core/judge.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import {
@@ -397,12 +398,15 @@ class Simulation {
   }
 
   #spawn(at: AttemptRef, run: Run): void {
-    const conversation = findVisit(run, at)?.talk?.conversation;
+    const visit = findVisit(run, at);
+    const conversation = visit?.talk?.conversation;
+    const submitted = visit && judgeOf(visit) && visit.submitted;
     this.#held.add(attemptText(at));
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
     if (this.#plan.workspace?.snapshots === true) this.#files.enter(at, run);
-    this.#world.spawn(at, conversation);
-    this.#checkers.afterSpawn(at);
+    if (submitted === undefined) this.#world.spawn(at, conversation);
+    else this.#world.spawnJudge(at, submitted.held);
+    this.#checkers.afterSpawn(at, submitted !== undefined);
   }
 
   /** Each owner asks a probe once; the answer may come late, or not before the owner is gone. */
@@ -423,7 +427,7 @@ class Simulation {
       if (!this.#random.chance(0.6)) continue;
       const run = now();
       const at = attemptOf(visitInDoubt(run, step));
-      const truth = this.#world.happened(at) ? "done" : "redo";
+      const truth = this.#world.everHappened(at) ? "done" : "redo";
       const as = this.#random.chance(0.2) ? "abort" : truth;
       this.#note(`settle ${attemptText(at)} as ${as}`);
       const result = this.#world.resultOf(at);

@@ -58,6 +58,7 @@ describe("the simulator", () => {
       "step.settled",
       "step.skipped",
       "step.started",
+      "step.submitted",
       "step.unsettled",
     ]);
   });

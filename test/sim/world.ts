@@ -1,5 +1,6 @@
 /** The simulated outside: processes that live on when their runner dies, conversations, and time. */
-import type { AttemptRef, Conversation, Says, Spent, Told } from "../../src/core/event.ts";
+import { type CheckFindings, checksFound, findings } from "../../src/core/check.ts";
+import type { AttemptRef, Conversation, Held, Says, Spent, Told } from "../../src/core/event.ts";
 import type { Ending, Fact, Result } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import type { Random } from "../../src/util/random.ts";
@@ -74,6 +75,25 @@ export class World {
     this.processes.set(attemptText(at), { ...base, session, trace });
   }
 
+  /** Starts the judge of work that has this to show; it only looks. */
+  spawnJudge(at: AttemptRef, held: Held): void {
+    const random = this.#random;
+    this.spawns.push(at);
+    const endsAt = this.now + 1 + random.below(500);
+    const ending = { ...judgeWord(random, held), spent: randomSpent(random) };
+    const trace = random.pick(["nothing", "spent", "word"] as const);
+    const base = { at, endsAt, ending, trace, effectAt: Number.POSITIVE_INFINITY };
+    this.processes.set(attemptText(at), { ...base, killed: false, killedAt: 0 });
+  }
+
+  /** Whether an attempt, or one before it of the same visit, has done what it was for. */
+  everHappened(at: AttemptRef): boolean {
+    for (let attempt = 1; attempt <= at.attempt; attempt++) {
+      if (this.happened({ ...at, attempt })) return true;
+    }
+    return false;
+  }
+
   /** Whether an attempt has done to the outside what it was for. */
   happened(at: AttemptRef): boolean {
     const process = this.processes.get(attemptText(at));
@@ -85,7 +105,7 @@ export class World {
   probe(at: AttemptRef): Extract<Fact, { type: "probed" }> {
     const asked = { type: "probed", at } as const;
     if (this.#random.chance(0.15)) return { ...asked, answer: "unknown", message: "no network" };
-    if (!this.happened(at)) return { ...asked, answer: "not-done" };
+    if (!this.everHappened(at)) return { ...asked, answer: "not-done" };
     return { ...asked, answer: "done", identity: attemptText(at), result: this.resultOf(at) };
   }
 
@@ -129,7 +149,7 @@ export class World {
 
 /** True for an end that is a success: by its exit status, and by its own word. */
 export function endedWell(ending: Ending): boolean {
-  if (ending.how !== "exited" || ending.exit !== 0) return false;
+  if (ending.how !== "exited" || ending.exit !== 0 || ending.problem) return false;
   return ending.told?.outcome !== "fail" && ending.told?.outcome !== "retry";
 }
 
@@ -169,14 +189,47 @@ function randomWords(random: Random): Told {
 
 /** How an agent ends, after what was said to it. */
 function agentEnding(random: Random, says: Says): Ending {
-  const spent: Spent = {
+  const spent = randomSpent(random);
+  return { ...agentWord(random, says), spent };
+}
+
+function randomSpent(random: Random): Spent {
+  return {
     inputTokens: 10 + random.below(5),
     cachedTokens: random.below(3),
     outputTokens: 1,
     turns: 1,
     ...(random.chance(0.8) ? { costUsd: 0.5 } : {}),
   };
-  return { ...agentWord(random, says), spent };
+}
+
+/** What a judge comes to: a verdict, or trouble of its own. */
+function judgeWord(random: Random, held: Held): Ending {
+  const { check: _, checks: __, ...shown } = held;
+  const verdict = (exit: number): CheckFindings =>
+    findings([...checksFound(held), { kind: "judge", subject: "It is good.", exit }]);
+  switch (random.below(12)) {
+    case 0:
+      return { how: "asked", ask: { kind: "correct", why: "it is not JSON" } };
+    case 1:
+      return { how: "paused", reason: "rate-limit", message: "busy" };
+    case 2:
+      return { how: "reined", reason: "stall", message: "no progress" };
+    case 3:
+      return tooLong;
+    case 4: {
+      const problem = { reason: "agent", message: "no access" } as const;
+      return { how: "exited", exit: 0, outputs: {}, context: {}, problem };
+    }
+    case 5:
+    case 6:
+    case 7: {
+      const problem = { reason: "check", message: "not good" } as const;
+      return { how: "exited", exit: 0, outputs: {}, context: {}, ...verdict(1), problem };
+    }
+    default:
+      return { how: "exited", ...shown, ...verdict(0) };
+  }
 }
 
 function agentWord(random: Random, says: Says): Ending {

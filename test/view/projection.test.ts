@@ -116,6 +116,18 @@ test("the receipt of an attempt, with its evidence", () => {
     check: { measured: false },
     resume: { from: "same", steps: ["build"], next_try_at: "2026-02-01T10:00:03.500Z" },
   });
+  const check = {
+    measured: true,
+    kind: "command",
+    command: "test -s dist/app",
+    exit: 0,
+    output_path: "attempts/build@1.2/check.log",
+    output_sha256: "cafe",
+    agent: null,
+    message: null,
+    output: null,
+    on_fail: "retry",
+  };
   expect(receipts[2]).toEqual({
     version: 1,
     engine: { name: "perdure", version: "0.1.0" },
@@ -135,14 +147,8 @@ test("the receipt of an attempt, with its evidence", () => {
     exit: 0,
     reason: null,
     message: null,
-    check: {
-      measured: true,
-      kind: "command",
-      command: "test -s dist/app",
-      exit: 0,
-      output_path: "attempts/build@1.2/check.log",
-      output_sha256: "cafe",
-    },
+    check,
+    checks: [check],
     outputs: { app: output },
     snapshot: { measured: false },
     last_tool: null,

@@ -3,18 +3,19 @@ import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AttemptRef } from "../../core/event.ts";
+import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { followLines } from "../../runner/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
-import { outputLine } from "../../view/event-line.ts";
+import { outputLine } from "../../view/display-text.ts";
 import { spokenLines } from "../../view/question-text.ts";
-import { type LineReader, type LineReaders, lineReaders } from "../agent-lines.ts";
+import { type LineReaders, lineReaders } from "../agent-lines.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
+import { outputFiles } from "../output-files.ts";
 import { isOutputClosed, print, printError } from "../print.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
 
@@ -22,7 +23,6 @@ export interface LogsOptions {
   readonly follow?: boolean;
 }
 
-const FILES = ["output.log", "stderr.log", "check.log"] as const;
 const LOOK_MS = 200;
 
 /** Prints the output of all attempts, or of those of one step. */
@@ -58,6 +58,8 @@ export async function logsCommand(
   return EXIT.done;
 }
 
+type Started = Extract<RunEvent, { type: "step.started" }>;
+
 /** What is asked for. */
 interface Wanted {
   readonly step: string | undefined;
@@ -66,24 +68,37 @@ interface Wanted {
   lines: number;
 }
 
-/** Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. */
-function printerFor(known: KnownRun, at: AttemptRef, wanted: Wanted): (line: string) => void {
-  const visit = findVisit(known.run, at);
-  const read: LineReader = visit === undefined ? (line) => [line] : wanted.readers(stepOf(visit));
-  const mark = (line: string): string =>
-    wanted.step === stepPath(at) ? line : outputLine(stepPath(at), line);
-  return (line) => {
-    for (const shown of read(line)) {
-      wanted.lines++;
-      print(mark(shown));
-    }
-  };
+/** A file of an attempt, and what prints a line of it. */
+interface PrintedFile {
+  readonly name: string;
+  readonly show: (line: string) => void;
 }
 
-async function printAttempt(known: KnownRun, at: AttemptRef, wanted: Wanted): Promise<void> {
-  const show = printerFor(known, at, wanted);
-  for (const line of spokenLines(known.events, at)) show(line);
-  for (const name of FILES) {
+/**
+ * Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. What its
+ * checks and its judge say is marked.
+ */
+function printedFiles(known: KnownRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
+  const visit = findVisit(known.run, at);
+  const printed = { step: visit && stepOf(visit), judge: at.judge };
+  const read = wanted.readers(printed);
+  const path = stepPath(at);
+  return outputFiles(printed).map(({ name, mark, isWork }) => ({
+    name,
+    show: (line) => {
+      for (const shown of isWork ? read(line) : [line]) {
+        wanted.lines++;
+        const alone = mark === undefined ? shown : `${mark} │ ${shown}`;
+        print(wanted.step === path ? alone : outputLine(path, shown, mark));
+      }
+    },
+  }));
+}
+
+async function printAttempt(known: KnownRun, at: Started, wanted: Wanted): Promise<void> {
+  const files = printedFiles(known, at, wanted);
+  for (const line of spokenLines(known.events, at)) files[0]?.show(line);
+  for (const { name, show } of files) {
     const path = join(attemptDirOf(known.dir, at), name);
     if (!existsSync(path)) continue;
     for await (const line of createInterface({ input: createReadStream(path) })) show(line);
@@ -93,12 +108,13 @@ async function printAttempt(known: KnownRun, at: AttemptRef, wanted: Wanted): Pr
 async function followAttempt(
   project: Project,
   known: KnownRun,
-  at: AttemptRef,
+  at: Started,
   wanted: Wanted,
 ): Promise<void> {
-  const show = printerFor(known, at, wanted);
   const folder = attemptDirOf(known.dir, at);
-  const files = FILES.map((name) => followLines(join(folder, name), show));
+  const files = printedFiles(known, at, wanted).map(({ name, show }) =>
+    followLines(join(folder, name), show),
+  );
   while (isRunning(loadRun(project, known.id), at) && !isOver(project, known.id)) {
     await sleep(LOOK_MS);
   }
@@ -111,7 +127,7 @@ function isOver({ journal }: Project, runId: string): boolean {
 }
 
 /** The attempts of a step and of all that is in it, or of the whole run. */
-function attemptsOf({ events }: KnownRun, step: string | undefined): readonly AttemptRef[] {
+function attemptsOf({ events }: KnownRun, step: string | undefined): readonly Started[] {
   const isMeant = (at: AttemptRef): boolean =>
     step === undefined || stepPath(at) === step || at.scope.startsWith(`${step}@`);
   return events.flatMap(({ event }) =>

@@ -40,7 +40,9 @@ export async function whyCommand(
     printJson({ ...why(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
-  for (const line of [...whyLines(input), ...exposureLines(known.events)]) print(line);
+  for (const line of whyLines(input)) print(line);
+  for (const line of why(input).output ?? []) print(line);
+  for (const line of exposureLines(known.events)) print(line);
   for (const line of cut.flatMap((work) => partialLines(work, known.shortId))) print(line);
   return EXIT.done;
 }

@@ -12,6 +12,7 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
+import { findingsIn } from "../../core/check.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact, Result } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
@@ -139,7 +140,7 @@ function probeLaunch(
   { folder, id }: { folder: string; id: string },
 ): Launch | { readonly problem: string } {
   try {
-    const check = prepareFolder(site, visit, at);
+    const checks = prepareFolder(site, visit, at);
     const script = renderShell(stepOf(visit).probe ?? "", evaluatorAt(site, visit));
     const dir = newFolder(folder);
     const context = join(dir, CONTEXT_FILE);
@@ -157,7 +158,7 @@ function probeLaunch(
         [ATTEMPT_VARIABLE]: id,
       },
       script: withoutAgentEnv(site.plan, visit) + script,
-      ...check,
+      ...checks,
       ...isolated(visit),
       separateStderr: true,
     };
@@ -179,7 +180,7 @@ function newFolder(parent: string): string {
 }
 
 function limitsOfProbe(visit: Visit): Limits {
-  const limits = limitsOf(stepOf(visit));
+  const limits = limitsOf(visit);
   const timeoutMs = limits.timeoutMs ?? PROBE_TIMEOUT_MS;
   return { ...limits, timeoutMs, outputBytesMax: PROBE_OUTPUT_BYTES_MAX };
 }
@@ -197,7 +198,7 @@ async function resultOf(
 ): Promise<Result | { readonly problem: string }> {
   const found = await collectEvidence(site, visit, dir, ending);
   if (found.how !== "exited") return { problem: "its result cannot be read" };
-  const { problem, outputs, context, check } = found;
+  const { problem, outputs, context } = found;
   if (problem !== undefined) return { problem: problem.message };
-  return { outputs, context, ...(check && { check }) };
+  return { outputs, context, ...findingsIn(found) };
 }

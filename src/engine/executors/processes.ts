@@ -6,7 +6,7 @@
  * Does not: know when an attempt may start or what its files are (core/operations.ts, files.ts).
  */
 import type { Operation } from "../../core/action.ts";
-import { succeeds } from "../../core/attempt-end.ts";
+import { endsWell } from "../../core/attempt-end.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
 import { attemptText } from "../../core/place.ts";
@@ -77,7 +77,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     if (found !== "dead") {
       outlet.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
     }
-    const limits = limitsOf(stepOf(this.#visit(at)));
+    const limits = limitsOf(this.#visit(at));
     this.#hold(at, dir, outlet, adoptProcess(dir, this.#marker(at), limits));
   }
 
@@ -122,7 +122,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     try {
       const launch = prepare();
       failpoint("engine.launch");
-      const limits = limitsOf(stepOf(this.#visit(at)));
+      const limits = limitsOf(this.#visit(at));
       this.#hold(at, launch.dir, outlet, startProcess(launch, limits));
     } catch (error) {
       const ending = notStarted(error);
@@ -159,7 +159,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       const ending = await withExposures(this.#site(), found);
       // A server that its step may leave running does not outlive an attempt that failed after all.
       const mayStay = stepOf(visit).leavesRunning === true;
-      if (mayStay && !succeeds(visit, ending)) await sweep(this.#marker(at));
+      if (mayStay && !endsWell(visit, ending)) await this.#sweep(visit, at, ending);
       if (this.#closed) return;
       this.#processes.delete(key);
       failpoint("engine.ended");
@@ -179,11 +179,20 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     const visit = this.#visit(at);
     if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending);
     const said = await agent.end(ending);
-    if (said.how !== "exited" || said.problem !== undefined) return said;
+    const judged = visit.submitted !== undefined;
+    if (said.how !== "exited" || said.problem !== undefined || judged) return said;
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
     // What the agent itself said stays beside what its files and its check say.
     return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good)) };
+  }
+
+  /** Ends what an attempt left running; when a judge rejects work, also what that work left. */
+  async #sweep({ submitted }: Visit, at: AttemptRef, ending: Ending): Promise<void> {
+    await sweep(this.#marker(at));
+    const rejected = ending.how === "exited" && ending.problem?.reason === "check";
+    if (submitted === undefined || !rejected) return;
+    await sweep(this.#marker({ ...at, attempt: submitted.attempt }));
   }
 
   /** What all processes of an attempt carry. */

@@ -1,0 +1,275 @@
+/** Several checks per step: what each of them means, what is told of them, and what a kill leaves. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project } from "../rig/project.ts";
+import { Terminal } from "../rig/terminal.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+function pipeline(yaml: string): void {
+  project.write("p.yaml", yaml);
+}
+
+async function eventsOf(type: string): Promise<readonly Record<string, unknown>[]> {
+  const lines = project.read(".perdure", "runs", await project.newestId(), "events.jsonl");
+  return lines
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { type: string; data: Record<string, unknown> })
+    .filter((event) => event.type === type)
+    .map(({ data }) => data);
+}
+
+describe("several checks", () => {
+  it("all run, in their order, and each that does not pass is named with its exit status", async () => {
+    pipeline(`
+steps:
+  - id: build
+    run: echo built
+    check:
+      - ${project.effect("first")}; echo one is broken; exit 3
+      - { run: "${project.effect("second")}" }
+      - { run: "${project.effect("third")}; echo three is broken >&2; exit 4" }
+`);
+    const result = await project.run(["run", "p.yaml"]);
+
+    expect(result.exit).toBe(3);
+    expect(project.effects()).toEqual({ first: 1, second: 1, third: 1 });
+    expect(result.stdout).toContain("build check 1 │ one is broken");
+    expect(result.stdout).toContain("build check 3 │ three is broken");
+    const [failed] = await eventsOf("step.failed");
+    expect(failed?.reason).toBe("check");
+    expect(failed?.message).toMatch(
+      /^`echo first .*` exited with 3; `echo third .*` exited with 4$/,
+    );
+    expect(failed?.check).toMatchObject({ exit: 3, output: "one is broken\n" });
+    expect(failed?.checks).toMatchObject([
+      { kind: "command", exit: 3, output: "one is broken\n" },
+      { kind: "command", exit: 0 },
+      { kind: "command", exit: 4, output: "three is broken\n" },
+    ]);
+  });
+
+  it("run in a shell of their own: one cannot end the others or change what they see", async () => {
+    pipeline(`
+steps:
+  - id: build
+    run: "true"
+    check:
+      - X=1; cd /; exit 0
+      - test -z "$X" && test -e p.yaml
+      - kill -9 $$
+      - ${project.effect("last")}
+`);
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    const [failed] = await eventsOf("step.failed");
+    expect(failed?.checks).toMatchObject([0, 0, 137, 0].map((exit) => ({ exit })));
+    expect(project.effects()).toEqual({ last: 1 });
+  });
+
+  it("use the retries of the step, until all of them pass", async () => {
+    pipeline(`
+steps:
+  - id: build
+    run: ${project.effect("work")}
+    retry: { attempts: 3, backoff: 1ms }
+    check:
+      - test $(grep -c work effects) -ge 2
+      - "true"
+`);
+    await project.must(["run", "p.yaml"]);
+    expect(project.effects()).toEqual({ work: 2 });
+    const [completed] = await eventsOf("step.completed");
+    expect(completed?.checks).toMatchObject([{ exit: 0 }, { exit: 0 }]);
+  });
+});
+
+describe("on_fail", () => {
+  it("warn: the step completes, and the warning is told everywhere", async () => {
+    pipeline(`
+steps:
+  - id: lint
+    run: ${project.effect("work")}
+    check: { run: "echo too long; exit 7", on_fail: warn }
+  - { id: next, run: "${project.effect("next")}" }
+`);
+    const out = await project.must(["run", "p.yaml"]);
+
+    expect(project.effects()).toEqual({ work: 1, next: 1 });
+    expect(out).toContain("lint check │ too long");
+    expect(out).toMatch(/✓ lint done.*; warning: `echo too long; exit 7` exited with 7/);
+    const warned = { exit: 7, onFail: "warn", output: "too long\n" };
+    expect((await eventsOf("step.completed"))[0]).toMatchObject({ exit: 0, check: warned });
+    const id = await project.newestId();
+    expect(project.receipt(id, "lint@1.1")).toMatchObject({
+      status: "succeeded",
+      checks: [{ exit: 7, on_fail: "warn", output: "too long\n" }],
+    });
+    const words = "`echo too long; exit 7` exited with 7";
+    expect(await project.must(["show"])).toContain(`exit 0; warning: ${words}`);
+    expect(await project.must(["why"])).toContain(`with a warning of lint (${words})`);
+  });
+
+  it("warn: what the step left running on purpose lives on", async () => {
+    pipeline(`
+steps:
+  - id: serve
+    run: |
+      { while ! test -e stop; do sleep 0.05; done; ${project.effect("served")}; } &
+    leaves_running: true
+    check: { run: exit 1, on_fail: warn }
+  - { id: use, run: "touch stop; until test -e effects; do sleep 0.05; done" }
+`);
+    await project.must(["run", "p.yaml"]);
+    expect(project.effects()).toEqual({ served: 1 });
+  });
+
+  it("fail: the step fails at once, whatever is left of its retries", async () => {
+    pipeline(`
+steps:
+  - id: build
+    run: ${project.effect("work")}
+    retry: { attempts: 5, backoff: 1ms }
+    check:
+      - "true"
+      - { run: exit 1, on_fail: fail }
+`);
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    expect(project.effects()).toEqual({ work: 1 });
+    const id = await project.newestId();
+    expect(project.receipt(id, "build@1.1")).toMatchObject({
+      status: "failed",
+      reason: "check",
+      check: { command: "exit 1", exit: 1, on_fail: "fail", message: "`exit 1` exited with 1" },
+    });
+  });
+});
+
+describe("a JSON Schema", () => {
+  const SCHEMA = { type: "object", required: ["done"], properties: { done: { const: true } } };
+
+  it("stands in the pipeline or in a file of its own, and is frozen with the run", async () => {
+    project.write("schema.json", JSON.stringify(SCHEMA));
+    pipeline(`
+steps:
+  - id: report
+    run: |
+      ${project.effect("work")}
+      if test $(grep -c work effects) = 1; then echo '{"done": 1}' > r.json; rm schema.json
+      else echo '{"done": true}' > r.json; fi
+    retry: { attempts: 2, backoff: 1ms }
+    check:
+      - { file: r.json, schema: { type: object } }
+      - { file: r.json, schema: schema.json }
+`);
+    await project.must(["run", "p.yaml"]);
+    expect(project.effects()).toEqual({ work: 2 });
+    const [failed] = await eventsOf("step.failed");
+    expect(failed?.message).toMatch(/^r\.json does not fit its schema: /);
+    expect(failed?.checks).toMatchObject([{ exit: 0 }, { kind: "schema", exit: 1 }]);
+  });
+
+  it("that is not there, is no JSON or is no schema is a mistake of the pipeline", async () => {
+    project.write("no.json", "{");
+    project.write("bad.json", JSON.stringify({ type: "objekt" }));
+    pipeline(`
+steps:
+  - { id: a, run: "true", check: { file: x, schema: gone.json } }
+  - { id: b, run: "true", check: [{ file: x, schema: no.json }] }
+  - { id: c, run: "true", check: [ls, { file: x, schema: bad.json, on_fail: maybe }] }
+  - { id: d, run: "true", check: [{ file: x, schema: bad.json }] }
+  - { id: e, run: "true", check: [] }
+`);
+    const { exit, stderr } = await project.run(["validate", "p.yaml"]);
+    expect(exit).toBe(4);
+    expect(stderr).toContain("there is no file `gone.json`");
+    expect(stderr).toContain("`no.json` is not JSON: ");
+    expect(stderr).toContain("`on_fail` cannot be `maybe`");
+    expect(stderr).toContain("`bad.json` is no JSON Schema at type: ");
+    expect(stderr).toContain("`check` has no check in it");
+  });
+});
+
+describe("a runner that is killed during a check", () => {
+  it("does not repeat the work, nor the checks that have ended", async () => {
+    const hold = project.hold("check");
+    pipeline(`
+steps:
+  - id: build
+    run: ${project.effect("work")}
+    check:
+      - ${project.effect("first")}; exit 1
+      - { run: "${project.effect("second")}; ${hold.command}", on_fail: warn }
+      - ${project.effect("third")}
+    retry: { attempts: 1 }
+`);
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    const resumed = project.start(["resume"]);
+    await resumed.printed("is still running");
+    await hold.release();
+    const result = await resumed.ended;
+
+    expect(result.exit, result.stdout + result.stderr).toBe(3);
+    expect(project.effects()).toEqual({ work: 1, first: 1, second: 1, third: 1 });
+    const [failed] = await eventsOf("step.failed");
+    expect(failed?.checks).toMatchObject([1, 0, 0].map((exit) => ({ exit })));
+  });
+});
+
+describe("what a failed check printed", () => {
+  const CHECK = "echo FAIL parser.test; echo expected 3 got 4; exit 1";
+
+  it("is in the stream, in why, in logs, in the receipt and in the report", async () => {
+    pipeline(`
+steps:
+  - { id: test, run: echo worked, check: "${CHECK}" }
+`);
+    const { stdout } = await project.run(["run", "p.yaml"]);
+    expect(stdout).toContain("test check │ FAIL parser.test\ntest check │ expected 3 got 4\n");
+    expect(stdout).toContain(`✗ test failed: its check did not pass: \`${CHECK}\` exited with 1\n`);
+    const why = await project.must(["why"]);
+    expect(why).toContain(`its check did not pass: \`${CHECK}\` exited with 1.`);
+    expect(why).toContain(
+      `The last lines of the check \`${CHECK}\`:\n  FAIL parser.test\n  expected 3 got 4\n`,
+    );
+    const id = await project.newestId();
+    expect(await project.must(["logs", id, "test"])).toBe(
+      "worked\ncheck │ FAIL parser.test\ncheck │ expected 3 got 4\n",
+    );
+    expect(await project.must(["logs", id])).toContain("test check │ FAIL parser.test\n");
+    expect(await project.must(["report", id])).toContain(
+      "  FAIL parser.test\n  expected 3 got 4\n",
+    );
+    const output = "FAIL parser.test\nexpected 3 got 4\n";
+    expect(project.receipt(id, "test@1.1")).toMatchObject({
+      check: { command: CHECK, exit: 1, output },
+      checks: [{ command: CHECK, exit: 1, output }],
+    });
+    expect(project.read(".perdure", "runs", id, "attempts", "test@1.1", "check.log")).toBe(output);
+  });
+
+  it("is shown on a terminal, while the check runs and when it has not passed", async () => {
+    const hold = project.hold("check");
+    pipeline(`
+steps:
+  - { id: test, run: echo worked, check: "echo halfway; ${hold.command}; echo broken; exit 1" }
+`);
+    const terminal = new Terminal(project, { columns: 120, rows: 24 });
+    try {
+      terminal.perdure("run p.yaml");
+      await hold.arrived();
+      await terminal.shows(/▶ test +running +\S+ +check │ halfway/);
+      await hold.release();
+      await terminal.shows(/✗ test check: `echo halfway; .* exited with 1/);
+      await terminal.shows(/^test check │ broken$/m);
+      await terminal.shows("status 3");
+    } finally {
+      terminal.close();
+    }
+  });
+});
