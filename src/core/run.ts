@@ -14,6 +14,7 @@ import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  AgentTrouble,
   AttemptRef,
   Deadline,
   Doubt,
@@ -289,6 +290,8 @@ export type VisitState =
       readonly message: string;
       readonly exit?: number;
       readonly told?: Told;
+      /** Of an agent: what a person has to change first. */
+      readonly trouble?: AgentTrouble;
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */

@@ -58,6 +58,8 @@ export interface LoopOptions {
   readonly choices?: Readonly<Record<string, Recover>>;
   /** Interrupted work continues on the files that are there. */
   readonly files?: "keep";
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: number;
   /** Where visits work; in the run's shared workspace if absent. */
   readonly workspaceOf?: WorkspaceOf;
   readonly clock: Clock;
@@ -124,7 +126,7 @@ export class Loop {
 
   /** The first turn of a new owner. */
   open(requests: readonly Fact[]): Turn {
-    const { owner, epoch, recover, choices, files, placed } = this.#options;
+    const { owner, epoch, recover, choices, files, turns, placed } = this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
     const opened = {
@@ -134,6 +136,7 @@ export class Loop {
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
       ...(files === undefined ? {} : { files }),
+      ...(turns === undefined ? {} : { turns }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
   }

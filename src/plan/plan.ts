@@ -146,6 +146,8 @@ export interface Step {
   readonly cwd?: string;
   readonly timeoutMs?: number;
   readonly idleTimeoutMs?: number;
+  /** How long it may take to end when the run is stopped. */
+  readonly graceMs?: number;
   readonly retry: RetryPolicy;
   readonly check?: Check;
   /** Named files: name -> path relative to the step's directory (a template). */
@@ -340,6 +342,8 @@ export interface RetryPolicy {
   readonly backoff: Backoff;
   /** What `resume` grants a failed step on top: a new allowance, or nothing. */
   readonly onResume: "fresh" | "keep";
+  /** After a failure an agent's next attempt starts a new conversation. Absent: its own continues. */
+  readonly conversation?: "fresh";
 }
 
 export interface Backoff {

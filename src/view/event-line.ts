@@ -51,7 +51,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
         return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${until}`;
       }
       if (isToldLater(run, event)) return undefined;
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${startText(run, event)}`;
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
       return `${STEP_LOOKS.done.glyph} ${said}${left(event)}`;
@@ -100,7 +100,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.iterated":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
     case "step.relayed":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation${words(event.why ?? "")}`;
     case "step.skipped":
       return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
     case "step.granted": {
@@ -110,6 +110,14 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+/** "started (attempt 2 of 3)", and what became of the conversation of the attempt before. */
+function startText(run: Run, event: Extract<Recorded["event"], { type: "step.started" }>): string {
+  const { conversation } = event;
+  const started = `started${ordinal(run, event)}`;
+  if (conversation?.gone === true) return `${started} in a new conversation: ${conversation.why}`;
+  return conversation?.says === "failed" ? `${started}; its conversation continues` : started;
 }
 
 /** True for what failed in an item of a fan-out that goes on without it. */
@@ -133,7 +141,7 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
     case "run.stopping":
       return event.mode === "now"
-        ? `${RUN_GLYPH} stopping: ${event.by}${AGAIN[event.by] ?? ""}`
+        ? `${RUN_GLYPH} stopping: ${event.by}${graceText(run)}${AGAIN[event.by] ?? ""}`
         : `${RUN_GLYPH} stopping ${STOPS[event.mode]}: ${event.by}`;
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${event.by}`;
@@ -172,6 +180,12 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Agents do not end at once: what is paid for may still arrive. */
+function graceText(run: Run): string {
+  const talks = [...run.running].some(({ talk }) => talk !== undefined);
+  return talks ? "; agents may finish their current call first" : "";
 }
 
 /** From here on the time of a snapshot is worth a word. */

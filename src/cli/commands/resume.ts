@@ -12,7 +12,7 @@ import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
-import { parseBudget } from "../budget.ts";
+import { parseBudget, parseTurns, refuseWithoutTurns } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
 import { changedVariables, checkEnvironment } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
@@ -40,6 +40,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: string;
   /** What to do with work that was cut off. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
@@ -110,7 +112,8 @@ export async function retryCommand(
   const runId = resolveRunId(project.journal, id);
   const files = filesOption(options.files);
   const { failed } = options;
-  return goOn(project, runId, { verb: "retry", step, files, failed }, options);
+  const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
+  return goOn(project, runId, { verb: "retry", step, files, failed, turns }, options);
 }
 
 async function goOn(
@@ -121,6 +124,7 @@ async function goOn(
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
   if (options.budget !== undefined) parseBudget(options.budget);
+  if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
@@ -145,6 +149,8 @@ async function goOn(
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
+  const raised = options.turns !== undefined || update !== undefined;
+  if (!raised && recover !== "restart" && request?.verb !== "from-step") refuseWithoutTurns(known);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
@@ -211,6 +217,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.asCopy === true ? ["--as-copy"] : []),
     ...(options.beside === true ? ["--beside"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
+    ...(options.turns === undefined ? [] : ["--turns", options.turns]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),
     ...(options.files === undefined ? [] : ["--files", options.files]),
