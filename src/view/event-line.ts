@@ -100,7 +100,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.iterated":
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
     case "step.relayed":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation${words(event.why ?? "")}`;
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${relayText(event.why)}`;
     case "step.skipped":
       return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
     case "step.granted": {
@@ -110,6 +110,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+function relayText(why = ""): string {
+  return `goes on in a new conversation${words(why)}`;
 }
 
 /** "started (attempt 2 of 3)", and what became of the conversation of the attempt before. */

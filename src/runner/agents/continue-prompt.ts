@@ -1,6 +1,7 @@
 /**
- * The prompt that continues a conversation which was cut off, or whose last attempt failed. An agent may have done things that
- * its own transcript does not know, so what was seen is told and asked to be checked.
+ * The prompt that continues a conversation which was cut off, or whose last attempt failed. An agent
+ * may have done things that its own transcript does not know, so what was seen is told and asked to
+ * be checked.
  *
  * Owns: these words.
  * Does not: read or write anything.
