@@ -6,7 +6,7 @@
  * Does not: decide whether to try again.
  */
 import type { Trouble, TroubleKind } from "./adapter.ts";
-import { headOf } from "./stream-json.ts";
+import { headOf, objectIn, textAt } from "./stream-json.ts";
 
 const MESSAGE_CHARACTERS_MAX = 2_000;
 const SECOND_MS = 1_000;
@@ -89,7 +89,13 @@ export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
 /** A trouble of a kind that is known, its message bounded. */
 export function trouble(kind: TroubleKind, message: string, retryAfterMs?: number): Trouble {
   const after = retryAfterMs === undefined ? {} : { retryAfterMs: Math.max(0, retryAfterMs) };
-  return { kind, message: headOf(message.trim(), MESSAGE_CHARACTERS_MAX), ...after };
+  return { kind, message: headOf(wordsIn(message), MESSAGE_CHARACTERS_MAX), ...after };
+}
+
+/** The service's own words, where an agent passes on nothing but the body of its answer. */
+function wordsIn(message: string): string {
+  const body = objectIn(message);
+  return textAt(body, "error", "message") ?? textAt(body, "message") ?? message.trim();
 }
 
 /** How a stream ended that has no terminal event in it. */
