@@ -30,8 +30,9 @@ const when = (words: string, ...replies: readonly Reply[]): Script => ({
 
 interface Failure {
   readonly name: string;
-  /** Further keys of the step. */
+  /** Further keys of the step, and what they are edited to before it continues. */
   readonly keys?: string;
+  readonly edited?: string;
   /** What the model does after the first tool; afterwards it goes on as if nothing had been. */
   readonly reply: (next: Reply) => Reply;
   readonly exit: number;
@@ -40,6 +41,9 @@ interface Failure {
   readonly resume?: readonly string[];
   readonly agents?: readonly AgentName[];
 }
+
+/** How long agents may take to come to their second call, also on a busy machine. */
+const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "20s";
 
 /** Those that tell the status of the service at once, instead of trying for minutes. */
 const PROMPT: readonly AgentName[] = ["claude", "codex"];
@@ -54,14 +58,16 @@ const FAILURES: readonly Failure[] = [
   })),
   {
     name: "timeout",
-    keys: "    timeout: 15s\n",
+    keys: `    timeout: ${PATIENCE}\n`,
+    edited: "    timeout: 1h\n",
     reply: (next) => stall("accept", next),
     exit: 5,
     told: /failed \(timeout\): it ran longer than its timeout/,
   },
   {
     name: "idle_timeout",
-    keys: "    idle_timeout: 12s\n",
+    keys: `    idle_timeout: ${PATIENCE}\n`,
+    edited: "    idle_timeout: 1h\n",
     reply: (next) => stall("accept", next),
     exit: 5,
     told: /failed \(idle\): it wrote nothing for/,
@@ -80,7 +86,7 @@ const FAILURES: readonly Failure[] = [
 describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
   const failures = FAILURES.filter(({ agents = CHOSEN }) => agents.includes(agent));
 
-  it.each(failures)("$name", async ({ keys = "", reply, exit, told, resume = [] }) => {
+  it.each(failures)("$name", async ({ keys = "", edited, reply, exit, told, resume = [] }) => {
     const good = [effect("a"), effect("b"), DONE] as const;
     const project = await open(agent, stateless(good[0], reply(good[1]), DONE));
     project.pipeline("Do it.", keys);
@@ -90,7 +96,9 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
     project.model.play(stateless(...good));
     const asked = project.model.requests("work").length;
     const [id = ""] = await project.runIds();
-    done(await project.begin(["resume", id, ...resume]).ended);
+    if (edited !== undefined) project.pipeline("Do it.", edited);
+    const how = edited === undefined ? resume : ["--update", "--yes"];
+    done(await project.begin(["resume", id, ...how]).ended);
 
     expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
     expect(sessions(project)).toHaveLength(1);
@@ -116,7 +124,9 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
     expect(project.events("step.failed")).toHaveLength(2);
   });
 
-  it("a full context, in a new conversation that has notes of the old one", async () => {
+  // opencode makes such a conversation shorter by itself, again and again.
+  const full = agent === "opencode" ? it.skip : it;
+  full("a full context, in a new conversation that has notes of the old one", async () => {
     const project = await open(
       agent,
       when("handed it over", effect("b"), DONE),
