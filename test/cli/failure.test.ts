@@ -26,6 +26,7 @@ afterEach(() => project.close());
 
 const effect = (name: string): Reply => shell(`echo ${name} >> effects`);
 const DONE = text("Done.");
+const FAILED = "work: failed in 1";
 
 const when = (words: string, ...replies: readonly Reply[]): Script => ({
   ...stateless(...replies),
@@ -194,6 +195,32 @@ steps:
     expect(asked).toContain("The check is this command");
     expect(asked).toContain("exited with status 1");
     expect(asked).toContain("one-word");
+  });
+
+  it("continues with `perdure retry`, in the same files", async () => {
+    const attempts = ["one", "two", "three", "four"].flatMap((name) => [word(name), text(name)]);
+    await openRepository("", queue(...attempts));
+    project.write("p.yaml", yaml("").replace("-ge 3", "-ge 4"));
+    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+    const [id = ""] = await project.runIds();
+    good(await project.finish(["retry", id, "work"]));
+    expect((await project.said()).slice(1)).toEqual(Array.from({ length: 3 }, () => FAILED));
+    const log = project.path(".perdure", "runs", id, "attempts", "work@1.4", "check.log");
+    expect(fs.readFileSync(log, "utf8")).toBe("one\ntwo\nthree\nfour\n");
+  });
+
+  it("is a missing output as well", async () => {
+    await open(
+      step("outputs: { notes: notes.md }"),
+      queue(effect("a"), text("Done."), write("notes.md", "Notes"), text("Now it is done.")),
+    );
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(3);
+    good(await project.finish(suggested(failed)));
+    expect(await project.said()).toEqual(["work: task in 1", FAILED]);
+    expect(project.effects()).toEqual({ a: 1 });
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("failed (output): it wrote no output");
   });
 
   it("begins anew in the files as they were where the author wants that", async () => {
