@@ -68,6 +68,8 @@ export interface ExecuteOptions {
   readonly update?: UpdateRequested;
   /** What the person added to the budget. */
   readonly added?: Budget;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: number;
   /** What the person wants done with conversations that were cut off. */
   readonly recover?: Recover;
   /** The same for single visits, by their place (`fix@2`). */
@@ -229,7 +231,7 @@ async function takeUpdate(
   const { known, owner, epoch } = owned;
   let settled = known;
   const input = { before: known.run.created?.input ?? null, after: update.input };
-  if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input))) {
+  if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input, known.run))) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
     await drive(project, owned, given, { ...options, screen: "quiet" }, [stop]);
     settled = loadRun(project, known.id);
@@ -386,8 +388,10 @@ function recoveryIn({
   recover,
   choices,
   files,
-}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files"> {
+  turns,
+}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files" | "turns"> {
   return {
+    ...(turns === undefined ? {} : { turns }),
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
     ...(files === undefined ? {} : { files }),

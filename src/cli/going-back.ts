@@ -23,6 +23,8 @@ export interface BackRequest {
   readonly files?: FilesOption | undefined;
   /** Of a fan-out: only what failed in it. */
   readonly failed?: boolean | undefined;
+  /** How many turns more its agent gets. */
+  readonly turns?: number | undefined;
 }
 
 /** What is asked of the engine, and what that does. */
@@ -54,19 +56,26 @@ async function planRetry(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  { files: given, failed }: BackRequest,
+  { files: given, failed, turns }: BackRequest,
 ): Promise<Back> {
   const { plan, run } = known;
-  const wish = { step: stepPath(place), ...(failed === true ? { failed } : {}) };
+  const wish = {
+    step: stepPath(place),
+    ...(failed === true ? { failed } : {}),
+    ...(turns === undefined ? {} : { turns }),
+  };
   const { step } = wish;
   const [first] = retryEvents(plan, run, wish);
   const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
   const visit = visitOf(findStep(run, step), place);
+  const continues = rewind === undefined && visit?.talk?.failure !== undefined;
   const files =
-    rewind?.items === undefined
-      ? await planFiles(project, known, { visit, reopened }, given)
-      : itemFiles(given);
+    rewind?.items !== undefined
+      ? itemFiles(given)
+      : continues && given === undefined
+        ? { wish: {}, line: "the files stay as the agent left them: its conversation continues" }
+        : await planFiles(project, known, { visit, reopened }, given);
   const again = [...(rewind?.items ?? []), ...reopened];
   return {
     facts: [{ type: "retry-requested", ...wish, ...files.wish }],

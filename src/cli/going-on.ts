@@ -3,7 +3,7 @@
  * drive it.
  */
 import { type FilesOption, filesOption } from "./back-files.ts";
-import { parseBudget } from "./budget.ts";
+import { parseBudget, parseTurns } from "./budget.ts";
 import { RunError } from "./cli-error.ts";
 import type { ExecuteOptions } from "./execute.ts";
 import { type Back, type BackRequest, factsOf, planBack } from "./going-back.ts";
@@ -20,6 +20,8 @@ export interface GoingOn {
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: string;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
   /** Wait for people's answers when nothing else can move. */
@@ -34,6 +36,7 @@ export function goingOn(
   { request, back }: { readonly request: BackRequest | undefined; readonly back: Back | undefined },
   options: GoingOn,
 ): Omit<ExecuteOptions, "screen"> {
+  const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
   return {
     takeOver: options.takeOver === true,
     asCopy: options.asCopy === true,
@@ -43,6 +46,7 @@ export function goingOn(
     ...(request === undefined
       ? {}
       : { wishes: async (now) => factsOf(now, await planBack(project, now, request)) }),
+    ...(turns === undefined ? {} : { turns }),
     ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
     ...foreignChoice(back, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),

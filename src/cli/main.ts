@@ -137,6 +137,7 @@ function addRunning(program: Command, finish: Finish): void {
     .argument("<step>", "the step; an item of a fan-out: review@1.1[2]/check")
     .option("--env <name>", ENV_HELP, collect)
     .option("--failed", "of a fan-out that completed: run only its failed items again")
+    .option("--turns <count>", "more turns for its agent: +20")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
     .option("--beside", BESIDE_HELP)
@@ -169,6 +170,7 @@ function addResume(program: Command, finish: Finish): void {
     )
     .option("--env <name>", ENV_HELP, collect)
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
+    .option("--turns <count>", "more turns for agents that used up max_turns: +20")
     .option(
       "--recover <how>",
       "work that was cut off: continue with it, restart it, or ask about each",

@@ -96,7 +96,7 @@ export async function agreeOnUpdate(
 function changesOf({ plan: before, run, shortId }: KnownRun, plan: Plan, input: Json): PlanUpdate {
   return refusing(shortId, () => {
     refuseOtherWorkspace(before, plan, run);
-    return planUpdate(before, plan, { before: run.created?.input ?? null, after: input });
+    return planUpdate(before, plan, { before: run.created?.input ?? null, after: input }, run);
   });
 }
 

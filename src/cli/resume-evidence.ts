@@ -27,7 +27,8 @@ export async function resumeEvidence(
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
   }
   const offers = new Map<string, ConversationOffer>();
-  for (const visit of [...run.running, ...run.waiting, ...run.interrupted, ...run.ready]) {
+  const unfinished = [run.running, run.waiting, run.interrupted, run.ready, run.failed];
+  for (const visit of unfinished.flatMap((visits) => [...visits])) {
     const offer =
       visit.talk === undefined
         ? undefined

@@ -25,7 +25,7 @@ export class Wishes {
   readonly #journal: Journal;
   readonly #runId: string;
   #driver: DrivenRun | undefined;
-  #mode: StopMode = "now";
+  #mode: StopMode | undefined;
   #lastRequest: number;
 
   /** Before the lease names us: who finds our name in it may ask at once. */
@@ -38,7 +38,7 @@ export class Wishes {
   /** Tells a driver what was asked for before it was there, and what will be. */
   attend(driver: DrivenRun): void {
     this.#driver = driver;
-    if (this.first !== undefined) driver.stop(this.#mode, this.first);
+    if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
     this.look();
   }
 
@@ -49,13 +49,17 @@ export class Wishes {
 
   /** Stops the run in order; asked for a second time, its processes are ended at once. */
   end(by: string, mode: StopMode = "now"): void {
-    if (this.first !== undefined && this.#mode === "now") {
-      this.#driver?.killNow();
-      return;
-    }
     this.first ??= by;
-    this.#mode = mode;
-    this.#driver?.stop(mode, by);
+    this.#stop(mode, by);
+  }
+
+  #stop(mode: StopMode, by: string): void {
+    if (this.#mode !== "now") {
+      this.#mode = mode;
+      this.#driver?.stop(mode, by);
+    } else if (mode === "now") {
+      this.#driver?.killNow();
+    }
   }
 
   /** Takes up what stands in the journal. Without a driver nobody could; `attend` asks again. */
@@ -63,7 +67,7 @@ export class Wishes {
     if (this.#driver === undefined) return;
     for (const request of this.#journal.requestsAfter(this.#runId, this.#lastRequest)) {
       this.#lastRequest = request.id;
-      this.#driver.stop(request.mode, request.by);
+      this.#stop(request.mode, request.by);
     }
     this.#driver.lookForAnswers();
   }

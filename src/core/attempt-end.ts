@@ -12,6 +12,7 @@ import type { RetryPolicy } from "../plan/plan.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
 import { failsForGood, findingsIn } from "./check.ts";
+import { afterFailure } from "./conversation.ts";
 import type { Completion } from "./doubt.ts";
 import type { AttemptRef, FailureReason, LeftRunning, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
@@ -41,7 +42,9 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
     return finalFailure(run, visit, attemptOf(visit), "check", problem.message, evidence);
   }
   if (problem !== undefined) {
-    return fail(run, visit, problem.reason, problem.message, now, evidence);
+    const { reason, message, trouble } = problem;
+    const known = trouble === undefined ? evidence : { ...evidence, trouble };
+    return fail(run, visit, reason, message, now, known);
   }
   if (exit !== 0) return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
   if (told?.outcome === "fail") {
@@ -131,7 +134,10 @@ export function fail(
   const failures = visit.failures + 1;
   const at = attemptOf(visit);
   const { retry: policy } = stepOf(visit);
-  if (failures < visit.failuresMax && isTriedAgain(policy, reason)) {
+  const conversation = afterFailure(visit);
+  // Who continues with no turns left would fail at once: a person grants more.
+  const spentTurns = reason === "turns" && conversation.conversation !== undefined;
+  if (failures < visit.failuresMax && !spentTurns && isTriedAgain(policy, reason)) {
     // What it handed on counts only when nothing comes after it.
     const { said: _, signature: __, context: ___, ...told } = evidence;
     const keys = keysAtRetry(run, visit);
@@ -139,7 +145,8 @@ export function fail(
     const salt = `${run.id}/${placeText(placeOf(visit))}`;
     const sinceGrant = failures - (visit.failuresBefore ?? 0);
     const retry = retryAfterFailure(policy.backoff, sinceGrant, now, salt);
-    return { type: "step.failed", ...at, reason, message, ...known, retry, arrows: [] };
+    const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
+    return { ...failed, ...conversation, retry, arrows: [] };
   }
   return finalFailure(run, visit, at, reason, message, evidence);
 }

@@ -7,8 +7,9 @@ import { SHARED, workedAlone, workspaceOf } from "./workspace-files.ts";
 /**
  * The files that an attempt starts from. The first one takes them as they are. A new try starts from
  * where the first one did, in a workspace of the run's own, or where a person or the author says so;
- * what continues a conversation goes on with what is there, and so does who was not alone. Files that
- * a person chose to keep are what later attempts start from as well.
+ * what continues a conversation, or takes the place of one that is gone, continues with what is there,
+ * and so does who was not alone. Files that a person chose to keep are what later attempts start from
+ * as well.
  */
 export function filesFor(
   plan: Plan,
@@ -22,7 +23,7 @@ export function filesFor(
   if (visit.held !== undefined || visit.submitted !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
-  const talks = conversation?.kind === "continue";
+  const talks = conversation?.kind === "continue" || conversation?.gone === true;
   // What a step has done apart is merged against its base, whoever changed it.
   if (visit.files === "keep" && !talks && stepOf(visit).own !== true) {
     return base === undefined ? { keep: true } : { base };

@@ -31,7 +31,14 @@ import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import { retryAfterLoss, retryAfterPause } from "./retry.ts";
-import { isWithin, itemGrants, resumeGrants, retryEvents, rewindEvent } from "./rewind.ts";
+import {
+  grantFor,
+  isWithin,
+  itemGrants,
+  resumeGrants,
+  retryEvents,
+  rewindEvent,
+} from "./rewind.ts";
 import {
   attemptOf,
   currentVisit,
@@ -163,13 +170,12 @@ function runningAt(run: Run, at: AttemptRef): Visit | undefined {
 /** What `resume` of a failed run grants: a new allowance, where the author wants that. */
 function allowances(
   run: Run,
-  { retried, files }: Extract<Fact, { type: "opened" }>,
+  { retried, files, turns }: Extract<Fact, { type: "opened" }>,
 ): readonly RunEvent[] {
   const named = retried === undefined ? undefined : currentVisit(findStep(run, retried));
   const left = [...run.failed].filter((visit) => named === undefined || !isWithin(visit, named));
   return left.filter(resumeGrants).map((visit) => {
-    const { attempts } = stepOf(visit).retry;
-    const granted = { type: "step.granted", ...placeOf(visit), attempts } as const;
+    const granted = grantFor(run, visit, turns);
     return files === undefined ? granted : { ...granted, files };
   });
 }
@@ -377,7 +383,9 @@ function relay(
 ): RunEvent {
   const paid = paidBy(ending);
   if ((visit.talk?.relays ?? 0) < RELAYS_MAX) {
-    return { type: "step.relayed", ...attemptOf(visit), checkpoint: ending.checkpoint, ...paid };
+    const { checkpoint, why } = ending;
+    const relayed = { type: "step.relayed", ...attemptOf(visit), checkpoint, ...paid } as const;
+    return why === undefined ? relayed : { ...relayed, why };
   }
   const message = `it was handed over ${RELAYS_MAX} times: raise \`relay.at\` or split the task`;
   return fail(run, visit, "relay", message, now, paid);

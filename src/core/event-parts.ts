@@ -203,8 +203,25 @@ export interface Conversation {
   readonly session?: string;
   readonly kind: "start" | "continue";
   readonly says: Says;
+  /** It starts because the conversation before it is not there any more. */
+  readonly gone?: true;
   readonly why: string;
 }
+
+/** How an attempt failed, as the next one is told it. */
+export interface AttemptFailure {
+  readonly attempt: number;
+  readonly reason: FailureReason;
+  readonly message: string;
+  readonly check?: CheckEvidence;
+  readonly checks?: readonly CheckEvidence[];
+}
+
+/**
+ * What a person has to change before an agent can succeed: its login, the name of its model, a prompt
+ * that does not fit into the model's context, what it is permitted to do, or a program that is missing.
+ */
+export type AgentTrouble = "auth" | "model" | "overflow" | "denied" | "missing";
 
 /** How much of what came before its agent is told at the start of an attempt, and who says so. */
 export interface Telling {
@@ -226,9 +243,9 @@ export interface Thread {
 
 /**
  * What an attempt says to its agent: the task; the task and what a former conversation handed over;
- * that it was interrupted; that it is to hand over; that its answer does not fit.
+ * that it was interrupted; that it is to hand over; that its answer does not fit; what failed.
  */
-export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct";
+export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct" | "failed";
 
 /** Why a conversation goes on with a request of ours although nothing cut it off. */
 export type Ask =

@@ -12,6 +12,7 @@
 import type { Budget, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  AgentTrouble,
   Answer,
   Ask,
   AttemptRef,
@@ -146,6 +147,8 @@ export type RunEvent =
   /** The conversation has handed over; the next one starts from this file. */
   | ({ readonly type: "step.relayed" } & AttemptRef & {
         readonly checkpoint: Output;
+        /** Why the notes were made without the agent: its conversation was full. */
+        readonly why?: string;
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
@@ -199,6 +202,8 @@ export type RunEvent =
         readonly attempts: number;
         /** The next try goes on with the files that are there. */
         readonly files?: "keep";
+        /** How many answers more its model may give. */
+        readonly turns?: number;
       });
 
 export interface RunCreated extends RememberedEnvironment {
@@ -388,6 +393,10 @@ export interface StepFailed extends AttemptRef {
   readonly context?: JsonObject;
   readonly check?: CheckEvidence;
   readonly checks?: readonly CheckEvidence[];
+  /** Of an agent: what a person has to change first. */
+  readonly trouble?: AgentTrouble;
+  /** The next attempt continues the agent's conversation; absent: it starts a new one. */
+  readonly conversation?: "continue";
   readonly snapshot?: Saved;
   readonly spent?: Spent;
   readonly left?: readonly LeftRunning[];

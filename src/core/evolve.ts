@@ -31,7 +31,7 @@ import {
   reopenScope,
   uncountInside,
 } from "./flow.ts";
-import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
+import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
@@ -163,6 +163,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.opened":
       if (event.recover === undefined) delete draft(run).recover;
       else draft(run).recover = event.recover;
+      chooseForFailed(run, event.recover);
       chooseFor(run, event.choices ?? {});
       remember(run, event);
       open(run, time);

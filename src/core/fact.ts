@@ -2,6 +2,7 @@
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
+  AgentTrouble,
   Answer,
   Ask,
   AttemptRef,
@@ -37,6 +38,8 @@ export type Fact =
       readonly files?: "keep";
       /** What of the owner's environment the run did not know yet. */
       readonly remembers?: RememberedEnvironment;
+      /** How many answers more the models of steps may give that have used up theirs. */
+      readonly turns?: number;
       /** The step that a person wants tried again: that wish grants what is in it, not the opening. */
       readonly retried?: string;
     }
@@ -150,6 +153,8 @@ export type Fact =
       readonly step: string;
       /** Of a fan-out: only what failed in it. */
       readonly failed?: true;
+      /** How many answers more its model may give. */
+      readonly turns?: number;
     } & FilesWish)
   /** A person asked to go on from this step, taking what lies before it as done. */
   | ({
@@ -257,6 +262,7 @@ export type Ending = {
       readonly problem?: {
         readonly reason: "output" | "context" | "status" | "check" | "agent";
         readonly message: string;
+        readonly trouble?: AgentTrouble;
       };
       /** The last of what it printed before it failed, for a step that may come again. */
       readonly said?: string;
@@ -278,7 +284,7 @@ export type Ending = {
   /** Its agent is to go on in the same conversation with a request of ours. */
   | { readonly how: "asked"; readonly ask: Ask }
   /** Its agent has written down what the next conversation needs. */
-  | { readonly how: "relayed"; readonly checkpoint: Output }
+  | { readonly how: "relayed"; readonly checkpoint: Output; readonly why?: string }
   | {
       readonly how: "timed-out";
       readonly limit: "timeout" | "idle" | "output-limit";

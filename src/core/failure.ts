@@ -7,6 +7,7 @@
 import type { JsonObject } from "../util/json.ts";
 import { wayAfterFailure } from "./arrow-choice.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
+import { afterFailure } from "./conversation.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
 import { restartProblem } from "./restart.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
@@ -18,7 +19,7 @@ const LAST_WORDS_MAX = 200;
 /** What is known of a failure beside its reason. */
 export type FailureEvidence = Pick<
   StepFailed,
-  "exit" | "told" | "context" | "check" | "checks" | "spent" | "snapshot" | "left"
+  "exit" | "told" | "context" | "check" | "checks" | "trouble" | "spent" | "snapshot" | "left"
 > & {
   /** The last of what it printed. */
   readonly said?: string;
@@ -38,7 +39,8 @@ export function finalFailure(
   const { said, signature: told, ...handed } = evidence;
   const context = contextAfter(run, visit, handed);
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
-  const base = { type: "step.failed", ...at, reason, message, ...known } as const;
+  const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
+  const base = { ...failed, ...afterFailure(visit) };
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
   if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
   const way = wayAfterFailure(run, visit, known);

@@ -55,6 +55,14 @@ export function keepFiles(run: Run): void {
   }
 }
 
+/** Notes what a person wants for the next attempts of visits that have failed. */
+export function chooseForFailed(run: Run, recover: Recover | undefined): void {
+  for (const visit of [...run.failed, ...run.waiting]) {
+    if (recover === undefined) delete draft(visit).recover;
+    else draft(visit).recover = recover;
+  }
+}
+
 /** Notes what a person wants for single visits. */
 export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>): void {
   if (Object.keys(choices).length === 0) return;

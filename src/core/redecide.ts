@@ -87,7 +87,7 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "step.relayed": [],
   "step.submitted": [],
   "step.completed": ["arrows"],
-  "step.failed": ["reason", "retry", "arrows"],
+  "step.failed": ["reason", "conversation", "retry", "arrows"],
   "step.lost": ["retry"],
   "step.paused": ["retry"],
   "step.interrupted": [],
@@ -329,8 +329,8 @@ function choiceOf(event: RunEvent, field: string): Json | undefined {
     const { mode, by, thread } = event.fidelity;
     return { mode, by, ...(thread === undefined ? {} : { thread: { ...thread } }) };
   }
-  if (field === "conversation" && "conversation" in event && event.conversation !== undefined) {
-    const { why: _, ...choice } = event.conversation;
+  if (event.type === "step.started" && field === "conversation" && event.conversation) {
+    const { why: _, gone: __, ...choice } = event.conversation;
     return { ...choice };
   }
   return (event as unknown as Readonly<Record<string, Json | undefined>>)[field];

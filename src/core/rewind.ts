@@ -1,6 +1,7 @@
 /** Going back: what a person's wish to run a step again, or to go on from it, does to a run. */
 import { closureOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
+import { needsTurns } from "./conversation.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
 import { failedInside, hidesFailures, outermost } from "./failed-items.ts";
@@ -52,18 +53,18 @@ type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
 /** The events of running a step again: another allowance when it failed, a rewind when it is done. */
 export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly RunEvent[] {
-  const { step: path, restore, keep, failed } = wish;
+  const { step: path, restore, keep, failed, turns } = wish;
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
   if (visit?.state.status === "failed" && run.failed.has(visit)) {
-    const granted = grants(run, visit, keep === true || restore !== undefined);
+    const granted = grants(run, visit, keep === true || restore !== undefined, turns);
     if (restore === undefined) return granted;
     return [{ type: "run.restoring", commit: restore, of: placeText(placeOf(visit)) }, ...granted];
   }
   const items = visit === undefined ? [] : failedItems(run, visit, failed === true);
   if (failed === true && items.length === 0) throw new Refusal(`no item of step ${path} failed`);
-  if (items.length > 0) return itemEvents(plan, run, items);
+  if (items.length > 0) return itemEvents(plan, run, items, turns);
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
     throw new Refusal(notAgain(path, visit));
   }
@@ -87,7 +88,12 @@ function failedItems(run: Run, visit: Visit, all: boolean): readonly Visit[] {
   return all ? failed : failed.filter((one) => one === visit);
 }
 
-function itemEvents(plan: Plan, run: Run, items: readonly Visit[]): readonly RunEvent[] {
+function itemEvents(
+  plan: Plan,
+  run: Run,
+  items: readonly Visit[],
+  turns: number | undefined,
+): readonly RunEvent[] {
   const [first] = items;
   const step = first === undefined ? "" : stepOf(outermost(first)).id;
   const { reopened, assumed } = planRetry(plan, run, step);
@@ -95,7 +101,7 @@ function itemEvents(plan: Plan, run: Run, items: readonly Visit[]): readonly Run
   const places = items.map((item) => placeText(placeOf(item)));
   return [
     { type: "run.rewound", step, reopened: behind, assumed, items: places },
-    ...items.map((item) => ({ ...grantFor(item), files: "keep" }) as const),
+    ...items.map((item) => ({ ...grantFor(run, item, turns), files: "keep" }) as const),
   ];
 }
 
@@ -110,11 +116,16 @@ function notAgain(path: string, visit: Visit | undefined): string {
 }
 
 /** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
-function grants(run: Run, visit: Visit, chosen: boolean): readonly RunEvent[] {
+function grants(
+  run: Run,
+  visit: Visit,
+  chosen: boolean,
+  turns: number | undefined,
+): readonly RunEvent[] {
   const causes = causesOf(run, visit);
   for (const cause of causes) refuseRepeating(run, cause);
   return causes.map((failed) => {
-    const granted = grantFor(failed);
+    const granted = grantFor(run, failed, turns);
     return chosen ? { ...granted, files: "keep" } : granted;
   });
 }
@@ -129,11 +140,18 @@ export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
   if (stepOf(visit).work.kind !== "each") return [];
   return causesOf(run, visit)
     .filter((failed) => !isForPeople(failed))
-    .map(grantFor);
+    .map((failed) => grantFor(run, failed));
 }
 
-function grantFor(failed: Visit): Extract<RunEvent, { type: "step.granted" }> {
-  return { type: "step.granted", ...placeOf(failed), attempts: stepOf(failed).retry.attempts };
+/** Another allowance for a failed visit; turns are for those that have used up theirs. */
+export function grantFor(
+  run: Run,
+  failed: Visit,
+  turns?: number,
+): Extract<RunEvent, { type: "step.granted" }> {
+  const { attempts } = stepOf(failed).retry;
+  const granted = { type: "step.granted", ...placeOf(failed), attempts } as const;
+  return turns === undefined || !needsTurns(run, failed) ? granted : { ...granted, turns };
 }
 
 /** True when `resume` of a failed run gives this failure another allowance. */

@@ -15,6 +15,7 @@ import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
 import type {
+  AgentTrouble,
   AttemptRef,
   CheckEvidence,
   Deadline,
@@ -313,6 +314,8 @@ export type VisitState =
       readonly told?: Told;
       /** Checks that did not pass. */
       readonly checks?: readonly CheckEvidence[];
+      /** Of an agent: what a person has to change first. */
+      readonly trouble?: AgentTrouble;
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */

@@ -5,11 +5,12 @@
  * Owns: the fold of events into a talk.
  * Does not: choose the conversation of the next attempt (conversation.ts).
  * Invariants:
- * - K1 A conversation goes on after a loss, a stop or a pause. After a failure the next try begins a
- *   new one, unless the author lets steps share it.
+ * - K1 A conversation continues after a loss, a stop, a pause and a failure, unless a person or the
+ *   author wants a new one (`step.failed` without `conversation`).
  * - K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is there.
  */
-import type { Ask, Conversation, Output, RunEvent } from "./event.ts";
+import { findingsIn } from "./check.ts";
+import type { Ask, AttemptFailure, Conversation, Output, RunEvent, StepFailed } from "./event.ts";
 
 export interface Talk {
   /** The conversation to take up again; absent after an end that calls for a new one. */
@@ -26,8 +27,14 @@ export interface Talk {
   /** What the conversation before handed over, and how often that has happened. */
   readonly checkpoint?: Output;
   readonly relays: number;
-  /** Answers of the model since the last failure. */
+  /** Answers of the model since the last failure; those before a limit of turns count on. */
   readonly turns: number;
+  /** How many answers a person granted beyond the author's limit. */
+  readonly turnsGranted?: number;
+  /** The last failure, for as long as the agent may not know of it. */
+  readonly failure?: AttemptFailure;
+  /** The first attempt of the visit in its conversation. */
+  readonly firstAttempt?: number;
 }
 
 /** Nothing was said yet. */
@@ -39,7 +46,7 @@ type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | undefined {
   if (event.type === "step.started") {
     if (event.conversation === undefined) return before;
-    return started(before ?? SILENCE, event.conversation);
+    return started(before ?? SILENCE, event.conversation, event.attempt);
   }
   if (event.type === "step.session") return { ...(before ?? SILENCE), session: event.session };
   if (before === undefined) return undefined;
@@ -47,12 +54,24 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   const said = turns > before.turns ? ({ begun: true } as const) : {};
   const talk = { ...before, ...said, turns };
   switch (event.type) {
-    case "step.continued":
-      return { ...talk, ask: event.ask, asks: talk.asks + 1 };
-    case "step.relayed":
-      return { ...SILENCE, checkpoint: event.checkpoint, relays: talk.relays + 1, turns };
+    case "step.continued": {
+      // Whoever answers has been told what failed before.
+      const { failure: _, ...informed } = talk;
+      return { ...informed, ask: event.ask, asks: talk.asks + 1 };
+    }
+    case "step.relayed": {
+      const { checkpoint, why } = event;
+      const relays = talk.relays + 1;
+      // Notes that an agent did not write do not say what it was told.
+      const untold = why === undefined ? {} : failureOf(talk);
+      return { ...SILENCE, checkpoint, relays, turns, ...grantOf(talk), ...untold };
+    }
     case "step.failed":
-      return SILENCE;
+      return event.conversation === "continue" ? afterFailure(talk, event) : SILENCE;
+    case "step.granted": {
+      if (event.turns === undefined) return talk;
+      return { ...talk, turnsGranted: (talk.turnsGranted ?? 0) + event.turns };
+    }
     case "step.paused":
       // A conversation that is gone is not looked for again.
       return event.reason === "session-gone" ? withoutGone(talk) : talk;
@@ -61,20 +80,42 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   }
 }
 
-function started(talk: Talk, conversation: Conversation): Talk {
-  const { session, kind, says } = conversation;
+/** A failure uses up what was asked; only the limit of turns outlasts it. */
+function afterFailure(talk: Talk, event: StepFailed): Talk {
+  const { ask: _, turns, turnsGranted: __, ...kept } = talk;
+  const { attempt, reason, message } = event;
+  const failure = { attempt, reason, message, ...findingsIn(event) };
+  const counted = reason === "turns" ? { turns, ...grantOf(talk) } : { turns: 0 };
+  return { ...kept, asks: 0, relays: 0, ...counted, failure };
+}
+
+function grantOf({ turnsGranted }: Talk): Pick<Talk, "turnsGranted"> {
+  return turnsGranted === undefined ? {} : { turnsGranted };
+}
+
+function failureOf({ failure }: Talk): Pick<Talk, "failure"> {
+  return failure === undefined ? {} : { failure };
+}
+
+function started(talk: Talk, conversation: Conversation, attempt: number): Talk {
+  const { session, kind, says, gone } = conversation;
   const { ask } = talk;
   // Who is given the task in a conversation of others was in another one when it was asked.
   const goesOn = kind === "continue" && says !== "task";
   const asked = goesOn && ask !== undefined ? { ask } : {};
-  const { begun: _begun, ...before } = withoutSession(talk);
+  const { begun: _begun, failure, turns, turnsGranted: _, ...before } = withoutSession(talk);
   // What begins with the task alone does not go on from notes, nor will what follows a loss of it.
   const { checkpoint: _notes, ...anew } = before;
+  // A new conversation is told of a failure only where it takes the place of the one that failed.
+  const told = goesOn || gone === true || says === "relayed";
+  const isFresh = failure !== undefined && !told;
   return {
     ...(kind === "start" && says === "task" ? anew : before),
     ...(session === undefined ? {} : { session }),
     ...asked,
+    ...(isFresh ? { turns: 0 } : { turns, ...grantOf(talk), ...failureOf(talk) }),
     ...(kind === "continue" ? { begun: true } : {}),
+    firstAttempt: goesOn ? (talk.firstAttempt ?? attempt) : attempt,
     conversation,
   };
 }
@@ -90,12 +131,15 @@ function withoutGone(talk: Talk): Talk {
 }
 
 /** A talk whose conversation is not to be taken up again. */
-export function withoutSession({ asks, checkpoint, relays, turns, begun, gone }: Talk): Talk {
+export function withoutSession(talk: Talk): Talk {
+  const { asks, checkpoint, relays, turns, begun, gone } = talk;
   return {
     asks,
     ...(checkpoint === undefined ? {} : { checkpoint }),
     relays,
     turns,
+    ...grantOf(talk),
+    ...failureOf(talk),
     ...(begun === undefined ? {} : { begun }),
     ...(gone === undefined ? {} : { gone }),
   };

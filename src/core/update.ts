@@ -6,6 +6,8 @@
  * Does not: change the run (adopt-plan.ts does), or show anything.
  * Invariants:
  * - P1 A completed step is kept when its definition, its inputs and all that leads to it are the same.
+ * - update/U1 An agent whose last attempt failed keeps its conversation when the edit changes only how
+ *   it is called or checked: that is how such failures are mended.
  */
 import { changedFields, fingerprintsOf } from "../plan/fingerprint.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
@@ -15,16 +17,23 @@ import type { Rerun, RunEvent, RunUpdated } from "./event.ts";
 import type { UpdateRequested } from "./fact.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import { Refusal } from "./rewind.ts";
-import { findRecord, type Run, stepOf, type Visit } from "./run.ts";
+import { currentVisit, findRecord, type Run, stepOf, type Visit } from "./run.ts";
 
 /** What an edit does to the steps of a run. */
 export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;
+
+/** The fields that say how an agent is called and how its work is checked, not what it is to do. */
+const CALL_FIELDS: ReadonlySet<string> = new Set([
+  ...["model", "system", "permissions", "args", "env", "relay", "output_schema"],
+  ...["check", "outputs"],
+]);
 
 /** What adopting the plan `after` does to the steps of a run that goes by the plan `before`. */
 export function planUpdate(
   before: Plan,
   after: Plan,
   input: { readonly before: Json; readonly after: Json },
+  run: Run,
 ): PlanUpdate {
   const { graph } = after;
   const { incoming } = indexOf(graph);
@@ -37,7 +46,8 @@ export function planUpdate(
     const [was, is] = [old.get(id), now.get(id)];
     if (was === undefined || is === undefined) return { because: "new", names: [] };
     const fields = changedFields(was, is);
-    if (fields.length > 0) return { because: "definition", names: fields };
+    const mended = fields.every((field) => CALL_FIELDS.has(field)) && mayContinue(run, id);
+    if (fields.length > 0 && !mended) return { because: "definition", names: fields };
     const inputs = is.inputs.filter((name) => changed(name));
     if (inputs.length > 0) return { because: "input", names: inputs };
     const upstream = (incoming[position] ?? [])
@@ -60,6 +70,13 @@ export function planUpdate(
   };
 }
 
+/** True for a step whose agent has failed in a conversation that the next attempt continues (U1). */
+function mayContinue(run: Run, step: string): boolean {
+  const scope = run.scopes.get(ROOT_SCOPE);
+  const visit = currentVisit(scope && findRecord(scope, step));
+  return visit?.talk?.failure !== undefined && visit.state.status !== "completed";
+}
+
 /** The events of adopting a plan: none when it is the one that the run has. Throws Refusal. */
 export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): readonly RunEvent[] {
   const { plan, fingerprint, fileSha256, envNames, restore } = fact;
@@ -72,7 +89,7 @@ export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): rea
     {
       ...updated,
       ...(same ? {} : { input: input.after }),
-      ...planUpdate(before, plan, input),
+      ...planUpdate(before, plan, input, run),
       ...(restore === undefined ? {} : { restore }),
     },
   ];

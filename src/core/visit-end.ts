@@ -71,7 +71,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature, told } = event;
+  const { reason, message, exit, signature, told, trouble } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
@@ -79,6 +79,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
     ...(told === undefined ? {} : { told }),
     ...notPassed(event),
     ...(signature === undefined ? {} : { signature }),
+    ...(trouble === undefined ? {} : { trouble }),
   });
   noteLast(visit);
   if (handled) goOn(run, visit, event.arrows);

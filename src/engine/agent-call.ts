@@ -25,6 +25,7 @@ import { quote } from "../util/shell.ts";
 import { renderText } from "../util/template.ts";
 import { promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
+import { failureReport } from "./failure-report.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 import {
   environmentOf,
@@ -156,7 +157,9 @@ function promptOf(
   const cwd = workDirOf(site, visit);
   const { says = "task", why = "", kind } = visit.talk?.conversation ?? {};
   const preamble = kind === "start" ? visit.telling?.preamble : undefined;
-  const { checkpoint } = visit.talk ?? {};
+  const { checkpoint, failure } = visit.talk ?? {};
+  const { dir } = site;
+  const turnsLeft = served && turnsLeftOf(served.settings, visit);
   const native = served?.adapter.takes?.outputSchema !== false;
   const schema = native ? undefined : served?.settings.outputSchema;
   return promptText({
@@ -165,6 +168,7 @@ function promptOf(
     ...(preamble === undefined ? {} : { preamble }),
     task: renderText(served?.work.prompt ?? "", evaluate),
     ...(schema === undefined ? {} : { schema }),
+    ...(failure === undefined ? {} : { failure: failureReport(failure, turnsLeft) }),
     before: before ?? { openTools: [] },
     relayFile: says === "relay" ? prepareRelay(cwd, at) : relative(cwd, relayFileIn(cwd, at)),
     ...(says === "relayed" && checkpoint !== undefined
@@ -181,7 +185,7 @@ function callOf(
   const { model, system, permissions = "default", outputSchema } = settings;
   const judges = visit.submitted !== undefined;
   const { session = judges ? adapter.newSession() : undefined, conversation } = talkOf(visit) ?? {};
-  const maxTurns = turnsLeft(settings, visit);
+  const maxTurns = turnsLeftOf(settings, visit);
   return {
     kind: conversation?.kind ?? "start",
     ...(session === undefined ? {} : { session }),
@@ -196,9 +200,14 @@ function callOf(
 }
 
 /** How many answers the model may still give: a kill does not give it its turns back. */
-export function turnsLeft({ maxTurns }: AgentSettings, visit: Visit): number | undefined {
-  if (maxTurns === undefined) return undefined;
-  return Math.max(1, maxTurns - (talkOf(visit)?.turns ?? 0));
+export function turnsLeftOf(settings: AgentSettings, visit: Visit): number | undefined {
+  const allowed = turnsAllowed(settings, visit);
+  return allowed === undefined ? undefined : Math.max(1, allowed - (talkOf(visit)?.turns ?? 0));
+}
+
+/** How many answers the author and a person allow together. */
+export function turnsAllowed({ maxTurns }: AgentSettings, visit: Visit): number | undefined {
+  return maxTurns === undefined ? undefined : maxTurns + (talkOf(visit)?.turnsGranted ?? 0);
 }
 
 /** Mends the transcript of a conversation that is about to be continued. */

@@ -18,6 +18,8 @@ const CALL_CHARACTERS_MAX = 200;
 export interface AgentLimits {
   /** How many answers the model may still give in this attempt; absent when its agent counts. */
   readonly turns?: number;
+  /** How many answers it may give in all, those of earlier attempts included; for messages. */
+  readonly turnsAllowed?: number;
   readonly relay?: Relay;
   readonly model?: string;
 }
@@ -37,11 +39,17 @@ export function limitReached(report: AgentReport, limits: AgentLimits): Reached 
     return { kind: "stall", message: `the same call failed ${stall.failures} times: ${call}` };
   }
   if (limits.turns !== undefined && turns >= limits.turns) {
-    return { kind: "turns", message: `it was not done after ${turns} turns` };
+    return { kind: "turns", message: turnsMessage(limits) };
   }
   const full = limits.relay === undefined ? undefined : relayAt(limits.relay, report, limits.model);
   if (full === undefined || context === undefined || context < full) return undefined;
   return { kind: "relay", message: `its conversation has ${context} tokens; ${full} are allowed` };
+}
+
+/** Says that the turns are used up, and by which key they are limited. */
+export function turnsMessage({ turnsAllowed }: AgentLimits): string {
+  const turns = turnsAllowed === undefined ? "its" : `all of its ${turnsAllowed}`;
+  return `it used up ${turns} turns (max_turns) before it was done`;
 }
 
 function relayAt(relay: Relay, report: AgentReport, model: string | undefined): number {

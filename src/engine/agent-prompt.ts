@@ -1,12 +1,12 @@
 /**
  * What is said to an agent at the start of an attempt: the task, or a request of ours.
  *
- * Owns: the words of a hand-over and of a correction.
+ * Owns: the words of a hand-over, of a correction, and after a failure.
  * Does not: choose what to say (core/talk.ts), or speak to anybody.
  */
 import type { Says } from "../core/event.ts";
 import { withPreamble } from "../core/preamble.ts";
-import { continuePrompt } from "../runner/agents/continue-prompt.ts";
+import { continuePrompt, INTERRUPTED } from "../runner/agents/continue-prompt.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import type { Json } from "../util/json.ts";
 
@@ -28,22 +28,39 @@ export interface PromptInput {
   readonly checkpoint?: string;
   /** Why something is asked for. */
   readonly why: string;
+  /** The report on a failure that the agent may not know of. */
+  readonly failure?: string;
 }
+
+const FIX =
+  "Continue the task in this same conversation. What you did so far is kept, and the files are as " +
+  "you left them: fix what failed, and do not redo what is done.";
+
+const FIX_INSTEAD =
+  "What was done before is in the files: check them first, fix what failed, and do not redo what is " +
+  "done.";
 
 /** The text of a prompt. */
 export function promptText(input: PromptInput): string {
   switch (input.says) {
     case "task":
-      return withPreamble(input.preamble, withSchema(input));
+      return withPreamble(input.preamble, withFailure(input, withSchema(input)));
     case "relayed":
-      return withPreamble(input.preamble, relayedPrompt(input));
+      return withPreamble(input.preamble, withFailure(input, relayedPrompt(input)));
     case "interrupted":
-      return continuePrompt(withSchema(input), input.before);
+      return continuePrompt(withSchema(input), input.before, withFailure(input, INTERRUPTED));
+    case "failed":
+      return continuePrompt(withSchema(input), input.before, `${input.failure ?? ""}\n\n${FIX}`);
     case "relay":
       return relayPrompt(input);
     case "correct":
       return correctPrompt(input);
   }
+}
+
+/** A text with the report on a failure after it, where there is one to be told. */
+function withFailure({ failure }: PromptInput, text: string): string {
+  return failure === undefined ? text : [text, failure, FIX_INSTEAD].join("\n\n");
 }
 
 function withSchema({ task, schema }: PromptInput): string {

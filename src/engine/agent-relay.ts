@@ -49,6 +49,11 @@ export function takeRelay(
     const which = written === undefined ? problems[1] : problems[0];
     return { problem: `the notes for the next conversation are not good: ${which}` };
   }
+  return keepNotes(dir, text);
+}
+
+/** Keeps notes in the folder of an attempt, flushed, before the journal names them (B4). */
+export function keepNotes(dir: string, text: string): Output {
   const path = join(dir, COPY);
   const fd = openSync(path, "w", 0o600);
   try {

@@ -25,15 +25,17 @@ import {
   servedStep,
   talkOf,
   transcriptOf,
-  turnsLeft,
+  turnsAllowed,
+  turnsLeftOf,
 } from "./agent-call.ts";
 import type { AgentLimits } from "./agent-limits.ts";
-import { takeRelay } from "./agent-relay.ts";
+import { keepNotes, readRelay, takeRelay } from "./agent-relay.ts";
 import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { AgentWatch } from "./agent-watch.ts";
 import { verdictEnding } from "./judge.ts";
 import { type LaunchSite, workDirOf } from "./launch.ts";
 import { attemptDirOf } from "./state-dir.ts";
+import { notesFromStreams } from "./stream-notes.ts";
 
 /** The agent's last word, for people. */
 const RESPONSE_FILE = "response.md";
@@ -119,6 +121,8 @@ export class AgentSteps {
     if (text !== "") writeFileSync(join(dir, RESPONSE_FILE), text, { mode: 0o600 });
     if (visit.submitted !== undefined) return this.#judgement(visit, dir, ending, report);
     const judged = judgeAgent(fromProcess(ending), report, this.#limits(visit));
+    const full = judged.how === "exited" && judged.problem?.trouble === "overflow";
+    if (full && holdsWork(visit, report)) return this.#relayFull(visit, at, judged.problem.message);
     const answered = judged.how === "exited" && report.result !== undefined;
     if (says === "relay" && answered) {
       const taken = takeRelay(workDirOf(this.#site(), visit), at, dir, text);
@@ -159,6 +163,27 @@ export class AgentSteps {
     return judged.fromStream === true ? { ...verdict, fromStream: true } : verdict;
   }
 
+  /** A conversation that is too long to be asked for notes is handed over by its record. */
+  async #relayFull(visit: Visit, at: AttemptRef, message: string): Promise<Ending> {
+    const { adapter } = this.#served(visit);
+    const { firstAttempt = at.attempt, checkpoint } = visit.talk ?? {};
+    const attempts = Array.from({ length: at.attempt - firstAttempt + 1 }, (_, index) => ({
+      ...at,
+      attempt: firstAttempt + index,
+    }));
+    const notes = await notesFromStreams({
+      adapter,
+      folders: attempts.map((one) => attemptDirOf(this.#site().dir, one)),
+      why: message,
+      ...(checkpoint === undefined ? {} : { earlier: readRelay(checkpoint) }),
+    });
+    const kept = keepNotes(attemptDirOf(this.#site().dir, at), notes);
+    const why =
+      `its conversation was too long for the model (${message}); with \`relay: { at: 70% }\` ` +
+      "its agent hands over in time and writes the notes itself";
+    return { how: "relayed", checkpoint: kept, why };
+  }
+
   async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
     const attempt = workBefore(visit, at.attempt);
     if (talkOf(visit)?.conversation?.kind !== "continue" || attempt < 1) return undefined;
@@ -191,10 +216,12 @@ export class AgentSteps {
   #limits(visit: Visit): AgentLimits {
     const { adapter, settings } = this.#served(visit);
     const { relay, model } = settings;
-    const turns = adapter.takes?.maxTurns === false ? turnsLeft(settings, visit) : undefined;
+    const turns = adapter.takes?.maxTurns === false ? turnsLeftOf(settings, visit) : undefined;
+    const allowed = turnsAllowed(settings, visit);
     const relaying = talkOf(visit)?.ask?.kind === "relay";
     return {
       ...(turns === undefined ? {} : { turns }),
+      ...(allowed === undefined ? {} : { turnsAllowed: allowed }),
       ...(relay === undefined || relaying ? {} : { relay }),
       ...(model === undefined ? {} : { model }),
     };
@@ -212,6 +239,11 @@ export class AgentSteps {
     assert(served !== undefined, "only a step with an adapter talks to an agent");
     return served;
   }
+}
+
+/** A prompt that is too long by itself would be too long for a new conversation as well. */
+function holdsWork({ talk }: Visit, { turns }: AgentReport): boolean {
+  return turns > 0 || talk?.conversation?.kind === "continue";
 }
 
 /** Nobody listens to an attempt that is over. */

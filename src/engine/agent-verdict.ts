@@ -6,14 +6,14 @@
  * is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
-import type { LastTool, PauseReason, Spent } from "../core/event.ts";
+import type { AgentTrouble, LastTool, PauseReason, Spent } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
 import { NOTHING_SPENT } from "../core/spending.ts";
 import type { TroubleKind } from "../runner/agents/adapter.ts";
 import { costOf } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { headOf } from "../runner/agents/stream-json.ts";
-import { type AgentLimits, limitReached } from "./agent-limits.ts";
+import { type AgentLimits, limitReached, turnsMessage } from "./agent-limits.ts";
 
 const INPUT_CHARACTERS_MAX = 200;
 
@@ -25,6 +25,14 @@ const PAUSES: readonly TroubleKind[] = [
   "cut",
   "session-gone",
 ] satisfies readonly PauseReason[];
+
+const TROUBLES: readonly TroubleKind[] = [
+  "auth",
+  "model",
+  "overflow",
+  "denied",
+  "missing",
+] satisfies readonly AgentTrouble[];
 
 /** The ending of an agent's attempt, given how its process ended. */
 export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLimits): Ending {
@@ -51,8 +59,13 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
     const asked = retryAfterMs === undefined ? {} : { retryAfterMs };
     return { how: "paused", reason, message, ...asked };
   }
+  if (trouble?.kind === "max-turns") {
+    return { how: "reined", reason: "turns", message: turnsMessage(limits) };
+  }
+  const kind = report.denied.length > 0 ? "denied" : trouble?.kind;
+  const known = TROUBLES.find((one) => one === kind) as AgentTrouble | undefined;
   const problem = { reason: "agent", message: whyNot(report, trouble?.message) } as const;
-  return { ...ending, problem };
+  return { ...ending, problem: known === undefined ? problem : { ...problem, trouble: known } };
 }
 
 /** When the service said to come back, if only the tries before the last word tell it. */

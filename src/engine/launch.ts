@@ -140,7 +140,7 @@ export function limitsOf(visit: Visit): Limits {
     ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
     ...(step.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: step.idleTimeoutMs }),
     outputBytesMax: OUTPUT_BYTES_MAX,
-    graceMs: GRACE_MS,
+    graceMs: step.graceMs ?? GRACE_MS,
     ...(step.leavesRunning === true && visit.submitted === undefined
       ? { leavesRunning: true }
       : {}),

@@ -66,6 +66,8 @@ export interface LoopOptions {
   readonly files?: "keep";
   /** What of the owner's environment the run is to remember. */
   readonly remembers?: RememberedEnvironment;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: number;
   /** Where visits work; in the run's shared workspace if absent. */
   readonly workspaceOf?: WorkspaceOf;
   readonly clock: Clock;
@@ -132,7 +134,7 @@ export class Loop {
 
   /** The first turn of a new owner. */
   open(requests: readonly Fact[]): Turn {
-    const { owner, epoch, recover, choices, files, remembers, placed } = this.#options;
+    const { owner, epoch, recover, choices, files, remembers, turns, placed } = this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
     const opened = {
@@ -143,6 +145,7 @@ export class Loop {
       ...(choices === undefined ? {} : { choices }),
       ...(files === undefined ? {} : { files }),
       ...(remembers === undefined ? {} : { remembers }),
+      ...(turns === undefined ? {} : { turns }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
   }

@@ -136,7 +136,8 @@ const conversation = optional(
   record({
     session: optional(text),
     kind: oneOf("start", "continue"),
-    says: oneOf("task", "relayed", "interrupted", "relay", "correct"),
+    says: oneOf("task", "relayed", "interrupted", "relay", "correct", "failed"),
+    gone: optional(boolean),
     why: text,
   } satisfies Fields<Conversation>),
 );
@@ -320,7 +321,14 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     spent,
     left,
   },
-  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left },
+  "step.relayed": {
+    ...attempt,
+    checkpoint: output,
+    why: optional(text),
+    snapshot: saved,
+    spent,
+    left,
+  },
   "step.submitted": { ...attempt, held, message: optional(text), snapshot: saved, spent, left },
   "step.completed": {
     ...attempt,
@@ -346,6 +354,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     told,
     context: optional(mapOf(json)),
     ...findings,
+    trouble: optional(text),
+    conversation: optional(oneOf("continue")),
     snapshot: saved,
     spent,
     left,
@@ -388,7 +398,12 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     identity: optional(text),
   },
   "step.skipped": { ...place, arrows },
-  "step.granted": { ...place, attempts: integer, files: optional(oneOf("keep")) },
+  "step.granted": {
+    ...place,
+    attempts: integer,
+    files: optional(oneOf("keep")),
+    turns: optional(integer),
+  },
 };
 
 const CHECKS = new Map<string, Check>(

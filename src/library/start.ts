@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { unavailable } from "../cli/available-run.ts";
 import { type FilesOption, filesOption } from "../cli/back-files.ts";
+import { refuseWithoutTurns } from "../cli/budget.ts";
 import { checkEnvironment } from "../cli/environment.ts";
 import { answerGate } from "../cli/give-answer.ts";
 import type { BackRequest } from "../cli/going-back.ts";
@@ -54,6 +55,8 @@ export interface ResumeOptions extends Omit<RunOptions, "input"> {
   readonly recover?: Recover;
   /** Added to the budget: `+5usd`, `+100000tokens`, `+20turns` or `+30m`. */
   readonly budget?: string;
+  /** More turns for agents that have used up their `max_turns`: `+20`. */
+  readonly turns?: string;
   /** What becomes of the files when the run goes back. */
   readonly files?: FilesOption;
   /** Its owner is on another machine, and you know that it is dead. */
@@ -138,6 +141,8 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   }
   const back = request && (await workedOut(project, known, request));
   requireVariables(known, known.shortId);
+  const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
+  if (!raised) refuseWithoutTurns(known);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

@@ -199,6 +199,10 @@ function checkAgentSettings(
     const path = pathIn(list, index, key);
     report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
   }
+  if (typeof step.retry !== "object" || step.retry.conversation === undefined) return;
+  const message = "`conversation` means nothing to a step that has no conversation with an agent";
+  const path = pathIn(list, index, "retry", "conversation");
+  report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */

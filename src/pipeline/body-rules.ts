@@ -12,7 +12,7 @@ import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "./step-list.ts"
 /** Keys that say how one process is run; a step that holds steps has none. */
 const PROCESS_KEYS = [
   ...["prompt", "prompt_file", "agent", "session", "check", "outputs", "once"],
-  ...["cwd", "timeout", "idle_timeout", "isolate", "recover", "leaves_running"],
+  ...["cwd", "timeout", "idle_timeout", "grace", "isolate", "recover", "leaves_running"],
   ...["fidelity", "thread", "resume_fidelity"],
   ...AGENT_SETTINGS,
 ] as const;

@@ -39,6 +39,7 @@ type ProcessKey =
   | "cwd"
   | "timeout"
   | "idle_timeout"
+  | "grace"
   | "isolate"
   | "leaves_running"
   | "recover";

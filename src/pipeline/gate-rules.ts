@@ -16,7 +16,8 @@ import { waysFrom } from "./walk-links.ts";
 /** Keys that say how a process is run; nothing is run for a gate or a wait. */
 const PROCESS_KEYS = [
   ...["agent", "prompt", "prompt_file", "session", "check", "outputs", "once", "workspace"],
-  ...["env", "cwd", "timeout", "idle_timeout", "retry", "isolate", "recover", "leaves_running"],
+  ...["env", "cwd", "timeout", "idle_timeout", "grace", "retry", "isolate", "recover"],
+  "leaves_running",
   ...AGENT_SETTINGS,
 ] as const;
 const WORK_KEYS = ["run", "steps", "pipeline", "branches", "loop", "iterations"] as const;

@@ -335,13 +335,14 @@ function lowerSettings(
   path: Path,
   source: Source,
 ): StepSettings {
-  const { cwd, timeout, idle_timeout, isolate, recover } = settings;
+  const { cwd, timeout, idle_timeout, grace, isolate, recover } = settings;
   const { fidelity, thread, resume_fidelity } = settings;
   return {
     env: lowerEnv(settings.env, [...path, "env"], source),
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
     ...(idle_timeout === undefined ? {} : { idleTimeoutMs: milliseconds(idle_timeout) }),
+    ...(grace === undefined ? {} : { graceMs: milliseconds(grace) }),
     retry: lowerRetry(settings.retry),
     ...(isolate === undefined ? {} : { isolate }),
     ...(recover === undefined ? {} : { recover }),
@@ -354,7 +355,7 @@ function lowerSettings(
 function lowerRetry(retry: StepShape["retry"]): RetrySettings {
   if (retry === undefined) return {};
   if (typeof retry === "number") return { attempts: retry };
-  const { attempts, backoff, on, on_resume } = retry;
+  const { attempts, backoff, on, on_resume, conversation } = retry;
   const rule = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
   const { initial, factor, max, jitter } = rule;
   return {
@@ -365,6 +366,7 @@ function lowerRetry(retry: StepShape["retry"]): RetrySettings {
     ...(jitter === undefined ? {} : { jitter }),
     ...(on === undefined ? {} : { on }),
     ...(on_resume === undefined ? {} : { onResume: on_resume }),
+    ...(conversation === undefined ? {} : { conversation }),
   };
 }
 

@@ -135,7 +135,7 @@ export function splitFanOut(whole: PipelineStep): {
   readonly inner: PipelineStep;
   readonly outer: PipelineStep;
 } {
-  const { id, work, env, cwd, timeoutMs, idleTimeoutMs, retry, isolate, recover } = whole;
+  const { id, work, env, cwd, timeoutMs, idleTimeoutMs, graceMs, retry, isolate, recover } = whole;
   const { check, outputs, once, leavesRunning, ...rest } = whole;
   const { fidelity, thread, threadGroup, resumeFidelity, ...around } = rest;
   const inner = {
@@ -143,6 +143,7 @@ export function splitFanOut(whole: PipelineStep): {
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
+    ...(graceMs === undefined ? {} : { graceMs }),
     ...(isolate === undefined ? {} : { isolate }),
     ...(leavesRunning === undefined ? {} : { leavesRunning }),
     ...(recover === undefined ? {} : { recover }),

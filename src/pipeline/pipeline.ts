@@ -71,6 +71,7 @@ export interface StepSettings {
   readonly cwd?: string;
   readonly timeoutMs?: number;
   readonly idleTimeoutMs?: number;
+  readonly graceMs?: number;
   readonly retry: RetrySettings;
   readonly isolate?: boolean;
   readonly recover?: "continue" | "restart";
@@ -88,6 +89,7 @@ export interface RetrySettings {
   readonly jitter?: number;
   readonly on?: "any" | "retry";
   readonly onResume?: "fresh" | "keep";
+  readonly conversation?: "continue" | "fresh";
 }
 
 export interface PipelineStep extends StepSettings, Links {

@@ -80,6 +80,13 @@ const retry = z.union([
       .enum(["fresh", "keep"])
       .optional()
       .describe("What `perdure resume` grants a failed step: all its tries again, or none."),
+    conversation: z
+      .enum(["continue", "fresh"])
+      .optional()
+      .describe(
+        "After a failed attempt of an agent: its conversation continues, and it is told what " +
+          "failed (the default); or the next attempt starts a new one.",
+      ),
   }),
 ]);
 
@@ -89,6 +96,12 @@ const settings = {
   cwd: path.optional().describe("The directory to work in, relative to the workspace."),
   timeout: duration.optional().describe("The longest time that one try may take."),
   idle_timeout: duration.optional().describe("The longest time without any output."),
+  grace: duration
+    .optional()
+    .describe(
+      "When the run is stopped: how long an agent may finish its current call and tool, and how " +
+        "long a command has to end after SIGTERM. Default: 10s.",
+    ),
   retry: retry.optional().describe("Tries in all, or the whole retry rule."),
   isolate: z
     .boolean()

@@ -179,7 +179,10 @@ function describe(issue: Issue, path: Path, value: unknown, report: Report): Wor
 function typeHelp(path: Path, value: unknown, wanted: string): string | undefined {
   if (path.length === 0) return STEPS_HELP;
   const key = path.at(-1);
-  const durations = ["timeout", "idle_timeout", "initial", "max", "backoff", "wait", "for"];
+  const durations = [
+    ...["timeout", "idle_timeout", "grace"],
+    ...["initial", "max", "backoff", "wait", "for"],
+  ];
   if (typeof value === "number" && durations.includes(String(key))) {
     return `durations have a unit: ${value}s for seconds, ${value}m for minutes`;
   }

@@ -138,6 +138,7 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
   const cwd = step.cwd ?? defaults.cwd;
   const timeoutMs = step.timeoutMs ?? defaults.timeoutMs;
   const idleTimeoutMs = step.idleTimeoutMs ?? defaults.idleTimeoutMs;
+  const graceMs = step.graceMs ?? defaults.graceMs;
   const isolate = step.isolate ?? defaults.isolate ?? false;
   const recover = step.recover ?? defaults.recover;
   return {
@@ -145,6 +146,7 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
+    ...(graceMs === undefined ? {} : { graceMs }),
     retry: buildRetry({ ...defaults.retry, ...step.retry }),
     ...(step.check === undefined ? {} : { check: buildCheck(step.check, around) }),
     outputs: step.outputs,
@@ -211,6 +213,7 @@ function buildRetry(retry: RetrySettings, otherwise = RETRY_DEFAULT): RetryPolic
       jitter: retry.jitter ?? backoff.jitter,
     },
     onResume: retry.onResume ?? onResume,
+    ...(retry.conversation === "fresh" ? { conversation: retry.conversation } : {}),
   };
 }
 

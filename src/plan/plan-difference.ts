@@ -23,6 +23,7 @@ const WORDS: Readonly<Record<string, string>> = {
   keys: "language",
   timeoutMs: "timeout",
   idleTimeoutMs: "idle_timeout",
+  graceMs: "grace",
   visitsMax: "max_visits",
   stallAfter: "stall_after",
   onFailure: "on_failure",

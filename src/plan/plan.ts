@@ -147,6 +147,8 @@ export interface Step {
   readonly cwd?: string;
   readonly timeoutMs?: number;
   readonly idleTimeoutMs?: number;
+  /** How long it may take to end when the run is stopped. */
+  readonly graceMs?: number;
   readonly retry: RetryPolicy;
   /** What decides whether its work is good, after it exited with 0; several in their order. */
   readonly check?: Check | readonly Check[];
@@ -342,6 +344,8 @@ export interface RetryPolicy {
   readonly backoff: Backoff;
   /** What `resume` grants a failed step on top: a new allowance, or nothing. */
   readonly onResume: "fresh" | "keep";
+  /** After a failure an agent's next attempt starts a new conversation. Absent: its own continues. */
+  readonly conversation?: "fresh";
 }
 
 export interface Backoff {

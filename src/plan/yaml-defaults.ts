@@ -98,7 +98,7 @@ export function defaultRetry({ walk, retry }: YamlDefaults): RetryShape | undefi
 
 /** `tried`: who says how many tries a command of a walk gets means any failure. */
 function policyShape(retry: RetryPolicy, base: RetryPolicy, tried: boolean): RetryShape {
-  const { attempts, on, onResume } = retry;
+  const { attempts, on, onResume, conversation } = retry;
   const same = attempts === base.attempts && !(tried && on === "any" && base.on !== "any");
   const usual = tried && !same ? "any" : base.on;
   const backoff = backoffShape(retry.backoff, base.backoff);
@@ -107,6 +107,9 @@ function policyShape(retry: RetryPolicy, base: RetryPolicy, tried: boolean): Ret
     ...(on === usual || on === undefined ? {} : { on }),
     ...(backoff === undefined ? {} : { backoff }),
     ...(onResume === base.onResume ? {} : { on_resume: onResume }),
+    ...(conversation === base.conversation
+      ? {}
+      : { conversation: conversation ?? ("continue" as const) }),
   };
   return !same && Object.keys(long).length === 1 ? attempts : long;
 }

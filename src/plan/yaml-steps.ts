@@ -195,7 +195,7 @@ function eachShape(step: Step, work: EachWork, defaults: YamlDefaults): Partial<
 
 /** What says how a step is run, and how often. */
 function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
-  const { cwd, timeoutMs, idleTimeoutMs, check, outputs, probe, recover } = step;
+  const { cwd, timeoutMs, idleTimeoutMs, graceMs, check, outputs, probe, recover } = step;
   const env = Object.fromEntries(
     Object.entries(step.env).filter(([name, value]) => defaults.env[name] !== value),
   );
@@ -205,6 +205,7 @@ function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
     ...(cwd === undefined ? {} : { cwd }),
     ...(timeoutMs === undefined ? {} : { timeout: durationText(timeoutMs) }),
     ...(idleTimeoutMs === undefined ? {} : { idle_timeout: durationText(idleTimeoutMs) }),
+    ...(graceMs === undefined ? {} : { grace: durationText(graceMs) }),
     ...(retry === undefined ? {} : { retry }),
     ...(check === undefined ? {} : { check: checkShape(step) }),
     ...(Object.keys(outputs).length === 0 ? {} : { outputs }),

@@ -109,7 +109,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.submitted":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${submittedText(event, took)}`;
     case "step.relayed":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on in a new conversation`;
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${relayText(event.why)}`;
     case "step.skipped":
       return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
     case "step.granted": {
@@ -127,8 +127,12 @@ function startedLine(run: Run, event: StepStarted, time: number): string | undef
     return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${wakeText(wake.at, time)}`;
   }
   if (isToldLater(run, event)) return undefined;
-  const what = judge === undefined ? "started" : `is judged by ${judge}`;
-  return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${what}${ordinal(run, event)}`;
+  const what = judge === undefined ? startText(run, event) : judgedText(run, event, judge);
+  return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${what}`;
+}
+
+function judgedText(run: Run, event: StepStarted, judge: string): string {
+  return `is judged by ${judge}${ordinal(run, event)}`;
 }
 
 function submittedText(event: StepSubmitted, took: string): string {
@@ -140,6 +144,18 @@ function submittedText(event: StepSubmitted, took: string): string {
     return `was judged${took}; its next judge is asked`;
   }
   return `worked${took}; its judge is asked${left(event)}`;
+}
+
+function relayText(why = ""): string {
+  return `goes on in a new conversation${words(why)}`;
+}
+
+/** "started (attempt 2 of 3)", and what became of the conversation of the attempt before. */
+function startText(run: Run, event: StepStarted): string {
+  const { conversation } = event;
+  const started = `started${ordinal(run, event)}`;
+  if (conversation?.gone === true) return `${started} in a new conversation: ${conversation.why}`;
+  return conversation?.says === "failed" ? `${started}; its conversation continues` : started;
 }
 
 /** True for what failed in an item of a fan-out that goes on without it. */
@@ -163,7 +179,7 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
     case "run.stopping":
       return event.mode === "now"
-        ? `${RUN_GLYPH} stopping: ${event.by}${AGAIN[event.by] ?? ""}`
+        ? `${RUN_GLYPH} stopping: ${event.by}${graceText(run)}${AGAIN[event.by] ?? ""}`
         : `${RUN_GLYPH} stopping ${STOPS[event.mode]}: ${event.by}`;
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${event.by}`;
@@ -202,6 +218,12 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Agents do not end at once: what is paid for may still arrive. */
+function graceText(run: Run): string {
+  const talks = [...run.running].some(({ talk }) => talk !== undefined);
+  return talks ? "; agents may finish their current call first" : "";
 }
 
 /** From here on the time of a snapshot is worth a word. */

@@ -160,7 +160,7 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
     case "unsettled":
       return doubtVerdict(visit, "it may have happened");
     case "failed":
-      return failedVerdict(visit, failureText(state), input.run);
+      return failedVerdict(visit, failureText(state), input);
     default: {
       if (talk !== undefined) return { action: "continue", why: talk };
       const again = visit.attempts > 0;
@@ -198,6 +198,7 @@ const TAKEN_UP: Readonly<Record<Says, string>> = {
   relay: "its conversation is continued, to be handed over",
   correct: "its conversation is continued, for a better answer",
   relayed: "a new conversation goes on from the notes of the last",
+  failed: "its conversation is continued, and it is told what failed",
 };
 
 /** Work that is done is only judged. */
@@ -220,7 +221,8 @@ function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
     : "its conversation is started again";
 }
 
-function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
+function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): Verdict {
+  const { run } = input;
   const { retry } = stepOf(visit);
   const reason = visit.state.status === "failed" ? visit.state.reason : undefined;
   const ended = run.state.status === "failed";
@@ -244,7 +246,12 @@ function failedVerdict(visit: Visit, failure: string, run: Run): Verdict {
     return { action: "skip", why: `it failed (${failure}); first the rest of the run goes on` };
   }
   const tries = retry.attempts === 1 ? "1 more try" : `${retry.attempts} more tries`;
-  return { action: "run", why: `it failed (${failure}); it gets ${tries}` };
+  // What the person wants holds for the failures that are there when the run is opened.
+  const wanted = input.recover === undefined ? visit : { ...visit, recover: input.recover };
+  const talk = talkText(wanted, input);
+  const then = talk === undefined ? "" : `: ${talk}`;
+  const action = talk === undefined ? "run" : "continue";
+  return { action, why: `it failed (${failure}); it gets ${tries}${then}` };
 }
 
 function itemsVerdict(count: number): Verdict {

@@ -28,6 +28,7 @@ import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
 import { shortList } from "./display-text.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
+import { type Advice, failureAdvice, suggestedBudget } from "./failure-advice.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import {
   answerCommand,
@@ -97,11 +98,6 @@ function checkOutput(run: Run): Pick<Why, "output"> {
 export function whyLines(input: WhyInput): readonly [string, string, string] {
   const { happened, done, next } = why(input);
   return [happened, done, next];
-}
-
-interface Advice {
-  readonly say: string;
-  readonly command: string;
 }
 
 interface Situation {
@@ -219,20 +215,11 @@ function forked({ run, shortId }: WhyInput): Situation {
   };
 }
 
-/** The first limit that the run has says in what to add to it. */
 function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
-  const { usd, tokens, turns } = run.funds;
-  const more =
-    usd !== undefined
-      ? `+${usd}usd`
-      : tokens !== undefined
-        ? `+${tokens}tokens`
-        : turns !== undefined
-          ? `+${turns}turns`
-          : "+1h";
+  const command = perdure("resume", shortId, "--budget", suggestedBudget(run));
   return {
     happened: `was stopped: ${by}`,
-    advice: [{ say: "Add to it and go on", command: perdure("resume", shortId, "--budget", more) }],
+    advice: [{ say: "Add to it and go on", command }],
   };
 }
 
@@ -395,7 +382,9 @@ function failed(
   if (visit.state.reason === "aborted" && !grants) {
     return { happened, advice: [{ say: "It ends here. A new run", command: newRun(run) }, look] };
   }
-  return { happened, advice: [{ say: "Go on", command: grants ? resume : retry }, look] };
+  if (!grants) return { happened, advice: [{ say: "Go on", command: retry }, look] };
+  const advice = failureAdvice(run, visit, shortId) ?? { say: "Go on", command: resume };
+  return { happened, advice: [advice, look] };
 }
 
 /** The failure to talk about: one that only a person can settle, else the innermost. */

@@ -79,7 +79,7 @@ describe("the reader", () => {
     [[SESSION], undefined, "interrupted", "was killed"],
     [[SESSION], 143, "interrupted", "exit status 143"],
     [[SESSION], 7, "other", "exit status 7 without a result: out of luck"],
-    [[], 127, "other", "out of luck"],
+    [[], 127, "missing", "out of luck"],
     [[], 1, "other", "out of luck"],
   ] as const)("without a result: %j, exit %s", (lines, exit, kind, words) => {
     const why = report(lines, exit, "out of luck").result?.trouble;

@@ -241,7 +241,7 @@ describe("limits", () => {
     const result = await project.finish(["resume"]);
 
     expect(result.exit, result.stdout).toBe(3);
-    expect(result.stdout).toContain("maximum number of turns");
+    expect(result.stdout).toContain("it used up all of its 2 turns (max_turns)");
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   });
 });
@@ -324,7 +324,7 @@ describe("stopping", () => {
     project = await FakeClaude.open();
     const hold = project.hold("tool");
     project.model.play(stateless(shell(hold.command), text("Done.")));
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., grace: 50ms }]");
     const runner = project.begin(["run", "p.yaml"]);
     await hold.arrived();
     const stopped = await runner.kill("SIGINT");

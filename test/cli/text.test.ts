@@ -925,6 +925,7 @@ it("help", async () => {
                              (NAME=value)
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
                              +30m
+      --turns <count>        more turns for agents that used up max_turns: +20
       --recover <how>        work that was cut off: continue with it, restart it, or
                              ask about each
       --update               adopt the edit of the pipeline's file; shows what that

@@ -168,9 +168,9 @@ describe("conversations", () => {
     expect(started(play).at(-1)).toMatchObject({ session: "new-1", kind: "start" });
   });
 
-  it("are new after a failure", () => {
+  it("are continued after a failure", () => {
     const play = playing(true, 2).end("a", bad).finish();
-    expect(started(play).at(-1)).toMatchObject({ session: "new-2", kind: "start" });
+    expect(started(play).at(-1)).toMatchObject({ session: "new-1", kind: "continue" });
   });
 
   it("are new when the remembered one is gone, at once and free of charge", () => {

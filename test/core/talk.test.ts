@@ -95,10 +95,18 @@ describe("a relay", () => {
     expect(play.end("a", gone).said().at(-1)).toMatch(/^a: relayed in [4-9]$/);
   });
 
-  it("is forgotten by the next try", () => {
+  it("is kept by the next attempt after a failure, also when its conversation is gone", () => {
     const play = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
-    play.end("a", full).end("a", relayed).end("a", bad).finish();
-    expect(play.said().at(-1)).toBe("a: task in 4");
+    play.end("a", full).end("a", relayed).end("a", bad);
+    play.found = false;
+    play.now = play.turn?.wakeAt ?? 0;
+    expect(play.tell().said().at(-1)).toBe("a: relayed in 3");
+    // Something was said in it, so that its id cannot be used again.
+    const begun = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
+    begun.end("a", full).end("a", relayed).end("a", lost).end("a", bad);
+    begun.found = false;
+    begun.now = begun.turn?.wakeAt ?? 0;
+    expect(begun.tell().said().at(-1)).toBe("a: relayed in 5");
   });
 
   it("fails when the notes are never good", () => {
@@ -133,12 +141,12 @@ describe("a correction", () => {
     expect(play.status).toBe("completed");
   });
 
-  it("fails the attempt in the end; the next try is a new conversation", () => {
+  it("fails the attempt in the end; the next one continues the conversation", () => {
     const play = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
     for (let ask = 0; ask <= ASKS_MAX; ask++) play.end("a", wrong);
     expect(play.failure()).toEqual(["answer", "it is not JSON"]);
     play.finish();
-    expect(play.said().at(-1)).toBe(`a: task in ${ASKS_MAX + 2}`);
+    expect(play.said().at(-1)).toBe("a: failed in 1+");
     expect(play.status).toBe("completed");
   });
 
@@ -159,13 +167,13 @@ describe("a shared session", () => {
 
   it("goes on after a failing try in it", () => {
     const play = new Talking(plan).open().end("a").end("b").end("c", bad).finish();
-    expect(play.said().slice(2)).toEqual(["c: task in 1+", "c: task in 1+"]);
+    expect(play.said().slice(2)).toEqual(["c: task in 1+", "c: failed in 1+"]);
   });
 
-  it("begins anew with the next try of the step that began it", () => {
+  it("goes on with the next attempt of the step that began it", () => {
     const first = planOf("a>c", { a: { ...sharing, ...retry(2) }, c: sharing });
     const play = new Talking(first).open().end("a", bad).finish();
-    expect(play.said()).toEqual(["a: task in 1", "a: task in 2", "c: task in 2+"]);
+    expect(play.said()).toEqual(["a: task in 1", "a: failed in 1+", "c: task in 1+"]);
   });
 
   it("is interrupted by a loss like any other", () => {
@@ -193,6 +201,67 @@ describe("a shared session", () => {
       "b: relayed in 4",
       "c: task in 4+",
     ]);
+  });
+});
+
+describe("a failure", () => {
+  const twice = { ...agent, ...retry(2) };
+  const turns: Ending = { how: "reined", reason: "turns", message: "no turns are left" };
+
+  function retried(play: Talking): Talking {
+    play.now = play.turn?.wakeAt ?? play.now;
+    return play.tell();
+  }
+
+  it("continues the conversation, and tells what failed", () => {
+    const play = retried(new Talking(planOf("a", { a: twice })).open().end("a", bad));
+    expect(play.said()).toEqual(["a: task in 1", "a: failed in 1+"]);
+    const [visit] = play.run.running;
+    expect(visit?.talk?.failure).toMatchObject({ attempt: 1, reason: "exit" });
+  });
+
+  it("is still to be told after a loss, and known once the agent has answered", () => {
+    const play = retried(new Talking(planOf("a", { a: twice })).open().end("a", bad));
+    const failure = (): unknown => [...play.run.running][0]?.talk?.failure;
+    play.end("a", lost);
+    expect(play.said().at(-1)).toBe("a: interrupted in 1+");
+    expect(failure()).toMatchObject({ reason: "exit" });
+    play.end("a", wrong);
+    expect(failure()).toBeUndefined();
+  });
+
+  it("is told to the new conversation when its own is gone", () => {
+    const play = new Talking(planOf("a", { a: twice })).open().end("a", lost).end("a", bad);
+    play.found = false;
+    expect(retried(play).said().at(-1)).toBe("a: task in 3");
+    expect([...play.run.running][0]?.talk).toMatchObject({
+      conversation: { gone: true },
+      failure: { attempt: 2 },
+    });
+  });
+
+  it("begins anew where the author wants that", () => {
+    const { retry: policy } = retry(2);
+    const fresh = { ...agent, retry: { ...policy, conversation: "fresh" } } as StepChanges;
+    const play = retried(new Talking(planOf("a", { a: fresh })).open().end("a", bad));
+    expect(play.said()).toEqual(["a: task in 1", "a: task in 2"]);
+    expect([...play.run.running][0]?.talk?.failure).toBeUndefined();
+  });
+
+  it("begins anew where a person wants that, for the failures that were there", () => {
+    const play = new Talking(planOf("a", { a: twice })).open();
+    retried(play.end("a", bad)).end("a", bad);
+    expect(play.status).toBe("failed");
+    expect(play.reopen("restart").said().at(-1)).toBe("a: task in 3");
+    expect(retried(play.end("a", bad)).said().at(-1)).toBe("a: failed in 3+");
+  });
+
+  it("for lack of turns is not tried again before a person grants more", () => {
+    const play = new Talking(planOf("a", { a: twice })).open().end("a", turns);
+    expect(play.status).toBe("failed");
+    play.tell({ type: "opened", owner: OWNER, epoch: 2, turns: 20 });
+    expect(play.said().at(-1)).toBe("a: failed in 1+");
+    expect([...play.run.running][0]?.talk?.turnsGranted).toBe(20);
   });
 });
 

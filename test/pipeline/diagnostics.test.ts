@@ -418,6 +418,7 @@ steps:
     ],
     [asks("    session: a b"), "5:14 bad-id `a b` is not a valid id"],
     [asks("    recover: maybe"), "5:14 bad-value `recover` cannot be `maybe`"],
+    [asks("    grace: 5"), "5:12 wrong-type `grace` must be a text, not the number 5"],
     [asks("    isolate: 1"), "5:14 wrong-type `isolate` must be true or false, not the number 1"],
   ])("%j", (text, expected) => {
     expect(brief(text)).toEqual([expected]);
@@ -428,6 +429,7 @@ steps:
 steps:
   - { id: a, run: ls, session: s, output_schema: {}, relay: { at: 70% } }
   - { id: b, agent: plain, prompt: p, session: s, output_schema: {}, relay: { at: 70% } }
+  - { id: c, run: ls, retry: { conversation: fresh } }
 `;
     expect(brief(text)).toEqual([
       "3:23 agent-setting `session` means nothing to a step without an agent",
@@ -436,6 +438,7 @@ steps:
       "4:39 agent-setting `session` means nothing to an agent that is a command",
       "4:51 agent-setting `output_schema` means nothing to an agent that is a command",
       "4:70 agent-setting `relay` means nothing to an agent that is a command",
+      "5:32 agent-setting `conversation` means nothing to a step that has no conversation with an agent",
     ]);
   });
 });

@@ -55,6 +55,7 @@ export type Bug =
   | "one-id-for-all"
   | "forget-what-was-asked"
   | "forget-what-was-spent"
+  | "forget-after-failure"
   | "probe-lies"
   | "doubt-forgotten"
   | "second-answer-counts"
@@ -253,7 +254,7 @@ class Simulation {
     const run = replay(this.#planOf, RUN_ID, this.#journal.load(RUN_ID).events);
     const plan = editedPlan(this.#plan, this.#random);
     const input = run.created?.input ?? null;
-    const changes = planUpdate(this.#plan, plan, { before: input, after: input });
+    const changes = planUpdate(this.#plan, plan, { before: input, after: input }, run);
     const { fingerprint } = freeze(plan);
     if (touchesProcess(run, changes) || fingerprint === freeze(this.#plan).fingerprint) return;
     const update = {
@@ -281,6 +282,10 @@ class Simulation {
     if (this.#bug === "forget-what-was-asked" && event.type === "step.continued") {
       const kind = event.ask.kind === "relay" ? "correct" : "relay";
       return { ...recorded, event: { ...event, ask: { ...event.ask, kind } } };
+    }
+    if (this.#bug === "forget-after-failure" && event.type === "step.failed") {
+      const { conversation: _, ...forgotten } = event;
+      return { ...recorded, event: forgotten };
     }
     if (this.#bug === "forget-what-was-spent" && event.type === "step.lost") {
       const { spent: _, ...forgotten } = event;

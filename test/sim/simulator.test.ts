@@ -101,6 +101,7 @@ describe("the checkers find a planted bug:", () => {
     ["undying-agents", /two living processes are in the conversation session-\d+/],
     ["one-id-for-all", /is in the conversation of s\d@/],
     ["forget-what-was-asked", /says correct, but relay was to be asked/],
+    ["forget-after-failure", /does not continue session-\d+ after a failure/],
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
   it.each(talks)("%s", async (bug, words) => {

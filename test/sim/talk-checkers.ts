@@ -33,6 +33,10 @@ export class TalkCheckers {
   /** Session -> the visit, or the name, that it belongs to. */
   readonly #owners = new Map<string, string>();
   readonly #pending = new Map<string, Pending>();
+  /** Visit -> the conversation that its last attempt was in. */
+  readonly #sessions = new Map<string, string | undefined>();
+  /** Visit -> the conversation that its next attempt is to continue after a failure. */
+  readonly #failed = new Map<string, string>();
   /** Visit -> the conversation of a thread that it was let into. */
   readonly #joined = new Map<string, string>();
   /** Visit -> what it was told, as long as nothing calls for another text. */
@@ -71,6 +75,7 @@ export class TalkCheckers {
   afterAppend(recorded: readonly Recorded[]): void {
     for (const { event } of recorded) {
       this.#follow(event);
+      this.#followFailure(event);
       this.#followTold(event);
     }
   }
@@ -95,6 +100,26 @@ export class TalkCheckers {
       fail(`${attemptText(event)} is told something else than before`);
     }
     this.#told.set(place, preamble);
+  }
+
+  /** After a failure the same conversation continues, unless it is gone or not wanted (K1). */
+  #followFailure(event: RunEvent): void {
+    if (event.type === "run.forked") this.#failed.clear();
+    if (event.type === "step.session") this.#sessions.set(placeText(event), event.session);
+    if (event.type === "step.failed" && event.conversation === "continue") {
+      const session = this.#sessions.get(placeText(event));
+      if (session !== undefined) this.#failed.set(placeText(event), session);
+    }
+    if (event.type !== "step.started") return;
+    const place = placeText(event);
+    const before = this.#failed.get(place);
+    const { session, kind, says, gone, why = "" } = event.conversation ?? {};
+    this.#failed.delete(place);
+    this.#sessions.set(place, session);
+    if (before === undefined || kind === undefined) return;
+    const anew = gone === true || why.includes("start again") || session === before;
+    if (kind === "continue" ? session === before && says === "failed" : anew) return;
+    fail(`${attemptText(event)} does not continue ${before} after a failure`);
   }
 
   #follow(event: RunEvent): void {

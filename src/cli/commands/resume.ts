@@ -12,7 +12,7 @@ import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
-import { parseBudget } from "../budget.ts";
+import { parseBudget, parseTurns, refuseWithoutTurns } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -42,6 +42,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly budget?: string;
   /** Variables that take new values: NAME, or NAME=value. */
   readonly env?: readonly string[];
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: string;
   /** What to do with work that was cut off. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
@@ -112,7 +114,8 @@ export async function retryCommand(
   const runId = resolveRunId(project.journal, id);
   const files = filesOption(options.files);
   const { failed } = options;
-  return goOn(project, runId, { verb: "retry", step, files, failed }, options);
+  const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
+  return goOn(project, runId, { verb: "retry", step, files, failed, turns }, options);
 }
 
 async function goOn(
@@ -123,6 +126,7 @@ async function goOn(
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
   if (options.budget !== undefined) parseBudget(options.budget);
+  if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
@@ -151,6 +155,8 @@ async function goOn(
   const adopted = { run, plan: update?.plan ?? plan };
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
+  const raised = options.turns !== undefined || update !== undefined;
+  if (!raised && recover !== "restart" && request?.verb !== "from-step") refuseWithoutTurns(known);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -226,6 +232,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.beside === true ? ["--beside"] : []),
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.env ?? []).flatMap((word) => ["--env", word]),
+    ...(options.turns === undefined ? [] : ["--turns", options.turns]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),
     ...(options.files === undefined ? [] : ["--files", options.files]),

@@ -13,6 +13,7 @@ import { attemptText } from "../../core/place.ts";
 import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../core/run.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { adoptProcess, lookAt } from "../../runner/adopt.ts";
+import { longTimer } from "../../runner/long-timer.ts";
 import { startProcess } from "../../runner/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../../runner/step-process.ts";
 import { attemptMarker, runMarker, sweep } from "../../runner/sweep.ts";
@@ -40,6 +41,8 @@ export interface ProcessOptions {
 interface Held {
   readonly process: StepProcess;
   readonly agent: FollowedAgent | undefined;
+  /** Ends the wait for an agent that may still finish its call. */
+  disarm?: () => void;
 }
 
 /** The processes of one run, for one owner. */
@@ -81,12 +84,26 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#hold(at, dir, outlet, adoptProcess(dir, this.#marker(at), limits));
   }
 
-  /** Only agents have turns; other steps run to completion. */
+  /**
+   * Only agents have turns; other steps run to completion. An agent that is to stop now may finish
+   * its current call and tool within the grace period, so that what is paid for arrives.
+   */
   stop(at: AttemptRef, when: "now" | "after-turn"): void {
     const held = this.#processes.get(attemptText(at));
-    if (held === undefined) this.#early.set(attemptText(at), when);
-    else if (when === "now") held.process.stop("gently");
-    else held.agent?.stopAfterTurn();
+    if (held === undefined) {
+      this.#early.set(attemptText(at), when);
+      return;
+    }
+    const { process, agent } = held;
+    if (agent === undefined) {
+      if (when === "now") process.stop("gently");
+      return;
+    }
+    if (when === "now" && held.disarm === undefined) {
+      const { graceMs } = limitsOf(this.#visit(at));
+      held.disarm = longTimer(graceMs, () => process.stop("gently"));
+    }
+    agent.stopAfterTurn();
   }
 
   /** Ends every process now, without its grace period. */
@@ -96,7 +113,8 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
 
   async close(status: RunState["status"]): Promise<void> {
     this.#closed = true;
-    for (const { process, agent } of this.#processes.values()) {
+    for (const { process, agent, disarm } of this.#processes.values()) {
+      disarm?.();
       process.release();
       await agent?.close();
     }
@@ -161,6 +179,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       const mayStay = stepOf(visit).leavesRunning === true;
       if (mayStay && !endsWell(visit, ending)) await this.#sweep(visit, at, ending);
       if (this.#closed) return;
+      this.#processes.get(key)?.disarm?.();
       this.#processes.delete(key);
       failpoint("engine.ended");
       outlet.post({ type: "process-ended", at, ending });

@@ -71,6 +71,12 @@ export type TroubleKind =
   | "auth"
   | "session-gone"
   | "max-turns"
+  /** The conversation, or the prompt, is too long for the model. */
+  | "overflow"
+  /** There is no such model, or it is not for this user. */
+  | "model"
+  /** The agent's program is not there. */
+  | "missing"
   | "interrupted"
   | "denied"
   | "other";

@@ -1,6 +1,7 @@
 /**
- * The prompt that continues a conversation which was cut off. An agent may have done things that
- * its own transcript does not know, so what was seen is told and asked to be checked.
+ * The prompt that continues a conversation which was cut off, or whose last attempt failed. An agent
+ * may have done things that its own transcript does not know, so what was seen is told and asked to
+ * be checked.
  *
  * Owns: these words.
  * Does not: read or write anything.
@@ -10,11 +11,19 @@ import { headOf } from "./stream-json.ts";
 
 const INPUT_CHARACTERS_MAX = 500;
 
-/** What to say to an agent that was interrupted in its task. */
-export function continuePrompt(task: string, report: Pick<AgentReport, "openTools">): string {
+/** How an agent is addressed whose process ended. */
+export const INTERRUPTED =
+  "You were interrupted: the process that ran you ended before you were done. " +
+  "Continue the task from where it stopped, in this same conversation.";
+
+/** What to say to an agent that continues its task; `opening` says why it has to. */
+export function continuePrompt(
+  task: string,
+  report: Pick<AgentReport, "openTools">,
+  opening = INTERRUPTED,
+): string {
   return [
-    "You were interrupted: the process that ran you ended before you were done. " +
-      "Continue the task from where it stopped, in this same conversation.",
+    opening,
     ...openCalls(report),
     "Before you do anything again, check the state of the working tree (files, version control, " +
       "running processes). Keep what is already done and do not repeat it.",

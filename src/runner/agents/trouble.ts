@@ -6,7 +6,7 @@
  * Does not: decide whether to try again.
  */
 import type { Trouble, TroubleKind } from "./adapter.ts";
-import { headOf } from "./stream-json.ts";
+import { headOf, objectIn, textAt } from "./stream-json.ts";
 
 const MESSAGE_CHARACTERS_MAX = 2_000;
 const SECOND_MS = 1_000;
@@ -39,6 +39,10 @@ const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
   [/insufficient_quota|credit balance|usage limit|hit your limit|billing/i, "quota"],
   [/exceeded your current quota|quota exceeded|exhausted your|out of credits/i, "quota"],
   [/max(imum)?( session| number of)? turns/i, "max-turns"],
+  [/(prompt|input) is too long|context.?length|context window|ran out of room/i, "overflow"],
+  [/input token count.*exceeds|maximum context/i, "overflow"],
+  [/selected model|model_not_found|unknown model|no such model/i, "model"],
+  [/model\S* .{0,80}(not found|does not exist|not supported)/i, "model"],
   [/high demand/i, "server"],
 ];
 
@@ -46,6 +50,7 @@ const STATUSES: Readonly<Record<number, TroubleKind>> = {
   401: "auth",
   402: "quota",
   403: "auth",
+  404: "model",
   408: "cut",
   429: "rate-limit",
   503: "overloaded",
@@ -84,7 +89,13 @@ export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
 /** A trouble of a kind that is known, its message bounded. */
 export function trouble(kind: TroubleKind, message: string, retryAfterMs?: number): Trouble {
   const after = retryAfterMs === undefined ? {} : { retryAfterMs: Math.max(0, retryAfterMs) };
-  return { kind, message: headOf(message.trim(), MESSAGE_CHARACTERS_MAX), ...after };
+  return { kind, message: headOf(wordsIn(message), MESSAGE_CHARACTERS_MAX), ...after };
+}
+
+/** The service's own words, where an agent passes on nothing but the body of its answer. */
+function wordsIn(message: string): string {
+  const body = objectIn(message);
+  return textAt(body, "error", "message") ?? textAt(body, "message") ?? message.trim();
 }
 
 /** How a stream ended that has no terminal event in it. */
@@ -100,6 +111,8 @@ export interface Unfinished {
 }
 
 const SIGNAL_EXITS: readonly number[] = [0, 129, 130, 137, 143];
+/** What a shell exits with when there is no such program, or when it is none. */
+const MISSING_EXITS: readonly number[] = [126, 127];
 
 /** Why a stream has no terminal event. */
 export function unfinished(how: Unfinished, nowMs = Date.now()): Trouble {
@@ -109,6 +122,8 @@ export function unfinished(how: Unfinished, nowMs = Date.now()): Trouble {
   if (exit === undefined || SIGNAL_EXITS.includes(exit) || (spoke && stopExits.includes(exit))) {
     return trouble("interrupted", `the agent ${ended} before it was done`);
   }
+  if (!spoke && MISSING_EXITS.includes(exit))
+    return trouble("missing", said || `the agent ${ended}`);
   if (spoke) return trouble("other", `the agent ${ended} without a result${said && `: ${said}`}`);
   if (said === "") return trouble(how.silence, `the agent ${ended} and said nothing`);
   return troubleOf({ message: said }, nowMs);

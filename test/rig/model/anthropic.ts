@@ -163,6 +163,9 @@ function refusal(fault: RefusingFault): Refusal {
       headers: retryHeaders(fault),
     };
   }
+  if (fault.type === "overflow") {
+    return wrong(400, "prompt is too long: 210000 tokens > 200000 maximum");
+  }
   if (fault.resetAtS === undefined) {
     return wrong(400, "Your credit balance is too low to access the Anthropic API.");
   }

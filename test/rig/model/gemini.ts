@@ -125,6 +125,11 @@ function refusal(fault: RefusingFault): Refusal {
     const details = delay === undefined ? [] : [info];
     return { ...wrong(fault.status, `the script says ${fault.status}`, details), headers };
   }
+  if (fault.type === "overflow") {
+    const message =
+      "The input token count (1048600) exceeds the maximum number of tokens allowed (1048576).";
+    return wrong(HTTP_BAD, message, []);
+  }
   const violation = {
     quotaMetric: "generativelanguage.googleapis.com/generate_content_requests",
     quotaId: "GenerateRequestsPerDayPerProjectPerModel",

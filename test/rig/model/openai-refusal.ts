@@ -12,6 +12,13 @@ export function openAiRefusal(fault: RefusingFault): Refusal {
     const error = { message: `the script says ${fault.status}`, type, param: null, code: type };
     return { status: fault.status, headers: retryHeaders(fault), body: { error } };
   }
+  if (fault.type === "overflow") {
+    const message =
+      "Your input exceeds the context window of this model. Please adjust your input and try again.";
+    const code = "context_length_exceeded";
+    const error = { message, type: "invalid_request_error", param: "input", code };
+    return { status: HTTP_BAD, headers: {}, body: { error } };
+  }
   if (fault.resetAtS === undefined) {
     const type = "insufficient_quota";
     const message = "You exceeded your current quota, please check your plan and billing details.";

@@ -35,7 +35,7 @@ export interface Refusal {
   readonly body: Json;
 }
 
-export type RefusingFault = Extract<Fault, { type: "refuse" | "quota" }>;
+export type RefusingFault = Extract<Fault, { type: "refuse" | "quota" | "overflow" }>;
 
 export interface Protocol {
   readonly read: (call: Call) => Ask;

@@ -31,7 +31,9 @@ export type Fault =
   /** Answers with an HTTP error in the words of the protocol. */
   | { readonly type: "refuse"; readonly status: number; readonly retryAfterS?: number }
   /** The money or the plan's allowance is used up; `resetAtS` (epoch) is when it returns. */
-  | { readonly type: "quota"; readonly resetAtS?: number };
+  | { readonly type: "quota"; readonly resetAtS?: number }
+  /** The conversation is too long for the model. */
+  | { readonly type: "overflow" };
 
 export interface Usage {
   readonly input: number;
@@ -113,6 +115,11 @@ export function refuse(status: number, reply: Reply = { moves: [] }, retryAfterS
 /** The error that says that the allowance is used up. */
 export function quota(reply: Reply = { moves: [] }, resetAtS?: number): Reply {
   return { ...reply, fault: { type: "quota", ...(resetAtS === undefined ? {} : { resetAtS }) } };
+}
+
+/** The error that says that the conversation is too long, and what follows in a shorter one. */
+export function overflow(reply: Reply = { moves: [] }): Reply {
+  return { ...reply, fault: { type: "overflow" } };
 }
 
 /** The same reply, given (or its fault striking) so often. */

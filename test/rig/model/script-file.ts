@@ -11,7 +11,7 @@ const MOVES: Readonly<Record<string, readonly string[]>> = {
   write: ["path", "content"],
   tool: ["name"],
 };
-const FAULTS = ["stall", "cut", "refuse", "quota"];
+const FAULTS = ["stall", "cut", "refuse", "quota", "overflow"];
 const PLACES = ["accept", "start", "middle", "end"];
 
 /** The scripts in a value: one script, or a list of them. */

@@ -235,7 +235,9 @@ function sideReply(ask: Ask): Chosen {
 function refusalOf(protocol: Protocol, ask: Ask, chosen: Chosen | undefined): Refusal | undefined {
   if (chosen === undefined) return undefined;
   const { fault, reply } = chosen;
-  if (fault?.type === "refuse" || fault?.type === "quota") return protocol.refusal(fault);
+  if (fault !== undefined && fault.type !== "stall" && fault.type !== "cut") {
+    return protocol.refusal(fault);
+  }
   try {
     sayWith(ask.tools, reply.moves);
     return undefined;

@@ -1,0 +1,357 @@
+/**
+ * After a failure the agent's conversation continues (K1): the same session, what is done is not done
+ * again, and the agent is told what failed. Every command that a failure suggests is run as printed.
+ */
+import * as fs from "node:fs";
+import { afterEach, describe, expect, it } from "vitest";
+import { FakeClaude } from "../rig/fake-claude.ts";
+import {
+  overflow,
+  queue,
+  type Reply,
+  refuse,
+  type Script,
+  shell,
+  stall,
+  stateless,
+  text,
+  times,
+  write,
+} from "../rig/model/reply.ts";
+import type { Result } from "../rig/project.ts";
+import { userGit } from "../workspace/rig.ts";
+
+let project: FakeClaude;
+afterEach(() => project.close());
+
+const effect = (name: string): Reply => shell(`echo ${name} >> effects`);
+const DONE = text("Done.");
+const FAILED = "work: failed in 1";
+
+const when = (words: string, ...replies: readonly Reply[]): Script => ({
+  ...stateless(...replies),
+  when: words,
+});
+
+async function open(steps: string, ...scripts: readonly Script[]): Promise<void> {
+  project = await FakeClaude.open(...scripts);
+  project.write("p.yaml", steps);
+}
+
+function step(more = ""): string {
+  return `steps: [{ id: work, agent: claude, prompt: Do it.${more === "" ? "" : `, ${more}`} }]\n`;
+}
+
+function good(result: Result): void {
+  expect(result.exit, result.stdout + result.stderr).toBe(0);
+}
+
+/** The command that a run suggests at its end, or a refusal as its next one. */
+function suggested({ stdout, stderr }: Result): readonly string[] {
+  const found = /: perdure (resume [^\n]*?)(?: {3}\(|\n|$)/.exec(`${lastLine(stdout)}\n${stderr}`);
+  return (found?.[1] ?? "no command is suggested").split(" ");
+}
+
+function lastLine(printed: string): string {
+  return printed.trimEnd().split("\n").at(-1) ?? "";
+}
+
+/** The first request after the conversation was continued. */
+function requestAfter(count: number): string {
+  return JSON.stringify(project.model.requests("work")[count]);
+}
+
+describe("a failure of the service", () => {
+  const failures = [
+    [401, "Log in with claude or renew its key, then continue: perdure resume"],
+    [403, "Log in with claude or renew its key, then continue: perdure resume"],
+    [404, "Change `model:` in the pipeline, then continue: perdure resume"],
+    [400, "Continue its conversation: perdure resume"],
+  ] as const;
+
+  it.each(failures)("with status %i continues in the same conversation", async (status, advice) => {
+    await open(step(), stateless(effect("a"), refuse(status, effect("b")), DONE));
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(3);
+    expect(failed.stdout).toContain(advice);
+    const asked = project.model.requests("work").length;
+    if (status === 404) project.write("p.yaml", step("model: another"));
+    const yes = status === 404 ? ["--yes"] : [];
+    good(await project.finish([...suggested(failed), ...yes]));
+
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", "work: failed in 1"]);
+    expect(requestAfter(asked)).toContain("tool_result");
+    expect(requestAfter(asked)).toContain("The last attempt at this task failed (agent)");
+    expect(requestAfter(asked)).toContain(`the script says ${status}`);
+  });
+
+  it("is told again when the attempt that was told is killed", async () => {
+    await open(step(), stateless(effect("a"), refuse(401, stall("accept", effect("b"))), DONE));
+    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+    project.model.play(stateless(effect("a"), stall("accept", effect("b")), DONE));
+    const runner = project.begin(["resume", ...(await project.runIds())]);
+    await project.model.stalled();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    project.model.release();
+    const asked = project.model.requests("work").length;
+    good(await project.finish(["resume"]));
+
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
+    expect((await project.said()).at(-1)).toBe("work: interrupted in 1");
+    expect(requestAfter(asked)).toContain("You were interrupted");
+    expect(requestAfter(asked)).toContain("the script says 401");
+  });
+});
+
+describe("a limit", () => {
+  const limits = [
+    ["timeout", "timeout: 2s", 5],
+    ["idle_timeout", "idle_timeout: 1s", 5],
+  ] as const;
+
+  it.each(limits)("of %s keeps the conversation", async (_name, key, exit) => {
+    await open(step(key), stateless(effect("a"), stall("accept", effect("b")), DONE));
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(exit);
+    project.model.release();
+    const asked = project.model.requests("work").length;
+    good(await project.finish(suggested(failed)));
+
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", "work: failed in 1"]);
+    expect(requestAfter(asked)).toContain("The last attempt at this task failed");
+  });
+
+  it("of turns asks a person for more, and then continues", async () => {
+    await open(
+      step("max_turns: 2, retry: 3"),
+      stateless(effect("a"), effect("b"), effect("c"), DONE),
+    );
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(3);
+    expect(failed.stdout).toContain("it used up all of its 2 turns (max_turns)");
+    expect(failed.stdout).toContain("Grant more turns and continue: perdure resume");
+    const refused = await project.finish(["resume", ...(await project.runIds())]);
+    expect(refused.exit).toBe(3);
+    expect(suggested(refused)).toEqual(suggested(failed));
+    good(await project.finish(suggested(failed)));
+
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", "work: failed in 1"]);
+    expect(JSON.stringify(project.model.requests("work").at(-1))).toContain(
+      "you may answer 20 more times",
+    );
+  });
+
+  it("of a budget names an amount that suffices", async () => {
+    await open(
+      `budget: { tokens: 100 }\n${step()}`,
+      stateless(effect("a"), effect("b"), stall("accept", text("?"))),
+    );
+    const stopped = await project.finish(["run", "p.yaml"]);
+    expect(stopped.exit).toBe(3);
+    expect(stopped.stdout).toMatch(/perdure resume \w+ --budget \+\d+tokens/);
+    project.model.play(stateless(DONE));
+    good(await project.finish(suggested(stopped)));
+    expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
+  });
+});
+
+describe("a failed check", () => {
+  const CHECK = "cat words; test $(wc -l < words) -ge 3";
+  const yaml = (more: string): string => `
+workspace: worktree
+steps:
+  - id: work
+    agent: claude
+    prompt: Do it.
+    check: ${CHECK}
+    retry: { attempts: 3, backoff: 1ms${more} }
+`;
+
+  async function openRepository(more: string, ...scripts: readonly Script[]): Promise<void> {
+    await open(yaml(more), ...scripts);
+    userGit(project.dir, "init", "-q", "-b", "main");
+    project.write(".gitignore", "config\nbin\n");
+    userGit(project.dir, "add", ".gitignore", "p.yaml");
+    userGit(project.dir, "commit", "-q", "-m", "begin");
+  }
+
+  const word = (name: string): Reply => shell(`echo ${name} >> words`);
+
+  it("is told to the agent in the same conversation and in the same files", async () => {
+    // Each attempt adds a word, and says that it is done.
+    const attempts = ["one-word", "two-words", "three"].flatMap((name) => [word(name), text(name)]);
+    await openRepository("", queue(...attempts));
+    good(await project.finish(["run", "p.yaml"]));
+    expect(await project.said()).toEqual([
+      "work: task in 1",
+      "work: failed in 1",
+      "work: failed in 1",
+    ]);
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("The check is this command");
+    expect(asked).toContain("exited with status 1");
+    expect(asked).toContain("one-word");
+  });
+
+  it("continues with `perdure retry`, in the same files", async () => {
+    const attempts = ["one", "two", "three", "four"].flatMap((name) => [word(name), text(name)]);
+    await openRepository("", queue(...attempts));
+    project.write("p.yaml", yaml("").replace("-ge 3", "-ge 4"));
+    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+    const [id = ""] = await project.runIds();
+    good(await project.finish(["retry", id, "work"]));
+    expect((await project.said()).slice(1)).toEqual(Array.from({ length: 3 }, () => FAILED));
+    const log = project.path(".perdure", "runs", id, "attempts", "work@1.4", "check.log");
+    expect(fs.readFileSync(log, "utf8")).toBe("one\ntwo\nthree\nfour\n");
+  });
+
+  it("is a missing output as well", async () => {
+    await open(
+      step("outputs: { notes: notes.md }"),
+      queue(effect("a"), text("Done."), write("notes.md", "Notes"), text("Now it is done.")),
+    );
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(3);
+    good(await project.finish(suggested(failed)));
+    expect(await project.said()).toEqual(["work: task in 1", FAILED]);
+    expect(project.effects()).toEqual({ a: 1 });
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("failed (output): it wrote no output");
+  });
+
+  it("begins anew in the files as they were where the author wants that", async () => {
+    await openRepository(", conversation: fresh", stateless(word("one-word"), text("Done.")));
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(3);
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2", "work: task in 3"]);
+    const [id = ""] = await project.runIds();
+    const log = project.path(".perdure", "runs", id, "attempts", "work@1.3", "check.log");
+    expect(fs.readFileSync(log, "utf8")).toBe("one-word\n");
+  });
+});
+
+describe("another conversation", () => {
+  it("is begun when a person asks for it", async () => {
+    await open(step(), stateless(effect("a"), refuse(401, effect("b")), DONE));
+    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+    const [id = ""] = await project.runIds();
+    good(await project.finish(["resume", id, "--recover", "restart"]));
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+    expect(JSON.stringify(project.model.requests("work").at(-1))).not.toContain("failed (agent)");
+  });
+
+  it("is told what failed, and the terminal says so, when the first one is gone", async () => {
+    await open(step(), stateless(effect("a"), refuse(401, effect("b")), DONE));
+    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+    fs.rmSync(project.path("config", "projects", "here"), { recursive: true });
+    fs.mkdirSync(project.path("config", "projects", "here"));
+    const [id = ""] = await project.runIds();
+    const asked = project.model.requests("work").length;
+    const resumed = await project.finish(["resume", id]);
+    good(resumed);
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+    expect(resumed.stdout).toContain("in a new conversation: its last attempt failed, and its");
+    expect(requestAfter(asked)).toContain("the script says 401");
+    expect(requestAfter(asked)).toContain("What was done before is in the files");
+  });
+
+  it("takes over from one that is too long for the model, with notes from its record", async () => {
+    await open(
+      step(),
+      when("handed it over", effect("b"), DONE),
+      stateless(effect("a"), times("always", overflow())),
+    );
+    const done = await project.finish(["run", "p.yaml"]);
+    good(done);
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", "work: relayed in 2"]);
+    expect(done.stdout).toContain("relay: { at: 70% }");
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("Bash: echo a >> effects (succeeded)");
+  });
+
+  it("does not help a prompt that is too long by itself", async () => {
+    await open(step(), stateless(times("always", overflow())));
+    const failed = await project.finish(["run", "p.yaml"]);
+    expect(failed.exit).toBe(3);
+    expect(failed.stdout).toContain("Shorten the prompt or choose a larger model, then continue");
+    expect(project.model.requests("work")).toHaveLength(1);
+  });
+});
+
+describe("a shared session", () => {
+  it("is told what failed in it", async () => {
+    await open(
+      `
+defaults: { agent: claude }
+steps:
+  - { id: plan, prompt: Make a plan., session: main }
+  - { id: build, prompt: Follow the plan., session: main }
+`,
+      when("Follow the plan", refuse(401, effect("built")), DONE),
+      stateless(text("The plan is to win.")),
+    );
+    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+    good(await project.finish(["resume", ...(await project.runIds())]));
+    expect((await project.said()).slice(1)).toEqual(["build: task in 1", "build: failed in 1"]);
+    expect(JSON.stringify(project.model.requests("work").at(-1))).toContain("the script says 401");
+    expect(project.effects()).toEqual({ built: 1 });
+  });
+});
+
+describe("the first signal", () => {
+  it("lets an agent finish its call and its tool", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("tool");
+    project.model.play(
+      stateless(
+        shell(`${hold.command}; echo a >> effects`),
+        stall("accept", write("late", "?")),
+        DONE,
+      ),
+    );
+    project.write("p.yaml", step("grace: 60s"));
+    const runner = project.begin(["run", "p.yaml"]);
+    await hold.arrived();
+    runner.child.kill("SIGINT");
+    await runner.printed("agents may finish their current call first");
+    await hold.release();
+    const stopped = await runner.ended;
+
+    expect(stopped.exit, stopped.stdout).toBe(130);
+    expect(project.effects()).toEqual({ a: 1 });
+    const [interrupted] = await project.events("step.interrupted");
+    expect(interrupted?.tool).toMatchObject({ name: "Bash", ok: true });
+    expect(project.stepProcesses()).toEqual([]);
+  });
+
+  it("stops it when the grace period is over", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("tool");
+    project.model.play(stateless(shell(hold.command), DONE));
+    project.write("p.yaml", `defaults: { grace: 100ms }\n${step()}`);
+    const runner = project.begin(["run", "p.yaml"]);
+    await hold.arrived();
+    const stopped = await runner.kill("SIGTERM");
+    expect(stopped.exit, stopped.stdout).toBe(143);
+    expect(project.stepProcesses()).toEqual([]);
+  });
+
+  it("is followed by a second one that does not wait", async () => {
+    project = await FakeClaude.open();
+    const hold = project.hold("tool");
+    project.model.play(stateless(shell(hold.command), DONE));
+    project.write("p.yaml", step("grace: 1h"));
+    const runner = project.begin(["run", "p.yaml"]);
+    await hold.arrived();
+    runner.child.kill("SIGINT");
+    await runner.printed("agents may finish their current call first");
+    const stopped = await runner.kill("SIGINT");
+    expect(stopped.exit, stopped.stdout).toBe(130);
+    expect(project.stepProcesses()).toEqual([]);
+  });
+});
