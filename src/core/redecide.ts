@@ -329,7 +329,7 @@ function choiceOf(event: RunEvent, field: string): Json | undefined {
     return { mode, by, ...(thread === undefined ? {} : { thread: { ...thread } }) };
   }
   if (field === "conversation" && "conversation" in event && event.conversation !== undefined) {
-    const { why: _, ...choice } = event.conversation;
+    const { why: _, used: __, ...choice } = event.conversation;
     return { ...choice };
   }
   return (event as unknown as Readonly<Record<string, Json | undefined>>)[field];

@@ -10,12 +10,15 @@ import { join } from "node:path";
 import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
+import type { Ledger } from "../runner/agents/adapter.ts";
+import type { PriceList } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { answerOf } from "./agent-answer.ts";
 import {
   conversationOffer,
+  modelOf,
   prepareAgent,
   repairTranscript,
   type ServedStep,
@@ -57,9 +60,11 @@ export interface AgentListener {
 /** All agents of one run. */
 export class AgentSteps {
   readonly #site: () => LaunchSite;
+  readonly #prices: PriceList;
 
-  constructor(site: () => LaunchSite) {
+  constructor(site: () => LaunchSite, prices: PriceList) {
     this.#site = site;
+    this.#prices = prices;
   }
 
   /** Whether an adapter serves this visit's step. */
@@ -140,7 +145,9 @@ export class AgentSteps {
     const { adapter } = this.#served(visit);
     const dir = attemptDirOf(this.#site().dir, at);
     const complete = (report: AgentReport): AgentReport => this.#completed(visit, at, report);
-    return new AgentWatch({ adapter, dir, limits: this.#limits(visit), complete, ...listener });
+    const prices = this.#prices;
+    const limits = this.#limits(visit);
+    return new AgentWatch({ adapter, prices, dir, limits, complete, ...listener });
   }
 
   /**
@@ -150,13 +157,30 @@ export class AgentSteps {
   #completed(visit: Visit, at: AttemptRef, report: AgentReport): AgentReport {
     const { adapter } = this.#served(visit);
     const session = report.session ?? visit.talk?.session;
-    if (adapter.ledger === undefined || session === undefined) return report;
+    if (session === undefined) return report;
+    if (adapter.modelIn !== undefined && report.model === undefined) {
+      const model = modelOf(this.#site(), visit, at, session);
+      return model === undefined ? report : { ...report, model };
+    }
+    if (adapter.ledger === undefined) return report;
     const transcript = transcriptOf(this.#site(), visit, at, session);
     const ledger = transcript === undefined ? undefined : adapter.ledger(transcript);
     if (ledger === undefined) return report;
-    const { usage, context, window } = ledger;
-    const known = window === undefined ? {} : { window };
-    return { ...report, usage: { ...usage, counting: "total" }, context, ...known };
+    const { usage, context, window, model } = ledger;
+    const known = {
+      ...(window === undefined ? {} : { window }),
+      ...(model === undefined ? {} : { model }),
+    };
+    const uncounted = ledger.incomplete === true || this.#lacksAnswer(visit, report, ledger);
+    return { ...report, usage: { ...usage, counting: "total" }, uncounted, context, ...known };
+  }
+
+  /** Whether its stream was cut off with an answer in it that the transcript does not have. */
+  #lacksAnswer(visit: Visit, { result, turns }: AgentReport, ledger: Ledger): boolean {
+    if (result !== undefined && result.trouble?.kind !== "interrupted") return false;
+    const { kind, used } = visit.talk?.conversation ?? {};
+    const before = kind === "continue" ? used?.turns : 0;
+    return before !== undefined && ledger.countsTurns === true && ledger.turns - before < turns;
   }
 
   #limits(visit: Visit): AgentLimits {
@@ -174,8 +198,10 @@ export class AgentSteps {
   #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
     const session = report.session ?? visit.talk?.session;
     const { conversations } = this.#site().run;
-    const before = session === undefined ? undefined : conversations.get(session);
-    return spentOf(report, before, settings.model);
+    const counted = session === undefined ? undefined : conversations.get(session);
+    const before = visit.talk?.conversation?.used ?? counted;
+    const prices = this.#prices;
+    return spentOf(report, { session, before, costBefore: counted?.costUsd, settings, prices });
   }
 
   #served(visit: Visit): ServedStep {

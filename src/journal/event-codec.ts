@@ -30,6 +30,7 @@ import {
   type Telling,
   type Thread,
   type Told,
+  type UsedBefore,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
@@ -104,13 +105,17 @@ const evidence = optional(
   }),
 );
 
+const tokens = { inputTokens: number, cachedTokens: number, outputTokens: number };
 const spent = optional(
   record({
-    inputTokens: number,
-    cachedTokens: number,
-    outputTokens: number,
+    ...tokens,
     turns: integer,
     costUsd: optional(number),
+    estimated: optional(boolean),
+    unmeasured: optional(boolean),
+    unpriced: optional(text),
+    model: optional(text),
+    session: optional(text),
   } satisfies Fields<Spent>),
 );
 const left = optional(
@@ -128,6 +133,13 @@ const conversation = optional(
     kind: oneOf("start", "continue"),
     says: oneOf("task", "relayed", "interrupted", "relay", "correct"),
     why: text,
+    used: optional(
+      record({
+        ...tokens,
+        turns: integer,
+        long: optional(record(tokens)),
+      } satisfies Fields<UsedBefore>),
+    ),
   } satisfies Fields<Conversation>),
 );
 
@@ -213,6 +225,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       turns: optional(number),
       timeMs: optional(number),
     }),
+    lateCostUsd: optional(number),
   },
   "run.rewound": {
     step: text,

@@ -11,6 +11,7 @@ import { fitInput } from "../cli/input.ts";
 import { loadRun } from "../cli/known-run.ts";
 import { createRun } from "../cli/new-run.ts";
 import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
+import { checkPrices, checkPricesOnResume } from "../cli/prices.ts";
 import {
   createProject,
   livenessOf,
@@ -86,6 +87,7 @@ export async function startRun(
     const { plan, origin } = await planOf(pipeline, cwd);
     const input = await fitInput(options.input ?? null, plan.inputSchema, origin.file || "FILE");
     checkEnvironment(envNamesOf(plan));
+    await checkPrices(plan, plan.budget ?? {}, `perdure run ${origin.file || "FILE"}`);
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -134,6 +136,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   }
   const back = request && (await workedOut(project, known, request));
   checkEnvironment(known.run.created?.envNames ?? []);
+  await checkPricesOnResume(known, undefined, options.budget);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

@@ -52,6 +52,7 @@ type AgentKey =
   | "permissions"
   | "max_turns"
   | "output_schema"
+  | "billing"
   | "relay"
   | "fidelity"
   | "thread"

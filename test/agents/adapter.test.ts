@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
-import { costOf } from "../../src/runner/agents/prices.ts";
+import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
 import {
   AgentFollower,
@@ -566,26 +566,30 @@ describe("prices", () => {
   const usage = { inputTokens: 1_000_000, cachedTokens: 400_000, outputTokens: 100_000 };
 
   it("count what came from the cache apart", () => {
-    expect(costOf("gpt-5", usage)).toBeCloseTo(0.6 * 1.25 + 0.4 * 0.125 + 0.1 * 10);
-    expect(costOf("gemini-2.5-flash", usage)).toBeCloseTo(0.6 * 0.3 + 0.4 * 0.03 + 0.1 * 2.5);
+    expect(LIST_PRICES.costOf("gpt-5", usage)).toBeCloseTo(0.6 * 1.25 + 0.4 * 0.125 + 0.1 * 10);
+    expect(LIST_PRICES.costOf("gemini-2.5-flash", usage)).toBeCloseTo(
+      0.6 * 0.3 + 0.4 * 0.03 + 0.1 * 2.5,
+    );
   });
 
   it("count what was written to the cache, for minutes or for an hour", () => {
-    const plain = costOf("claude-sonnet-4-5", usage) ?? 0;
+    const plain = LIST_PRICES.costOf("claude-sonnet-4-5", usage) ?? 0;
     expect(plain).toBeCloseTo(0.6 * 3 + 0.4 * 0.3 + 0.1 * 15);
     const written = { ...usage, writtenTokens: 100_000, keptTokens: 200_000 };
-    expect(costOf("claude-sonnet-4-5", written)).toBeCloseTo(plain + 0.1 * 0.75 + 0.2 * 3);
+    expect(LIST_PRICES.costOf("claude-sonnet-4-5", written)).toBeCloseTo(
+      plain + 0.1 * 0.75 + 0.2 * 3,
+    );
   });
 
   it("are of the model, whatever its date and variant", () => {
     for (const name of ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5[1m]"]) {
-      expect(costOf(name, usage)).toBe(costOf("claude-sonnet-4-5", usage));
+      expect(LIST_PRICES.costOf(name, usage)).toBe(LIST_PRICES.costOf("claude-sonnet-4-5", usage));
     }
   });
 
   it("are not guessed", () => {
-    expect(costOf("gpt-99", usage)).toBeUndefined();
-    expect(costOf("toString", usage)).toBeUndefined();
+    expect(LIST_PRICES.costOf("gpt-99", usage)).toBeUndefined();
+    expect(LIST_PRICES.costOf("toString", usage)).toBeUndefined();
   });
 });
 

@@ -1,7 +1,7 @@
 /** The judge of the chaos run: it finds nothing in a good run, and each fault that is planted. */
 import { expect, it } from "vitest";
 import type { RunEvent, Spent } from "../../src/core/event.ts";
-import { costOf } from "../../src/runner/agents/prices.ts";
+import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
 import type { Ask, Turn } from "../rig/model/ask.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type ChaosEvidence, judge } from "./chaos-checkers.ts";
@@ -13,7 +13,7 @@ const EFFECTS = effectsOf("fake");
 
 function spent(calls: number, agent: ChaosAgent = "fake"): Spent {
   const tokens = { inputTokens: 1_000 * calls, cachedTokens: 0, outputTokens: 10 * calls };
-  return { ...tokens, turns: calls, costUsd: costOf(modelOf(agent), tokens) ?? 0 };
+  return { ...tokens, turns: calls, costUsd: LIST_PRICES.costOf(modelOf(agent), tokens) ?? 0 };
 }
 
 /** A call whose request repeats the answers to these calls. */

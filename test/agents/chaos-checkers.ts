@@ -18,7 +18,7 @@
  */
 import type { Recorded, RunEvent, Spent } from "../../src/core/event.ts";
 import { addSpent, NOTHING_SPENT } from "../../src/core/spending.ts";
-import { costOf } from "../../src/runner/agents/prices.ts";
+import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type ChaosAgent, effectsOf, modelOf, signatureOf } from "./chaos-project.ts";
 
@@ -269,7 +269,8 @@ function amountOf({ usage }: ModelRequest, agent: ChaosAgent, told: ModelRequest
     cachedTokens: usage.cacheRead,
     outputTokens: told === "all" ? usage.output : 0,
   };
-  const usd = costOf(modelOf(agent), { ...tokens, writtenTokens: usage.cacheWrite }) ?? 0;
+  const usd =
+    LIST_PRICES.costOf(modelOf(agent), { ...tokens, writtenTokens: usage.cacheWrite }) ?? 0;
   const { inputTokens: input, cachedTokens: cached, outputTokens: output } = tokens;
   return { input, cached, output, usd };
 }

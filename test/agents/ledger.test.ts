@@ -122,10 +122,13 @@ describe("lines from the end", () => {
 describe("a fold over a file that grows", () => {
   it("reads each line once, a torn one for the moment only, and another file from its start", () => {
     let read: string[] = [];
-    const fold = new LineFold<string>("", (state, line) => {
-      read.push(line);
-      return `${state}[${line}]`;
-    });
+    const fold = new LineFold<string>(
+      () => "",
+      (state, line) => {
+        read.push(line);
+        return `${state}[${line}]`;
+      },
+    );
     const long = "x".repeat(1_000_000);
     const ask = (content: string): readonly [string, readonly string[]] => {
       read = [];

@@ -24,6 +24,7 @@ import { refuseCopy } from "../moved-project.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
+import { checkPricesOnResume } from "../prices.ts";
 import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
@@ -146,6 +147,7 @@ async function goOn(
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
+  const priceLines = await checkPricesOnResume(known, update?.plan, options.budget);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -170,6 +172,7 @@ async function goOn(
     ...recovery,
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
+      ...priceLines,
       ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),

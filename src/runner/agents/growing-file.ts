@@ -21,13 +21,16 @@ interface Position<T> {
   readonly tail: Buffer;
 }
 
-/** What the lines of files add up to; `add` takes in one line. */
+/**
+ * What the lines of files add up to; `add` takes in one line. It may change the state that it is
+ * given if taking in the same line twice changes nothing: a line without its end is read again.
+ */
 export class LineFold<T> {
-  readonly #start: T;
+  readonly #start: () => T;
   readonly #add: (state: T, line: string) => T;
   readonly #known = new Map<string, Position<T>>();
 
-  constructor(start: T, add: (state: T, line: string) => T) {
+  constructor(start: () => T, add: (state: T, line: string) => T) {
     this.#start = start;
     this.#add = add;
   }
@@ -35,7 +38,7 @@ export class LineFold<T> {
   /** What the file adds up to now; what nothing adds up to where there is none. */
   of(file: string): T {
     const descriptor = opened(file);
-    if (descriptor === undefined) return this.#start;
+    if (descriptor === undefined) return this.#start();
     try {
       return this.#readOn(file, descriptor);
     } finally {
@@ -47,7 +50,7 @@ export class LineFold<T> {
     const { size } = fstatSync(descriptor);
     const before = this.#known.get(file);
     const goesOn = before !== undefined && isSame(descriptor, size, before);
-    let { state, offset } = goesOn ? before : { state: this.#start, offset: 0 };
+    let { state, offset } = goesOn ? before : { state: this.#start(), offset: 0 };
     let pieces: Buffer[] = [];
     for (let from = offset; from < size; ) {
       const block = bytesAt(descriptor, from, Math.min(BLOCK_BYTES, size - from));
