@@ -46,6 +46,12 @@ export function spentJson(spent: Spent | undefined): Json {
   };
 }
 
+/** The same for a whole run; one that used no model has measured nothing. */
+export function usedJson(spent: Spent): Json {
+  const { inputTokens, outputTokens, turns } = spent;
+  return spentJson(inputTokens + outputTokens + turns === 0 ? undefined : spent);
+}
+
 /** The same for one attempt, with its model and its conversation. */
 export function attemptSpentJson(spent: Spent | undefined): Json {
   if (spent === undefined) return { measured: false };

@@ -241,6 +241,22 @@ it("pays once for what the whole conversation has cost", async () => {
   expect(spent).toEqual([0.25, 0.5]);
 });
 
+it("says of a killed attempt that what it used was not measured, and of the sum that it is more", async () => {
+  pipeline();
+  const runner = await waiting([tool(), wait(), DONE]);
+  await runner.kill("SIGKILL");
+  killSteps();
+  project.write("go", "");
+  const resumed = await start(["resume"], [tool(), wait(), DONE]).ended;
+
+  expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+  const [id = ""] = await project.runIds();
+  const cost = { measured: false, input_tokens: 0, turns: 1, usd: null, model: "small" };
+  expect(project.receipt(id, "work@1.1")).toMatchObject({ cost });
+  expect(project.receipt(id, "work@1.2")).toMatchObject({ cost: { measured: true } });
+  expect(await project.must(["show"])).toMatch(/^spent +at least \d+ tokens in/m);
+});
+
 describe("permissions", () => {
   const asks = (kind: "execute" | "edit" | "delete"): AcpAction => {
     return { do: "shell", command: project.effect(kind), kind, asks: true };

@@ -98,7 +98,9 @@ it("lets a call of Codex be missing only where its rollout has the answer withou
   const events = [...BEGUN, completed(2)].map((event): RunEvent => {
     if (!("attempt" in event)) return event;
     const own = { ...event, step: "codex" };
-    const paid = "spent" in event ? { spent: spent(event.spent?.turns ?? 0, "codex") } : {};
+    const told = event.type === "step.lost" ? ({ unmeasured: true } as const) : {};
+    const paid =
+      "spent" in event ? { spent: { ...spent(event.spent?.turns ?? 0, "codex"), ...told } } : {};
     return { ...own, ...paid };
   });
   const answer = (sequence: number): string =>

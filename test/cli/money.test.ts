@@ -1,9 +1,12 @@
 /** What agents cost: prices, limits in dollars, models that show themselves late, and what is told. */
 import * as fs from "node:fs";
+import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { refuse, shell, stall, stateless, text, times } from "../rig/model/reply.ts";
-import type { Result } from "../rig/project.ts";
+import { eventually, type Result } from "../rig/project.ts";
+
+const FAKE_CODEX = resolve(import.meta.dirname, "../rig/fake-codex.ts");
 
 let project: FakeClaude;
 afterEach(() => project.close());
@@ -58,8 +61,9 @@ describe("a limit in dollars", () => {
   });
 
   it("stops at the first answer of a model without a price, and counts it once it has one", async () => {
-    const tools = [shell("echo one >> effects"), shell("echo two >> effects")];
-    project = await FakeClaude.open(stateless(...tools, stall("accept", text("Done."))));
+    const [one, two] = [shell("echo one >> effects"), shell("echo two >> effects")];
+    // A model takes its time: what it was asked right before a stop is never answered.
+    project = await FakeClaude.open(stateless(one, stall("accept", two), text("Done.")));
     project.write("p.yaml", `budget: { usd: 1 }\n${WORK}`);
     const stopped = await project.finish(["run", "p.yaml"]);
 
@@ -73,10 +77,8 @@ describe("a limit in dollars", () => {
     expect(again.stderr).toContain(`no price is known for ${MODEL}`);
 
     project.write("p.yaml", `${PRICES}${project.read("p.yaml")}`);
-    const resumed = project.begin(["resume", "--update", "--yes"]);
-    await project.model.stalled();
     project.model.release();
-    const ended = await resumed.ended;
+    const ended = await project.finish(["resume", "--update", "--yes"]);
     good(ended);
     // Each call: 100 tokens in at $1000, 20 out at $2000 for a million.
     expect(ended.stdout).toContain("earlier attempts, whose model had no price then, cost ~$0.14");
@@ -146,4 +148,90 @@ describe("a pause", () => {
     expect(stdout).toMatch(/was stopped by SIGINT \(Ctrl-C\) while work was waiting .*529/);
     expect(await project.must(["show"])).toMatch(/attempt|work/);
   });
+});
+
+describe("Codex", () => {
+  const CODEX_WORK = "steps: [{ id: work, agent: codex, prompt: Do it. }]\n";
+
+  /** A project with a program that stands for `codex`, and the variables that it needs. */
+  async function open(
+    model: string,
+    commands: readonly string[],
+  ): Promise<Readonly<Record<string, string>>> {
+    project = await FakeClaude.open();
+    const script = `#!/bin/sh\nexec "${process.execPath}" "${FAKE_CODEX}" "$@"\n`;
+    fs.writeFileSync(project.path("bin", "codex"), script, { mode: 0o755 });
+    return {
+      CODEX_HOME: project.path("codex"),
+      FAKE_CODEX_MODEL: model,
+      FAKE_CODEX_ANSWERS_AFTER: project.path("go"),
+      FAKE_CODEX_COMMANDS: JSON.stringify(commands),
+    };
+  }
+
+  it("is priced by the model in its rollout", async () => {
+    const env = await open("gpt-6.1-sol", ["echo one >> effects"]);
+    project.write("go", "");
+    project.write("p.yaml", `budget: { usd: 1 }\n${CODEX_WORK}`);
+    good(await project.begin(["run", "p.yaml"], env).ended);
+    // 2000 tokens in at $2, 20 out at $10 for a million.
+    const cost = { model: "gpt-6.1-sol", usd: expect.closeTo(0.0042, 9), estimated: true };
+    expect(await project.receiptOf("work@1.1")).toMatchObject({ cost });
+    expect(await project.must(["show"])).toMatch(/^spent .*, ~\$0\.0042$/m);
+  });
+
+  it("stops after its first answer when the model in its rollout has no price", async () => {
+    const env = await open("gpt-7-nova", ["echo one >> effects", "echo two >> effects"]);
+    project.write("p.yaml", `budget: { usd: 1 }\n${CODEX_WORK}`);
+    const stopped = await project.begin(["run", "p.yaml"], env).ended;
+    expect(stopped.exit, stopped.stdout).toBe(3);
+    expect(stopped.stdout).toContain("the budget: no price is known for gpt-7-nova");
+    expect(project.effects()).toEqual({ one: 1 });
+
+    const price = "prices: { gpt-7-nova: { input: 1.5, output: 6 } }\n";
+    project.write("p.yaml", `${price}${project.read("p.yaml")}`);
+    project.write("go", "");
+    good(await project.begin(["resume", "--update", "--yes"], env).ended);
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+    const [known] = await project.events("step.session");
+    const [, again] = await project.events("step.started");
+    expect(again?.conversation).toMatchObject({ kind: "continue", session: known?.session });
+    const used = { input_tokens: 3_000, usd: expect.closeTo((3_000 * 1.5 + 30 * 6) / 1e6, 9) };
+    expect(await shown()).toMatchObject({ spent: used });
+  });
+
+  it("is not charged for the turns of a person in its conversation", async () => {
+    const env = await open("gpt-5.5", []);
+    const commands = JSON.stringify(["echo one >> effects", project.hold("tool").command]);
+    project.write("go", "");
+    project.write("p.yaml", CODEX_WORK);
+    const runner = project.begin(["run", "p.yaml"], { ...env, FAKE_CODEX_COMMANDS: commands });
+    await eventually(
+      "the second answer is recorded",
+      () => rollout().match(/token_usage_record/g)?.length === 2,
+    );
+    await runner.kill("SIGINT");
+    await runner.ended;
+    const sums = { input_tokens: 7_000, output_tokens: 70 };
+    const person = { usage: { input_tokens: 5_000, output_tokens: 50 }, thread_token_usage: sums };
+    fs.appendFileSync(
+      rolloutFile(),
+      `${JSON.stringify({ type: "token_usage_record", payload: person })}\n`,
+    );
+    good(await project.begin(["resume"], env).ended);
+
+    const spent = [
+      ...(await project.events("step.interrupted")),
+      ...(await project.events("step.completed")),
+    ].map((event) => event.spent?.inputTokens);
+    expect(spent).toEqual([2_000, 1_000]);
+  });
+
+  function rolloutFile(): string {
+    return fs.globSync(project.path("codex", "sessions/*/*/*/*.jsonl"))[0] ?? "";
+  }
+
+  function rollout(): string {
+    return rolloutFile() === "" ? "" : fs.readFileSync(rolloutFile(), "utf8");
+  }
 });

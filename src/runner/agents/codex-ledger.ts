@@ -43,8 +43,8 @@ interface Reading {
 const HEAD_CHARACTERS = 400;
 const RECORD = /"token_usage_record"|"token_count"|"turn_context"/;
 /** An answer of the model: what it said, or a tool that it called. */
-const ANSWER =
-  /"type":"response_item","payload":\{"type":"(?:(?:custom_tool|function|local_shell)_call"|message",.*"role":"assistant")/;
+const CALL = /"response_item","payload":\{"type":"(?:custom_tool|function|local_shell)_call"/;
+const MESSAGE = /"response_item","payload":\{"type":"message",.*"role":"assistant"/;
 
 // A rollout is asked for after each tool call: only what is new in it is read.
 const rollouts = new LineFold<Reading>(() => ({}), read);
@@ -63,8 +63,9 @@ export function codexLedger(rollout: string): Ledger | undefined {
 }
 
 function read(before: Reading, line: string): Reading {
-  if (ANSWER.test(line.slice(0, HEAD_CHARACTERS))) return { ...before, unrecorded: true };
-  const record = recordIn(line);
+  const head = line.slice(0, HEAD_CHARACTERS);
+  if (CALL.test(head) || MESSAGE.test(head)) return { ...before, unrecorded: true };
+  const record = RECORD.test(head) ? recordIn(line) : undefined;
   if (record === undefined) return before;
   if (record.type === "turn_context") {
     const model = textAt(record, "payload", "model");
@@ -88,9 +89,8 @@ function read(before: Reading, line: string): Reading {
   return { ...rest, total, rough };
 }
 
-/** The record of tokens in a line. Lines can be long, so most are not even parsed. */
+/** The record of tokens or of the model in a line. */
 function recordIn(line: string): JsonObject | undefined {
-  if (!RECORD.test(line.slice(0, HEAD_CHARACTERS))) return undefined;
   const record = objectIn(line);
   if (record?.type === "token_usage_record" || record?.type === "turn_context") return record;
   return textAt(record, "payload", "type") === "token_count" ? record : undefined;
