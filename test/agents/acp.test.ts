@@ -336,7 +336,7 @@ describe("an agent that does not come to an end", () => {
   it("is busy: waits without using up retries", async () => {
     pipeline();
     const busy = start(["run", "p.yaml"], [{ do: "error", code: 529, message: "Overloaded" }]);
-    await busy.printed(/work paused \(overloaded\): .*; next try in 5/);
+    await busy.printed(/work paused \(overloaded\): .*; pause 1 of 50, next attempt in 5/);
     await busy.kill("SIGINT");
     const resumed = await start(["resume"], [DONE]).ended;
 

@@ -58,6 +58,10 @@ describe("a limit in dollars", () => {
     const listed = await project.begin(["prices"], config).ended;
     expect(listed.stdout).toMatch(/^claude-next-9 +1 +1 +1 +2 +file$/m);
     expect(listed.stdout).toMatch(/^claude-opus-5 +5 +0.5 +6.25 +25 +list$/m);
+    const doctor = await project.begin(["doctor"], config).ended;
+    expect(doctor.stdout).toMatch(
+      /^✓ prices of \d+ models, as of 2026-\S+, 1 of them from .*prices$/m,
+    );
   });
 
   it("stops at the first answer of a model without a price, and counts it once it has one", async () => {
