@@ -57,6 +57,12 @@ export interface AgentListener {
   readonly onError: (error: unknown) => void;
 }
 
+/** What was found out about the conversation of an attempt: looking for it again takes time. */
+interface Known {
+  transcript?: string | undefined;
+  model?: string | undefined;
+}
+
 /** All agents of one run. */
 export class AgentSteps {
   readonly #site: () => LaunchSite;
@@ -144,7 +150,9 @@ export class AgentSteps {
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
     const { adapter } = this.#served(visit);
     const dir = attemptDirOf(this.#site().dir, at);
-    const complete = (report: AgentReport): AgentReport => this.#completed(visit, at, report);
+    const known: Known = {};
+    const complete = (report: AgentReport): AgentReport =>
+      this.#completed(visit, at, report, known);
     const prices = this.#prices;
     const limits = this.#limits(visit);
     return new AgentWatch({ adapter, prices, dir, limits, complete, ...listener });
@@ -154,25 +162,26 @@ export class AgentSteps {
    * A report with what the transcript tells, for agents whose streams tell it late. Both sides of a
    * subtraction must come from there: after a kill in a tool, Codex's own totals miss an answer.
    */
-  #completed(visit: Visit, at: AttemptRef, report: AgentReport): AgentReport {
+  #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: Known): AgentReport {
     const { adapter } = this.#served(visit);
     const session = report.session ?? visit.talk?.session;
     if (session === undefined) return report;
     if (adapter.modelIn !== undefined && report.model === undefined) {
-      const model = modelOf(this.#site(), visit, at, session);
-      return model === undefined ? report : { ...report, model };
+      known.model ??= modelOf(this.#site(), visit, at, session);
+      return known.model === undefined ? report : { ...report, model: known.model };
     }
     if (adapter.ledger === undefined) return report;
-    const transcript = transcriptOf(this.#site(), visit, at, session);
-    const ledger = transcript === undefined ? undefined : adapter.ledger(transcript);
+    known.transcript ??= transcriptOf(this.#site(), visit, at, session);
+    const ledger = known.transcript === undefined ? undefined : adapter.ledger(known.transcript);
     if (ledger === undefined) return report;
     const { usage, context, window, model } = ledger;
-    const known = {
+    const uncounted = ledger.incomplete === true || this.#lacksAnswer(visit, report, ledger);
+    return {
+      ...report,
+      ...{ usage: { ...usage, counting: "total" }, uncounted, context },
       ...(window === undefined ? {} : { window }),
       ...(model === undefined ? {} : { model }),
     };
-    const uncounted = ledger.incomplete === true || this.#lacksAnswer(visit, report, ledger);
-    return { ...report, usage: { ...usage, counting: "total" }, uncounted, context, ...known };
   }
 
   /** Whether its stream was cut off with an answer in it that the transcript does not have. */

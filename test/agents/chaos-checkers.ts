@@ -16,11 +16,19 @@
  *   the call was still under way. Where an attempt says that it was not measured, one call may be
  *   missing; nothing is missing that nobody says so of.
  * - H4 a kill leaves at most one call under way.
+ * - H5 an attempt that used something names the model that the agent was served by.
  */
 import type { Recorded, RunEvent, Spent } from "../../src/core/event.ts";
 import { addSpent, NOTHING_SPENT } from "../../src/core/spending.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
-import { type ChaosAgent, effectsOf, isAsked, signatureOf, usdOf } from "./chaos-project.ts";
+import {
+  type ChaosAgent,
+  effectsOf,
+  isAsked,
+  servedBy,
+  signatureOf,
+  usdOf,
+} from "./chaos-project.ts";
 
 /** What a run left behind. */
 export interface ChaosEvidence {
@@ -123,7 +131,7 @@ function sessionsIn(event: StepEvent): readonly string[] {
 
 function ofStep(step: Step): { readonly account: Account; readonly violations: readonly string[] } {
   const { account, problems } = accountOf(step);
-  const all = [...completions(step), ...conversations(step), ...problems];
+  const all = [...completions(step), ...conversations(step), ...problems, ...models(step)];
   return { account, violations: all.map((message) => `${step.agent}: ${message}`) };
 }
 
@@ -137,6 +145,15 @@ function completions({ events }: Step): readonly string[] {
   });
   const late = events.at(-1)?.type === "step.completed" ? [] : ["something follows its completion"];
   return [...(completed === 1 ? late : [`${completed} completions`]), ...bad];
+}
+
+/** H5 */
+function models({ agent, events }: Step): readonly string[] {
+  return events.flatMap((event) => {
+    const spent = "spent" in event ? event.spent : undefined;
+    if (spent === undefined || spent.inputTokens === 0) return [];
+    return spent.model === servedBy(agent) ? [] : [`its model is ${spent.model ?? "not known"}`];
+  });
 }
 
 /** H1: what a tool writes after its step is over was written by somebody who should be dead. */

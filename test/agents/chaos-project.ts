@@ -155,6 +155,11 @@ export function modelOf(agent: ChaosAgent): string {
   return MODELS[isReal(agent) ? agent : "claude"];
 }
 
+/** The model that an agent names; the fake one has a name of its own for it. */
+export function servedBy(agent: ChaosAgent): string {
+  return agent === "fake" ? "fake-model" : modelOf(agent);
+}
+
 /** What tokens cost an agent; opencode has prices of its own for the fake model. */
 export function usdOf(agent: ChaosAgent, tokens: PricedTokens): number {
   const prices = new PriceList({

@@ -215,7 +215,7 @@ export class ClaudeMeter {
     const models = at(line, "model_usage_since_last_result");
     if (!isObject(models)) return ownUsage(line);
     let sum: Usage = { ...NOTHING_USED, costUsd: 0 };
-    for (const [model, told] of Object.entries(models as JsonObject)) {
+    for (const [model, told] of Object.entries(models)) {
       sum = addUsage(sum, this.#modelUsage(model, told));
     }
     return sum;

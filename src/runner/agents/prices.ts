@@ -164,7 +164,7 @@ const SOURCE_KEY = "source";
 export function pricesIn(value: Json): Prices | string {
   if (!isObject(value)) return "it is not an object of models and their prices";
   const prices: Record<string, Price> = {};
-  for (const [model, told] of Object.entries(value as JsonObject)) {
+  for (const [model, told] of Object.entries(value)) {
     const price = priceIn(told);
     if (typeof price === "string") return `the price of ${model} is wrong: ${price}`;
     prices[model] = price;
@@ -174,10 +174,10 @@ export function pricesIn(value: Json): Prices | string {
 
 function priceIn(told: Json): Price | string {
   if (!isObject(told)) return "it is not an object";
-  const { [LONG_KEY]: long, [SOURCE_KEY]: _, ...rates } = told as JsonObject;
+  const { [LONG_KEY]: long, [SOURCE_KEY]: _, ...rates } = told;
   const price = ratesIn(rates);
   if (typeof price === "string" || long === undefined) return price;
-  const over200k = isObject(long) ? ratesIn(long as JsonObject) : "it is not an object";
+  const over200k = isObject(long) ? ratesIn(long) : "it is not an object";
   return typeof over200k === "string" ? `${LONG_KEY}: ${over200k}` : { ...price, over200k };
 }
 
