@@ -40,14 +40,19 @@ interface Reading {
 }
 
 /** What kind of record a line is stands at its beginning; the rest can be megabytes long. */
-const HEAD_CHARACTERS = 400;
+const HEAD_BYTES = 400;
 const RECORD = /"token_usage_record"|"token_count"|"turn_context"/;
 /** An answer of the model: what it said, or a tool that it called. */
-const CALL = /"response_item","payload":\{"type":"(?:custom_tool|function|local_shell)_call"/;
-const MESSAGE = /"response_item","payload":\{"type":"message",.*"role":"assistant"/;
+const ANSWER =
+  /"payload":\{"type":"(?:(?:custom_tool|function|local_shell)_call"|message",.*"role":"assistant")/;
+
+function isRecord(line: Buffer): boolean {
+  const head = line.toString("latin1", 0, HEAD_BYTES);
+  return RECORD.test(head) || ANSWER.test(head);
+}
 
 // A rollout is asked for after each tool call: only what is new in it is read.
-const rollouts = new LineFold<Reading>(() => ({}), read);
+const rollouts = new LineFold<Reading>(() => ({}), read, isRecord);
 
 /** The sums of a rollout, or undefined if no answer of the model is in it. */
 export function codexLedger(rollout: string): Ledger | undefined {
@@ -63,9 +68,8 @@ export function codexLedger(rollout: string): Ledger | undefined {
 }
 
 function read(before: Reading, line: string): Reading {
-  const head = line.slice(0, HEAD_CHARACTERS);
-  if (CALL.test(head) || MESSAGE.test(head)) return { ...before, unrecorded: true };
-  const record = RECORD.test(head) ? recordIn(line) : undefined;
+  if (ANSWER.test(line.slice(0, HEAD_BYTES))) return { ...before, unrecorded: true };
+  const record = recordIn(line);
   if (record === undefined) return before;
   if (record.type === "turn_context") {
     const model = textAt(record, "payload", "model");

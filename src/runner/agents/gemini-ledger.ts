@@ -27,7 +27,11 @@ interface Reading {
 }
 
 // A chat file is asked for after each tool call: only what is new in it is read.
-const chats = new LineFold<Reading>(() => ({ calls: new Map() }), read);
+const chats = new LineFold<Reading>(
+  () => ({ calls: new Map() }),
+  read,
+  (line) => line.includes('"tokens"'),
+);
 
 /** The sums of a chat file, or undefined if no answer of the model is in it. */
 export function geminiLedger(chat: string): Ledger | undefined {
@@ -49,7 +53,6 @@ export function geminiLedger(chat: string): Ledger | undefined {
 
 /** Takes the messages of a line in; taking them in again changes nothing. */
 function read(reading: Reading, line: string): Reading {
-  if (!line.includes('"tokens"')) return reading;
   for (const message of messagesIn(objectIn(line))) {
     const id = textAt(message, "id");
     const tokens = at(message, "tokens");

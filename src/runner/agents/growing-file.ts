@@ -28,11 +28,18 @@ interface Position<T> {
 export class LineFold<T> {
   readonly #start: () => T;
   readonly #add: (state: T, line: string) => T;
+  readonly #isWanted: (line: Buffer) => boolean;
   readonly #known = new Map<string, Position<T>>();
 
-  constructor(start: () => T, add: (state: T, line: string) => T) {
+  /** Lines that are not wanted are not even decoded: most of a transcript is what tools printed. */
+  constructor(
+    start: () => T,
+    add: (state: T, line: string) => T,
+    isWanted: (line: Buffer) => boolean = () => true,
+  ) {
     this.#start = start;
     this.#add = add;
+    this.#isWanted = isWanted;
   }
 
   /** What the file adds up to now; what nothing adds up to where there is none. */
@@ -58,8 +65,9 @@ export class LineFold<T> {
       from += block.length;
       let begin = 0;
       for (let end = block.indexOf(NEWLINE); end >= 0; end = block.indexOf(NEWLINE, begin)) {
-        const line = Buffer.concat([...pieces, block.subarray(begin, end)]);
-        state = this.#add(state, line.toString("utf8"));
+        const last = block.subarray(begin, end);
+        const line = pieces.length === 0 ? last : Buffer.concat([...pieces, last]);
+        if (this.#isWanted(line)) state = this.#add(state, line.toString("utf8"));
         offset += line.length + 1;
         pieces = [];
         begin = end + 1;
@@ -73,7 +81,9 @@ export class LineFold<T> {
       Math.min(offset, TAIL_BYTES),
     );
     this.#remember(file, { state, offset, tail });
-    return rest.length === 0 ? state : this.#add(state, rest.toString("utf8"));
+    return rest.length === 0 || !this.#isWanted(rest)
+      ? state
+      : this.#add(state, rest.toString("utf8"));
   }
 
   #remember(file: string, position: Position<T>): void {
