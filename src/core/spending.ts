@@ -14,7 +14,8 @@ export const NOTHING_SPENT: Spent = {
 export function addSpent(one: Spent, other: Spent | undefined): Spent {
   if (other === undefined) return one;
   const known = one.costUsd !== undefined || other.costUsd !== undefined;
-  const unpriced = unpricedIn(one) ?? unpricedIn(other);
+  const parts = [unpricedIn(one), unpricedIn(other)].filter((model) => model !== undefined);
+  const unpriced = parts.find((model) => model !== "") ?? parts[0];
   return {
     inputTokens: one.inputTokens + other.inputTokens,
     cachedTokens: one.cachedTokens + other.cachedTokens,
