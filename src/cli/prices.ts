@@ -2,10 +2,10 @@
  * The prices that hold for a run, and what a limit in US dollars needs of them before anything is
  * paid for.
  *
- * Owns: the user's file of prices, the refusal of a limit that cannot be kept, and the cost of attempts
- * whose model has got a price since.
- * Does not: know prices (runner/agents/prices.ts) or stop an agent whose model turns out to have none
- * (core/spending.ts).
+ * Owns: the user's file of prices, the refusal of a limit that cannot be kept, and the cost of
+ * attempts whose model has got a price since.
+ * Does not: know prices (runner/agents/prices.ts) or stop an agent whose model turns out to have
+ * none (core/spending.ts).
  * Invariants:
  * - M1 No run with a limit in US dollars pays for a model of which nobody knows the price: what the
  *   plan names is refused here, what only the stream names is stopped after its first answer.
@@ -29,7 +29,7 @@ import type { KnownRun } from "./known-run.ts";
 
 const NAMES_SHOWN_MAX = 5;
 
-/** True for a plan with steps whose agents have an adapter, and so a model that is known or told. */
+/** True for a plan with agents that have an adapter: what they use is counted. */
 export function hasAgents({ agents }: Plan): boolean {
   return Object.values(agents).some(({ adapter }) => adapter !== "command");
 }
@@ -58,7 +58,8 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   const parsed = parseJson(text);
   const found = parsed.ok ? read(parsed.json as Json) : `it is no JSON: ${parsed.message}`;
   if (typeof found !== "string") return found;
-  const next = `correct it, such as { "MODEL": { "input": 1.5, "output": 6 } }, then: perdure prices`;
+  const form = '{ "MODEL": { "input": 1.5, "output": 6 } }';
+  const next = `correct it, such as ${form}, then: perdure prices`;
   throw new CliError(EXIT.usage, `${file} cannot be used: ${found}`, next);
 }
 
@@ -98,7 +99,8 @@ function noPrice(models: readonly string[], first: string, usd: number, command:
   const message =
     `no price is known for ${names}, so the limit of ${usdText(usd)} cannot be kept; ` +
     "nothing was started";
-  const others = `or into ${priceFile()}, or set \`billing: subscription\` or \`budget: { tokens }\``;
+  const keys = "or set `billing: subscription` or `budget: { tokens }`";
+  const others = `or into ${priceFile()}, ${keys}`;
   return new CliError(EXIT.invalid, message, `${priceRemedy(first)}, ${others}; then: ${command}`);
 }
 
@@ -115,7 +117,7 @@ export async function checkPricesOnResume(
   return checkPrices(now, funds, perdure("resume", shortId, "--update"), used);
 }
 
-/** What earlier attempts cost whose model had no price then; undefined while one of them has none. */
+/** What earlier attempts cost whose model had no price then; undefined while one has none. */
 export async function lateCostOf(
   plan: Plan,
   { run, events }: Pick<KnownRun, "run" | "events">,

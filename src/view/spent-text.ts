@@ -16,7 +16,8 @@ export function spentText(spent: Spent): string | undefined {
   const { inputTokens, outputTokens, turns, unmeasured } = spent;
   if (inputTokens + outputTokens + turns === 0) return undefined;
   const least = unmeasured === undefined ? "" : "at least ";
-  return `${least}${inputTokens} tokens in, ${outputTokens} out, ${turns} turns, ${moneyText(spent)}`;
+  const tokens = `${inputTokens} tokens in, ${outputTokens} out`;
+  return `${least}${tokens}, ${turns} turns, ${moneyText(spent)}`;
 }
 
 function moneyText(spent: Spent): string {

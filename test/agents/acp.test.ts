@@ -241,7 +241,7 @@ it("pays once for what the whole conversation has cost", async () => {
   expect(spent).toEqual([0.25, 0.5]);
 });
 
-it("says of a killed attempt that what it used was not measured, and of the sum that it is more", async () => {
+it("says that what a killed attempt used was not measured, also of the sum", async () => {
   pipeline();
   const runner = await waiting([tool(), wait(), DONE]);
   await runner.kill("SIGKILL");

@@ -11,8 +11,8 @@
  *   and with it the `turn.completed` of the stream, lack the answer for ever. Older versions have
  *   nothing else; this one tells the context window in it.
  * - An answer that broke off is in neither, nor is it told by the service.
- * - The answer itself is written a moment before its record: after a kill in between, the rollout has
- *   an answer of which nobody says what it used.
+ * - The answer itself is written a moment before its record: after a kill in between, the rollout
+ *   has an answer of which nobody says what it used.
  * - `turn_context` names the model at the start of each turn.
  *
  * Owns: what these records mean.

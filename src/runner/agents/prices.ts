@@ -1,11 +1,11 @@
 /**
- * What tokens cost. Codex and Gemini never report a cost, Claude Code only when it ends by itself; for
- * them the cost is computed from a list of prices and is an estimate. The list in prices.json has a
- * date and the source of each price. A user's own prices, from a file or from the pipeline, come first:
- * they win over the list and over what an agent reports.
+ * What tokens cost. Codex and Gemini never report a cost, Claude Code only when it ends by itself;
+ * for them the cost is computed from a list of prices and is an estimate. The list in prices.json
+ * has a date and the source of each price. A user's own prices, from a file or from the pipeline,
+ * come first: they win over the list and over what an agent reports.
  *
  * Owns: the list, how a model's name is looked up in it, and the arithmetic.
- * Does not: guess; a model without a price has no cost. Read the user's file (cli/own-prices.ts does).
+ * Does not: guess; a model without a price has no cost. Read the user's file (cli/prices.ts does).
  */
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import published from "./prices.json" with { type: "json" };

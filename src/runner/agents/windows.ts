@@ -38,7 +38,7 @@ export function windowOf(model: string | undefined): number | undefined {
 }
 
 /**
- * A model's name without its provider, its date and the mark of its variant: what tables are kept by.
+ * A model's name without its provider, its date and the mark of its variant: what tables go by.
  * Clouds have names of their own: `us.anthropic.claude-x-20250929-v1:0`, `claude-x@20250929`.
  */
 export function plainModel(model: string): string {
