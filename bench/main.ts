@@ -28,6 +28,7 @@ const NAMES = [
   "planning",
   "schedule",
   "snapshot",
+  "ledger",
   "package-size",
 ] as const;
 const TRIES_MAX = 3;

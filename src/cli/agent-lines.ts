@@ -7,6 +7,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import type { AgentEvent } from "../runner/agents/adapter.ts";
+import { formatDuration } from "../util/duration.ts";
 import { firstLine } from "../view/display-text.ts";
 import type { PrintedAttempt } from "./output-files.ts";
 
@@ -15,6 +16,8 @@ export type LineReader = (line: string) => readonly string[];
 
 /** Gives a reader for the work of one attempt: that of its step's agent, or of its judge. */
 export type LineReaders = (attempt: PrintedAttempt) => LineReader;
+
+type Retrying = Extract<AgentEvent, { type: "retrying" }>;
 
 const INPUT_SHOWN_MAX = 120;
 const asItIs: LineReader = (line) => [line];
@@ -34,6 +37,15 @@ export async function lineReaders(plan: Plan): Promise<LineReaders> {
   };
 }
 
+/** "… overloaded (529): asks its model again in 0.6s (retry 2 of 10)". */
+function retryText({ trouble, delayMs, attempt, attemptsMax }: Retrying): string {
+  const when = delayMs === undefined ? "" : ` in ${formatDuration(delayMs)}`;
+  const total = attemptsMax === undefined ? "" : ` of ${attemptsMax}`;
+  const which = attempt === undefined ? "" : ` (retry ${attempt}${total})`;
+  const again = when === "" && which === "" ? "" : `: asks its model again${when}${which}`;
+  return `… ${trouble.message}${again}`;
+}
+
 function shownLines(event: AgentEvent): readonly string[] {
   switch (event.type) {
     case "text":
@@ -41,7 +53,7 @@ function shownLines(event: AgentEvent): readonly string[] {
     case "tool-started":
       return [`→ ${event.name}: ${firstLine(event.input).slice(0, INPUT_SHOWN_MAX)}`];
     case "retrying":
-      return [`… ${event.trouble.message}`];
+      return [retryText(event)];
     case "denied":
       return [`✗ not permitted: ${event.tool}`];
     case "result":

@@ -46,6 +46,7 @@ import {
 } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
+import { lateCostOf } from "./prices.ts";
 import { print, printError } from "./print.ts";
 import { type Project, removedState, shortIdOf } from "./project.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
@@ -259,8 +260,13 @@ async function driveAll(
   if (options.stop !== undefined) {
     return drive(project, owned, given, options, [{ type: "stop-requested", ...options.stop }]);
   }
-  const funds: readonly Fact[] =
-    options.added === undefined ? [] : [{ type: "funds-added", added: options.added }];
+  const late = await lateCostOf(update?.plan ?? owned.known.plan, owned.known);
+  const funds: readonly Fact[] = [
+    ...(options.added === undefined
+      ? []
+      : [{ type: "funds-added", added: options.added } as const]),
+    ...(late === undefined ? [] : [{ type: "funds-added", added: {}, lateCostUsd: late } as const]),
+  ];
   if (update !== undefined) {
     const updated = await takeUpdate(project, owned, given, options, update);
     const { run } = updated.known;

@@ -394,6 +394,14 @@ function addKeeping(program: Command, finish: Finish): void {
       finish(await (await import("./commands/import.ts")).importCommand(file, options)),
     );
   program
+    .command("prices")
+    .description("what models cost, since when, and who says so")
+    .argument("[file]", "a pipeline, whose own prices come first")
+    .option("-o, --output <format>", "text or json")
+    .action(async (file, options) =>
+      finish(await (await import("./commands/prices.ts")).pricesCommand(file, options)),
+    );
+  program
     .command("doctor")
     .description("check this machine and the state of this project")
     .option("--repair", "set a broken state.db aside and rebuild it from the events files")

@@ -16,6 +16,7 @@ import { mayLive } from "../runner/adopt.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
+import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
@@ -150,8 +151,7 @@ export async function agentsOf(
   plan: Plan,
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
-  const served = Object.values(plan.agents).some(({ adapter }) => adapter !== "command");
-  if (!served) return undefined;
+  if (!hasAgents(plan)) return undefined;
   const { AgentSteps } = await import("../engine/agent-steps.ts");
-  return new AgentSteps(site);
+  return new AgentSteps(site, await priceListOf(plan));
 }

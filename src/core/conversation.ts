@@ -61,6 +61,12 @@ export function converse(
   visit: Visit,
   offer: ConversationOffer,
 ): Conversation {
+  const chosen = choose(plan, run, visit, offer);
+  const { used } = offer;
+  return chosen.kind === "start" || used === undefined ? chosen : { ...chosen, used };
+}
+
+function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
   const { session, ask, checkpoint } = visit.talk ?? SILENCE;
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {

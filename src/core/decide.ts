@@ -30,7 +30,7 @@ import { judgeOf, submitAgain } from "./judge.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
-import { retryAfterLoss, retryAfterPause } from "./retry.ts";
+import { PAUSES_MAX, retryAfterLoss, retryAfterPause } from "./retry.ts";
 import {
   grantFor,
   isWithin,
@@ -96,7 +96,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "stop-requested":
       return stop(run, fact);
     case "funds-added":
-      return [{ type: "run.funded", added: fact.added }];
+      return [{ ...fact, type: "run.funded" }];
     case "retry-requested":
       return retryEvents(plan, run, fact);
     case "rewind-requested":
@@ -408,9 +408,6 @@ function lose(
   const salt = `${run.id}/${placeText(placeOf(visit))}`;
   return { ...lost, retry: retryAfterLoss(losses, now, salt) };
 }
-
-/** How often the agent of a visit may be kept from going on before somebody is asked. */
-const PAUSES_MAX = 50;
 
 function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: number): RunEvent {
   const { reason, message, retryAfterMs } = ending;

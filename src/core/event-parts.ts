@@ -206,6 +206,8 @@ export interface Conversation {
   /** It starts because the conversation before it is not there any more. */
   readonly gone?: true;
   readonly why: string;
+  /** What it had used before, by whomever, where its agent counts for the whole conversation. */
+  readonly used?: UsedBefore;
 }
 
 /** How an attempt failed, as the next one is told it. */
@@ -273,13 +275,34 @@ export interface LeftRunning {
   readonly survived?: true;
 }
 
-/** What an attempt used of a model. Money is absent where nobody measured it. */
+/** What an attempt used of a model, or many attempts together. */
 export interface Spent {
   readonly inputTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
   readonly turns: number;
+  /** US dollars; absent where no price is known. */
   readonly costUsd?: number;
+  /** The cost, or a part of it, was computed from prices; the agent did not report it. */
+  readonly estimated?: true;
+  /** Not all that was used is known: the numbers are the least that it was. */
+  readonly unmeasured?: true;
+  /** A part has no price, so the cost is the least that it was: the model of that part. */
+  readonly unpriced?: string;
+  /** Of one attempt: the model, as its agent names it. */
+  readonly model?: string;
+  /** Of one attempt: the conversation. */
+  readonly session?: string;
+}
+
+/** What a conversation had used in all when an attempt began, by the agent's own count. */
+export interface UsedBefore {
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly turns: number;
+  /** The part of it in calls with a long input. */
+  readonly long?: Pick<Spent, "inputTokens" | "cachedTokens" | "outputTokens">;
 }
 
 /** What kept an agent from going on that is not the step's fault. */

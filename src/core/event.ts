@@ -88,7 +88,12 @@ export type RunEvent =
   | RunRestarted
   | ScopeEvent
   /** A person added to the budget. */
-  | { readonly type: "run.funded"; readonly added: Budget }
+  | {
+      readonly type: "run.funded";
+      readonly added: Budget;
+      /** What earlier attempts cost whose model had no price then. */
+      readonly lateCostUsd?: number;
+    }
   | ({ readonly type: "step.started" } & AttemptRef & {
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];

@@ -53,7 +53,7 @@ import {
   type Visit,
   type WorkspaceFiles,
 } from "./run.ts";
-import { addBudget, addSpent, NOTHING_SPENT } from "./spending.ts";
+import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
 import { type Talk, talkAfter } from "./talk.ts";
 import { tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
@@ -178,6 +178,9 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.funded":
       draft(run).funds = addBudget(run.funds, event.added);
       draft(run).added = addBudget(run.added, event.added);
+      if (event.lateCostUsd !== undefined) {
+        draft(run).spent = withLateCost(run.spent, event.lateCostUsd);
+      }
       return;
     case "run.moved":
       return move(run, event);

@@ -24,6 +24,7 @@ import type {
   Spent,
   StopMode,
   Told,
+  UsedBefore,
   Verdict,
 } from "./event.ts";
 
@@ -146,7 +147,12 @@ export type Fact =
   | { readonly type: "woken"; readonly place: Place }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
   /** A person added to the budget. */
-  | { readonly type: "funds-added"; readonly added: Budget }
+  | {
+      readonly type: "funds-added";
+      readonly added: Budget;
+      /** What earlier attempts cost whose model had no price then. */
+      readonly lateCostUsd?: number;
+    }
   /** A person asked for this step again. */
   | ({
       readonly type: "retry-requested";
@@ -200,6 +206,8 @@ export interface ConversationOffer {
   readonly fresh?: string;
   /** Whether the conversation that the visit had is still there. */
   readonly found: boolean;
+  /** What the conversation that was found has used until now, where its agent counts all of it. */
+  readonly used?: UsedBefore;
 }
 
 /** The items of a fan-out, or why there are none to be had. */

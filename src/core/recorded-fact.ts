@@ -171,7 +171,7 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
         ...(event.outputs === undefined ? {} : { outputs: event.outputs }),
       };
     case "run.funded":
-      return { type: "funds-added", added: event.added };
+      return { ...event, type: "funds-added" };
     default:
       return unreachable(event);
   }
@@ -243,9 +243,9 @@ function dispatchOf(run: Run, event: EventOf<"step.started" | "step.skipped">): 
 /** What may have been on offer: a conversation that was begun may be there or not (G1). */
 function offersOf({ conversation }: EventOf<"step.started">): readonly ConversationOffer[] {
   if (conversation === undefined) return [];
-  const { session, kind } = conversation;
+  const { session, kind, used } = conversation;
   const fresh = session === undefined ? {} : { fresh: session };
-  const continued = { ...fresh, found: true };
+  const continued = { ...fresh, found: true, ...(used === undefined ? {} : { used }) };
   return kind === "continue" ? [continued] : [{ ...fresh, found: false }, continued];
 }
 

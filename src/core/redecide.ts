@@ -330,7 +330,7 @@ function choiceOf(event: RunEvent, field: string): Json | undefined {
     return { mode, by, ...(thread === undefined ? {} : { thread: { ...thread } }) };
   }
   if (event.type === "step.started" && field === "conversation" && event.conversation) {
-    const { why: _, gone: __, ...choice } = event.conversation;
+    const { why: _, gone: __, used: ___, ...choice } = event.conversation;
     return { ...choice };
   }
   return (event as unknown as Readonly<Record<string, Json | undefined>>)[field];

@@ -26,6 +26,9 @@ export function retryAfterLoss(losses: number, now: number, salt: string): Retry
   return retryAfterFailure(LOSS_PAUSE, losses - 1, now, `${salt}/loss`);
 }
 
+/** How often the agent of a visit may be kept from going on before somebody is asked. */
+export const PAUSES_MAX = 50;
+
 /** Between two tries of an agent whose service is busy. */
 const PAUSE_FIRST_MS = 5_000;
 const PAUSE_MAX_MS = 5 * 60_000;

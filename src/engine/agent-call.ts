@@ -10,7 +10,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import type { AttemptRef, Place } from "../core/event.ts";
+import type { AttemptRef, Place, UsedBefore } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
 import { judgeOf } from "../core/judge.ts";
 import { findVisit, stepOf, type Visit } from "../core/run.ts";
@@ -88,8 +88,23 @@ export function conversationOffer(
   if (visit === undefined || served === undefined) return undefined;
   const fresh = served.adapter.newSession();
   const at = { ...place, attempt: visit.attempts + 1 };
-  const found = session !== undefined && transcriptOf(site, visit, at, session) !== undefined;
-  return fresh === undefined ? { found } : { fresh, found };
+  const transcript = session === undefined ? undefined : transcriptOf(site, visit, at, session);
+  const used = transcript === undefined ? undefined : usedIn(served.adapter, transcript);
+  return {
+    ...(fresh === undefined ? {} : { fresh }),
+    found: transcript !== undefined,
+    ...(used === undefined ? {} : { used }),
+  };
+}
+
+/** What a conversation has used in all, by whomever, where its transcript counts that. */
+function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefined {
+  const ledger = adapter.ledger?.(transcript);
+  if (ledger === undefined) return undefined;
+  const { inputTokens, cachedTokens, outputTokens, long } = ledger.usage;
+  const { turns } = ledger;
+  const used = { inputTokens, cachedTokens, outputTokens, turns };
+  return long === undefined ? used : { ...used, long };
 }
 
 /** The transcript of a conversation of a visit, if its agent has one. */
@@ -101,6 +116,17 @@ export function transcriptOf(
 ): string | undefined {
   const where = { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
   return servedStep(site.plan, visit)?.adapter.transcript(session, where);
+}
+
+/** The model of a conversation of a visit, for agents whose streams do not name it. */
+export function modelOf(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  session: string,
+): string | undefined {
+  const where = { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
+  return servedStep(site.plan, visit)?.adapter.modelIn?.(session, where);
 }
 
 /** What an attempt of an agent step starts; `before` is the report of the attempt it continues. */
@@ -158,7 +184,6 @@ function promptOf(
   const { says = "task", why = "", kind } = visit.talk?.conversation ?? {};
   const preamble = kind === "start" ? visit.telling?.preamble : undefined;
   const { checkpoint, failure } = visit.talk ?? {};
-  const { dir } = site;
   const turnsLeft = served && turnsLeftOf(served.settings, visit);
   const native = served?.adapter.takes?.outputSchema !== false;
   const schema = native ? undefined : served?.settings.outputSchema;

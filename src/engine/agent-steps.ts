@@ -12,6 +12,8 @@ import type { ConversationOffer, Ending } from "../core/fact.ts";
 import { workBefore } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { checksOf } from "../plan/check.ts";
+import type { Ledger } from "../runner/agents/adapter.ts";
+import type { PriceList } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";
@@ -19,6 +21,7 @@ import { assert } from "../util/assert.ts";
 import { answerOf } from "./agent-answer.ts";
 import {
   conversationOffer,
+  modelOf,
   prepareAgent,
   repairTranscript,
   type ServedStep,
@@ -61,12 +64,20 @@ export interface AgentListener {
   readonly onError: (error: unknown) => void;
 }
 
+/** What was found out about the conversation of an attempt: looking for it again takes time. */
+interface Known {
+  transcript?: string | undefined;
+  model?: string | undefined;
+}
+
 /** All agents of one run. */
 export class AgentSteps {
   readonly #site: () => LaunchSite;
+  readonly #prices: PriceList;
 
-  constructor(site: () => LaunchSite) {
+  constructor(site: () => LaunchSite, prices: PriceList) {
     this.#site = site;
+    this.#prices = prices;
   }
 
   /** Whether an adapter serves this visit's step. */
@@ -193,24 +204,46 @@ export class AgentSteps {
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
     const { adapter } = this.#served(visit);
     const dir = attemptDirOf(this.#site().dir, at);
-    const complete = (report: AgentReport): AgentReport => this.#completed(visit, at, report);
-    return new AgentWatch({ adapter, dir, limits: this.#limits(visit), complete, ...listener });
+    const known: Known = {};
+    const complete = (report: AgentReport): AgentReport =>
+      this.#completed(visit, at, report, known);
+    const prices = this.#prices;
+    const limits = this.#limits(visit);
+    return new AgentWatch({ adapter, prices, dir, limits, complete, ...listener });
   }
 
   /**
    * A report with what the transcript tells, for agents whose streams tell it late. Both sides of a
    * subtraction must come from there: after a kill in a tool, Codex's own totals miss an answer.
    */
-  #completed(visit: Visit, at: AttemptRef, report: AgentReport): AgentReport {
+  #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: Known): AgentReport {
     const { adapter } = this.#served(visit);
     const session = report.session ?? talkOf(visit)?.session;
-    if (adapter.ledger === undefined || session === undefined) return report;
-    const transcript = transcriptOf(this.#site(), visit, at, session);
-    const ledger = transcript === undefined ? undefined : adapter.ledger(transcript);
+    if (session === undefined) return report;
+    if (adapter.modelIn !== undefined && report.model === undefined) {
+      known.model ??= modelOf(this.#site(), visit, at, session);
+      return known.model === undefined ? report : { ...report, model: known.model };
+    }
+    if (adapter.ledger === undefined) return report;
+    known.transcript ??= transcriptOf(this.#site(), visit, at, session);
+    const ledger = known.transcript === undefined ? undefined : adapter.ledger(known.transcript);
     if (ledger === undefined) return report;
-    const { usage, context, window } = ledger;
-    const known = window === undefined ? {} : { window };
-    return { ...report, usage: { ...usage, counting: "total" }, context, ...known };
+    const { usage, context, window, model } = ledger;
+    const uncounted = ledger.incomplete === true || this.#lacksAnswer(visit, report, ledger);
+    return {
+      ...report,
+      ...{ usage: { ...usage, counting: "total" }, uncounted, context },
+      ...(window === undefined ? {} : { window }),
+      ...(model === undefined ? {} : { model }),
+    };
+  }
+
+  /** Whether its stream was cut off with an answer in it that the transcript does not have. */
+  #lacksAnswer(visit: Visit, { result, turns }: AgentReport, ledger: Ledger): boolean {
+    if (result !== undefined && result.trouble?.kind !== "interrupted") return false;
+    const { kind, used } = talkOf(visit)?.conversation ?? {};
+    const before = kind === "continue" ? used?.turns : 0;
+    return before !== undefined && ledger.countsTurns === true && ledger.turns - before < turns;
   }
 
   #limits(visit: Visit): AgentLimits {
@@ -230,8 +263,10 @@ export class AgentSteps {
   #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
     const session = report.session ?? talkOf(visit)?.session;
     const { conversations } = this.#site().run;
-    const before = session === undefined ? undefined : conversations.get(session);
-    return spentOf(report, before, settings.model);
+    const counted = session === undefined ? undefined : conversations.get(session);
+    const before = talkOf(visit)?.conversation?.used ?? counted;
+    const prices = this.#prices;
+    return spentOf(report, { session, before, costBefore: counted?.costUsd, settings, prices });
   }
 
   #served(visit: Visit): ServedStep {

@@ -6,13 +6,15 @@
  * is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
-import type { AgentTrouble, LastTool, PauseReason, Spent } from "../core/event.ts";
+import type { AgentTrouble, LastTool, PauseReason, Spent, UsedBefore } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
 import { NOTHING_SPENT } from "../core/spending.ts";
-import type { TroubleKind } from "../runner/agents/adapter.ts";
-import { costOf } from "../runner/agents/prices.ts";
+import type { AgentSettings } from "../plan/plan.ts";
+import type { TroubleKind, Usage } from "../runner/agents/adapter.ts";
+import type { PriceList } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { headOf } from "../runner/agents/stream-json.ts";
+import { usedSince } from "../runner/agents/usage.ts";
 import { type AgentLimits, limitReached, turnsMessage } from "./agent-limits.ts";
 
 const INPUT_CHARACTERS_MAX = 200;
@@ -95,23 +97,59 @@ function whyNot({ denied, result }: AgentReport, message: string | undefined): s
   return result === undefined ? "it ended without a result" : "it says that it did not succeed";
 }
 
-/** What this attempt used: `before` is what its conversation had used when it began. */
-export function spentOf(
-  report: AgentReport,
-  before: Spent | undefined,
-  model: string | undefined,
-): Spent {
-  const { usage, turns, conversationUsd } = report;
-  const base = usage.counting === "total" ? (before ?? NOTHING_SPENT) : NOTHING_SPENT;
-  const delta = {
-    inputTokens: Math.max(0, usage.inputTokens - base.inputTokens),
-    cachedTokens: Math.max(0, usage.cachedTokens - base.cachedTokens),
-    outputTokens: Math.max(0, usage.outputTokens - base.outputTokens),
+/** What is known of an attempt beside its stream, for what it used. */
+export interface Spending {
+  readonly session: string | undefined;
+  /** What its conversation had used when it began, by the agent's count or, else, by ours. */
+  readonly before: UsedBefore | undefined;
+  /** What its conversation had cost then, as far as this run knows. */
+  readonly costBefore: number | undefined;
+  readonly settings: Pick<AgentSettings, "model" | "billing">;
+  readonly prices: PriceList;
+}
+
+/** What this attempt used. */
+export function spentOf(report: AgentReport, around: Spending): Spent {
+  const { turns } = report;
+  const { session, before = NOTHING_SPENT, settings } = around;
+  const { counting, ...all } = report.usage;
+  const usage = counting === "total" ? usedSince(all, before) : all;
+  const { inputTokens, cachedTokens, outputTokens } = usage;
+  const model = report.model ?? settings.model;
+  return {
+    ...{ inputTokens, cachedTokens, outputTokens, turns },
+    ...costOf(report, usage, model, around),
+    ...(report.uncounted ? { unmeasured: true } : {}),
+    ...(model === undefined ? {} : { model }),
+    ...(session === undefined ? {} : { session }),
   };
-  const paid =
-    conversationUsd === undefined
-      ? usage.costUsd
-      : Math.max(0, conversationUsd - (before?.costUsd ?? 0));
-  const costUsd = paid ?? (model === undefined ? undefined : costOf(model, delta));
-  return costUsd === undefined ? { ...delta, turns } : { ...delta, turns, costUsd };
+}
+
+/** What it cost: nothing with a subscription, what the agent reports, or an estimate. */
+function costOf(
+  report: AgentReport,
+  usage: Usage,
+  model: string | undefined,
+  { settings, prices, costBefore = 0 }: Spending,
+): Pick<Spent, "costUsd" | "estimated" | "unpriced"> {
+  if (settings.billing === "subscription") return { costUsd: 0 };
+  // A gateway may answer under another name than the one that the author asked it for.
+  const names = [report.model, settings.model].filter((name) => name !== undefined);
+  const own = names.some((name) => prices.isOwn(name)) && usage.estimated !== true;
+  const { conversationUsd } = report;
+  if (conversationUsd !== undefined && !own) {
+    return { costUsd: Math.max(0, conversationUsd - costBefore) };
+  }
+  if (usage.costUsd !== undefined && !own) {
+    const { costUsd, estimated, unpriced } = usage;
+    return {
+      costUsd,
+      ...(estimated === undefined ? {} : { estimated }),
+      ...(unpriced === undefined ? {} : { unpriced: model ?? "" }),
+    };
+  }
+  if (usage.inputTokens + usage.outputTokens === 0) return {};
+  const priced = names.find((name) => prices.find(name) !== undefined);
+  const costUsd = priced === undefined ? undefined : prices.costOf(priced, usage);
+  return costUsd === undefined ? {} : { costUsd, estimated: true };
 }

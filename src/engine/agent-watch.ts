@@ -8,6 +8,7 @@
  */
 import { join } from "node:path";
 import type { AgentAdapter, AgentEvent } from "../runner/agents/adapter.ts";
+import type { PriceList } from "../runner/agents/prices.ts";
 import { AgentFollower, type AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
@@ -16,6 +17,7 @@ import { type AgentLimits, limitReached } from "./agent-limits.ts";
 /** What is told beside what happens: a subagent's usage with its result, a call's after its tools. */
 const ASIDES: ReadonlySet<AgentEvent["type"]> = new Set<AgentEvent["type"]>([
   "session",
+  "model",
   "usage",
   "cost",
   "denied",
@@ -25,6 +27,7 @@ const STREAM_LINE_BYTES_MAX = 64 * 1024 * 1024;
 
 export interface WatchOptions {
   readonly adapter: AgentAdapter;
+  readonly prices: PriceList;
   readonly dir: string;
   readonly limits: AgentLimits;
   /** Adds what only the transcript tells. */
@@ -50,7 +53,7 @@ export class AgentWatch {
 
   constructor(options: WatchOptions) {
     this.#options = options;
-    this.#follower = new AgentFollower(options.adapter);
+    this.#follower = new AgentFollower(options.adapter, options.prices);
     const file = join(options.dir, ATTEMPT_FILE.output);
     this.#file = followLines(file, (line) => this.#line(line), {
       bytesMax: STREAM_LINE_BYTES_MAX,

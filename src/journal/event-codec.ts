@@ -33,6 +33,7 @@ import {
   type Telling,
   type Thread,
   type Told,
+  type UsedBefore,
 } from "../core/event.ts";
 import { isObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
@@ -114,13 +115,17 @@ const findings = {
   checks: optional(listOf(finding)),
 };
 
+const tokens = { inputTokens: number, cachedTokens: number, outputTokens: number };
 const spent = optional(
   record({
-    inputTokens: number,
-    cachedTokens: number,
-    outputTokens: number,
+    ...tokens,
     turns: integer,
     costUsd: optional(number),
+    estimated: optional(boolean),
+    unmeasured: optional(boolean),
+    unpriced: optional(text),
+    model: optional(text),
+    session: optional(text),
   } satisfies Fields<Spent>),
 );
 const left = optional(
@@ -139,6 +144,13 @@ const conversation = optional(
     says: oneOf("task", "relayed", "interrupted", "relay", "correct", "failed"),
     gone: optional(boolean),
     why: text,
+    used: optional(
+      record({
+        ...tokens,
+        turns: integer,
+        long: optional(record(tokens)),
+      } satisfies Fields<UsedBefore>),
+    ),
   } satisfies Fields<Conversation>),
 );
 
@@ -241,6 +253,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       turns: optional(number),
       timeMs: optional(number),
     }),
+    lateCostUsd: optional(number),
   },
   "run.rewound": {
     step: text,

@@ -12,6 +12,7 @@ import { fitInput, refuseUnknownKeys } from "../cli/input.ts";
 import { loadRun } from "../cli/known-run.ts";
 import { createRun } from "../cli/new-run.ts";
 import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
+import { checkPrices, checkPricesOnResume } from "../cli/prices.ts";
 import {
   createProject,
   livenessOf,
@@ -93,6 +94,7 @@ export async function startRun(
     refuseUnknownKeys(options.input ?? null, schema, file);
     const input = await fitInput(options.input ?? null, schema, file);
     checkEnvironment(envNamesOf(plan));
+    await checkPrices(plan, plan.budget ?? {}, `perdure run ${origin.file || "FILE"}`);
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -143,6 +145,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   requireVariables(known, known.shortId);
   const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
   if (!raised) refuseWithoutTurns(known);
+  await checkPricesOnResume(known, undefined, options.budget);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

@@ -53,6 +53,7 @@ type AgentKey =
   | "permissions"
   | "max_turns"
   | "output_schema"
+  | "billing"
   | "relay"
   | "fidelity"
   | "thread"

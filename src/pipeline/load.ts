@@ -41,6 +41,7 @@ import type {
   WorkspaceSettings,
 } from "./pipeline.ts";
 import { plainValue } from "./plain-value.ts";
+import { lowerPrices } from "./price-schema.ts";
 import { Report } from "./report.ts";
 import { type AGENT_SETTINGS, type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
@@ -180,6 +181,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
       ]),
     ),
     ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
+    ...(shape.prices === undefined ? {} : { prices: lowerPrices(shape.prices) }),
     workspace: lowerWorkspace(shape.workspace),
     defaults: {
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
@@ -258,13 +260,14 @@ function commandAgent(command: string): PipelineAgent {
 type SettingsShape = Pick<StepShape, (typeof AGENT_SETTINGS)[number]>;
 
 function lowerAgentSettings(shape: SettingsShape): AgentSettings {
-  const { model, system, permissions, max_turns, output_schema, relay } = shape;
+  const { model, system, permissions, max_turns, output_schema, billing, relay } = shape;
   return {
     ...(model === undefined ? {} : { model }),
     ...(system === undefined ? {} : { system }),
     ...(permissions === undefined ? {} : { permissions }),
     ...(max_turns === undefined ? {} : { maxTurns: max_turns }),
     ...(output_schema === undefined ? {} : { outputSchema: output_schema as Json }),
+    ...(billing === undefined ? {} : { billing }),
     ...(relay === undefined ? {} : { relay: lowerRelay(relay.at) }),
   };
 }

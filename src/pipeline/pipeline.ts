@@ -19,6 +19,8 @@ export interface Pipeline {
   readonly secrets?: readonly string[];
   readonly agents: Readonly<Record<string, PipelineAgent>>;
   readonly budget?: Budget;
+  /** What models cost, by their names. */
+  readonly prices?: Readonly<Record<string, ModelPrice>>;
   readonly workspace: WorkspaceSettings;
   readonly defaults: StepSettings & {
     readonly agent: AgentSettings;
@@ -45,6 +47,20 @@ export interface Budget {
   readonly timeMs?: number;
 }
 
+/** US dollars for a million tokens; see runner/agents/prices.ts for what is absent. */
+export interface ModelRates {
+  readonly input: number;
+  readonly cachedInput?: number;
+  readonly cacheWrite?: number;
+  readonly cacheWrite1h?: number;
+  readonly output: number;
+}
+
+/** What a model costs; `over200k` is of calls with more input than that. */
+export interface ModelPrice extends ModelRates {
+  readonly over200k?: ModelRates;
+}
+
 /** Names and their templates. */
 export type Env = Readonly<Record<string, string>>;
 
@@ -62,6 +78,7 @@ export interface AgentSettings {
   readonly permissions?: "default" | "edit" | "all";
   readonly maxTurns?: number;
   readonly outputSchema?: Json;
+  readonly billing?: "api" | "subscription";
   readonly relay?: { readonly tokens: number } | { readonly share: number };
 }
 

@@ -8,6 +8,7 @@
 import * as z from "zod";
 import { check } from "./check-schema.ts";
 import { RETELLINGS } from "./fidelity.ts";
+import { prices } from "./price-schema.ts";
 import { gate, wait } from "./prompt-schema.ts";
 import { links, NEEDS_MAX } from "./schema-links.ts";
 import { command, duration } from "./schema-text.ts";
@@ -136,6 +137,10 @@ const agentSettings = {
     .describe("What it may do without asking: what it allows by itself, edit files, or all."),
   max_turns: z.int().min(1).max(TURNS_MAX).optional().describe("How often the model may answer."),
   output_schema: jsonSchema.optional().describe("The JSON Schema that its answer must satisfy."),
+  billing: z
+    .enum(["api", "subscription"])
+    .optional()
+    .describe("subscription: its tokens are paid for otherwise and cost no dollars. Default: api."),
   relay: z
     .strictObject({
       at: z
@@ -403,6 +408,9 @@ export const pipelineSchema = z.strictObject({
     })
     .optional()
     .describe("What a run may use; when it is used up the run stops, and can be resumed."),
+  prices: bounded(prices)
+    .optional()
+    .describe("What models cost, by their names; before what `perdure prices` shows."),
   workspace: workspace
     .optional()
     .describe("Where steps work: here, worktree, directory or copy, and what is kept of it."),

@@ -59,6 +59,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(pipeline.context === undefined ? {} : { context: pipeline.context }),
     ...(pipeline.language === undefined ? {} : { keys: pipeline.language }),
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
+    ...(pipeline.prices === undefined ? {} : { prices: pipeline.prices }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...(fidelity === undefined ? {} : { fidelity }),
     ...(thread === undefined ? {} : { thread }),

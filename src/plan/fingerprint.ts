@@ -153,7 +153,7 @@ function workOf(plan: Plan, step: Step): Definition {
   }
 }
 
-/** Without `maxTurns`, which is a limit (L3). */
+/** Without `maxTurns`, which is a limit (L3), and `billing`: what it costs changes no result. */
 function settingsOf(settings: AgentSettings): Definition {
   const { model, system, permissions, outputSchema, relay } = settings;
   return { model, system, permissions, output_schema: outputSchema, relay };

@@ -10,6 +10,7 @@
  *   return to a step from which they were reached, so the others form no cycle.
  */
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
+import type { ModelPrice } from "../pipeline/pipeline.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import type { Check } from "./check.ts";
@@ -42,6 +43,8 @@ export interface Plan {
   readonly secrets?: readonly string[];
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
+  /** What models cost, by their names. */
+  readonly prices?: Readonly<Record<string, ModelPrice>>;
   /** The context that a run begins with. */
   readonly context?: JsonObject;
   /** The language whose built-in keys the run keeps in its context. */
@@ -118,6 +121,8 @@ export interface AgentSettings {
   readonly maxTurns?: number;
   /** JSON Schema of the answer. */
   readonly outputSchema?: Json;
+  /** `subscription`: its tokens cost no dollars. */
+  readonly billing?: "api" | "subscription";
   readonly relay?: Relay;
 }
 

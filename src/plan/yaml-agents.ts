@@ -36,7 +36,7 @@ function agentShape({ adapter, command, args, env, settings }: AgentDefinition):
 
 /** What a step or an agent says about its calls. */
 export function settingsShape(settings: AgentSettings): Partial<StepShape> {
-  const { model, system, permissions, maxTurns, outputSchema, relay } = settings;
+  const { model, system, permissions, maxTurns, outputSchema, billing, relay } = settings;
   const at = relay && ("tokens" in relay ? relay.tokens : `${Math.round(relay.share * 100)}%`);
   return {
     ...(model === undefined ? {} : { model }),
@@ -44,6 +44,7 @@ export function settingsShape(settings: AgentSettings): Partial<StepShape> {
     ...(permissions === undefined ? {} : { permissions }),
     ...(maxTurns === undefined ? {} : { max_turns: maxTurns }),
     ...(outputSchema === undefined ? {} : { output_schema: outputSchema as JsonObject }),
+    ...(billing === undefined ? {} : { billing }),
     ...(at === undefined ? {} : { relay: { at } }),
   };
 }

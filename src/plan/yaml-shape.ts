@@ -5,6 +5,7 @@
  * Does not: promise that the file means the same; who converts reads it again and compares.
  */
 import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "../pipeline/parallel.ts";
+import { pricesShape } from "../pipeline/price-schema.ts";
 import type { PipelineShape } from "../pipeline/schema.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";
@@ -21,7 +22,8 @@ const MEGABYTE = 1024 * 1024;
 export function yamlShape(plan: Plan): PipelineShape {
   const defaults = yamlDefaults(plan);
   const { walk } = defaults;
-  const { name, maxParallel, inputSchema, env, secrets, context, budget, workspace } = plan;
+  const { name, maxParallel, inputSchema, env, secrets, context, workspace } = plan;
+  const { budget, prices } = plan;
   const agents = agentShapes(plan);
   const shared = defaultsShape(plan, defaults);
   return {
@@ -36,6 +38,7 @@ export function yamlShape(plan: Plan): PipelineShape {
     ...(secrets === undefined ? {} : { secrets: [...secrets] }),
     ...(Object.keys(agents).length === 0 ? {} : { agents }),
     ...(budget === undefined ? {} : { budget: budgetShape(budget) }),
+    ...(prices === undefined ? {} : { prices: pricesShape(prices) }),
     ...workspaceShape(workspace),
     ...(Object.keys(shared).length === 0 ? {} : { defaults: shared }),
     steps: [...stepShapes({ graph: plan.graph }, defaults)],

@@ -8,6 +8,7 @@ import type {
   FailureReason,
   Recorded,
   RunEvent,
+  Spent,
   StepCompleted,
 } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
@@ -34,6 +35,8 @@ export interface Attempt {
   readonly exit?: number;
   readonly reason?: FailureReason;
   readonly message?: string;
+  /** What it used of a model; absent where nothing is known of that. */
+  readonly spent?: Spent;
 }
 
 /** The event as the end of an attempt, when it is one. */
@@ -81,10 +84,13 @@ export function attemptHistory(
     if (event.type === "step.unsettled") {
       const attempts = history.get(placeText(event)) ?? [];
       const open = attempts[event.attempt - 1];
-      const { message } = event;
+      const { message, spent } = event;
+      const used = spent === undefined ? {} : { spent };
       // Its receipt, if there will be one, follows when that is settled.
-      if (open)
-        attempts[event.attempt - 1] = { ...open, endedAt: time, outcome: "unsettled", message };
+      if (open) {
+        const ended = { ...open, endedAt: time, outcome: "unsettled", message, ...used } as const;
+        attempts[event.attempt - 1] = ended;
+      }
     }
     const end = attemptEnd(event);
     if (end !== undefined) close(history.get(placeText(end)) ?? [], end, time);
@@ -98,7 +104,8 @@ function close(attempts: Attempt[], end: AttemptEnd, time: number): void {
 }
 
 function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
-  const closed = { ...open, endedAt: time };
+  const { spent = open.spent } = end;
+  const closed = { ...open, endedAt: time, ...(spent === undefined ? {} : { spent }) };
   switch (end.type) {
     case "step.completed":
       return completed(closed, end);

@@ -6,10 +6,9 @@ import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { indexOf } from "../plan/graph-index.ts";
-import type { Budget } from "../plan/plan.ts";
-import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
 import { answerText } from "./question-text.ts";
+import { fundsText } from "./spent-text.ts";
 import { tellingText } from "./telling-text.ts";
 import { toldText } from "./told-text.ts";
 import { arrowTargets } from "./visit-history.ts";
@@ -70,7 +69,7 @@ function wishText(event: RunEvent): string | undefined {
     case "run.stopping":
       return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
     case "run.funded":
-      return `the budget was raised by ${budgetText(event.added)}`;
+      return fundsText(event);
     case "run.rewound": {
       const assumed =
         event.assumed.length === 0 ? "" : `, taking ${event.assumed.join(", ")} as done`;
@@ -109,14 +108,4 @@ function arrowsText(
 /** "1 more try", "3 more tries". */
 export function triesText(count: number): string {
   return count === 1 ? "1 more try" : `${count} more tries`;
-}
-
-/** "$5.00, 100 tokens": only the limits that it has. */
-export function budgetText({ usd, tokens, turns, timeMs }: Budget): string {
-  return [
-    ...(usd === undefined ? [] : [`$${usd.toFixed(2)}`]),
-    ...(tokens === undefined ? [] : [`${tokens} tokens`]),
-    ...(turns === undefined ? [] : [`${turns} turns`]),
-    ...(timeMs === undefined ? [] : [formatDuration(timeMs)]),
-  ].join(", ");
 }

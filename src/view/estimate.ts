@@ -6,6 +6,7 @@
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { parseStepPath } from "../core/place.ts";
+import { usdText } from "../core/spending.ts";
 import { formatDuration } from "../util/duration.ts";
 import { attemptEnd } from "./attempt-history.ts";
 
@@ -89,7 +90,7 @@ export function estimateText(estimate: Estimate | undefined): string {
 
 /** "$0.32"; where nobody measured money, "12345 tokens". */
 export function costText({ usd, tokens }: Omit<Estimate, "workMs">): string {
-  return usd === undefined ? `${Math.round(tokens ?? 0)} tokens` : `$${usd.toFixed(2)}`;
+  return usd === undefined ? `${Math.round(tokens ?? 0)} tokens` : usdText(usd);
 }
 
 /** All of them together; undefined when there is none. */

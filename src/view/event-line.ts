@@ -14,6 +14,7 @@ import type {
   StepSubmitted,
 } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
+import { PAUSES_MAX } from "../core/retry.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { warningText } from "./check-text.ts";
@@ -23,7 +24,8 @@ import { exposureText } from "./exposure-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { leftText } from "./left-text.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
-import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
+import { fundsText } from "./spent-text.ts";
+import { attemptWords, STEP_LOOKS } from "./step-status.ts";
 import { toldText } from "./told-text.ts";
 import { updateText } from "./update-words.ts";
 
@@ -78,9 +80,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_LOOKS.failed.glyph} ${said}${next}`;
     }
     case "step.paused": {
-      const next = event.retry === undefined ? "" : `; next try ${delay(event.retry.delayMs)}`;
+      const which = `pause ${findVisit(run, event)?.pauses ?? 1} of ${PAUSES_MAX}`;
+      const next = event.retry === undefined ? "" : `, next attempt ${delay(event.retry.delayMs)}`;
       const said = `${stepPath(event)} paused (${event.reason}): ${messageText(event.message)}`;
-      return `${STEP_LOOKS.waiting.glyph} ${said}${next}`;
+      return `${STEP_LOOKS.waiting.glyph} ${said}; ${which}${next}`;
     }
     case "step.interrupted": {
       const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
@@ -184,7 +187,7 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${event.by}`;
     case "run.funded":
-      return `${RUN_GLYPH} the budget was raised`;
+      return `${RUN_GLYPH} ${fundsText(event)}`;
     case "run.rewound":
       if (event.items === undefined) return `${RUN_GLYPH} going on from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;
@@ -265,8 +268,7 @@ function ordinal(run: Run, place: Place): string {
   const visit = findVisit(run, place);
   const round = place.visit > 1 ? `visit ${place.visit}` : "";
   if (visit === undefined) return round === "" ? "" : ` (${round})`;
-  const { number, last } = attemptOrdinal(visit);
-  const attempt = last > 1 && visit.instances === undefined ? `attempt ${number} of ${last}` : "";
+  const attempt = visit.instances === undefined ? attemptWords(visit) : "";
   const said = [round, attempt].filter((part) => part !== "").join(", ");
   return said === "" ? "" : ` (${said})`;
 }

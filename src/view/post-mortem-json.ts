@@ -1,8 +1,7 @@
 /** `report --format json`: the post-mortem for programs. Its shape is described in docs/REPORT.md. */
-import type { Spent } from "../core/event.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { Bar, PostMortem, StepTotals } from "./post-mortem.ts";
-import { spentJson } from "./spent-text.ts";
+import { spentJson, usedJson } from "./spent-text.ts";
 import { isoText } from "./time-text.ts";
 
 /** The version of the report's shape. */
@@ -73,11 +72,6 @@ function timeJson(time: number | undefined): Json {
 }
 
 /** What no model was asked for is not measured. */
-function usedJson(spent: Spent): Json {
-  const { inputTokens, outputTokens, turns } = spent;
-  return spentJson(inputTokens + outputTokens + turns === 0 ? undefined : spent);
-}
-
 function budgetJson({ budget: { usd, tokens, turns, timeMs } }: PostMortem): Json {
   return {
     usd: usd ?? null,

@@ -10,12 +10,11 @@
 import type { Spent } from "../core/event.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
-import { budgetText } from "./decision-history.ts";
 import { cutText, plainText } from "./display-text.ts";
 import { ownerText } from "./owner-history.ts";
 import { TINTS, type Tint } from "./palette.ts";
 import type { PostMortem } from "./post-mortem.ts";
-import { spentText } from "./spent-text.ts";
+import { budgetText, spentText } from "./spent-text.ts";
 import { STEP_LOOKS } from "./step-status.ts";
 import { utcText } from "./time-text.ts";
 

@@ -23,7 +23,7 @@ import type { Json, JsonObject } from "../util/json.ts";
 import { checkJson } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
-import { spentJson } from "./spent-text.ts";
+import { attemptSpentJson } from "./spent-text.ts";
 import { tellingJson } from "./telling-text.ts";
 import { isoText } from "./time-text.ts";
 import { toldJson } from "./told-text.ts";
@@ -83,7 +83,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
-    cost: spentJson(event.spent),
+    cost: attemptSpentJson(event.spent),
     resume: resumeJson(input),
     ...(event.type === "step.completed" ? handoffJson(input, { ...end, event }) : {}),
   };

@@ -18,7 +18,7 @@ import { formatDuration } from "../util/duration.ts";
 import { onceStep, repeatText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { questionText, wakeText } from "./question-text.ts";
-import { attemptOrdinal, statusOf } from "./step-status.ts";
+import { attemptWords, statusOf } from "./step-status.ts";
 import { rootSteps, type StepNode, stepTree } from "./step-tree.ts";
 import { tableLines } from "./table.ts";
 
@@ -135,8 +135,8 @@ function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
 /** A visit that is not over, or that failed. */
 function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const { state } = visit;
-  const { number, last } = attemptOrdinal(visit);
-  const attempt = last > 1 ? ` as attempt ${number} of ${last}` : "";
+  const words = attemptWords(visit);
+  const attempt = words === "" ? "" : ` as ${words}`;
   const talk = judgeText(visit) ?? talkText(visit, input);
   switch (state.status) {
     case "running":

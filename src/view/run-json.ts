@@ -5,6 +5,7 @@ import { stepStateOf } from "../core/summary.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import type { ReportInput } from "./run-report.ts";
+import { attemptSpentJson, usedJson } from "./spent-text.ts";
 import { runStatusOf, STEP_LOOKS } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
@@ -35,6 +36,7 @@ export function showJson(input: ReportInput): JsonObject {
     owner: owner === undefined ? null : { pid: owner.pid, host: owner.host, user: owner.user },
     owner_alive: input.liveness === "owned",
     context: Object.fromEntries(run.context),
+    spent: usedJson(run.spent),
     steps: Array.from(stepTree(run), (node) => stepJson(node, history)),
     why: { happened, done, next, commands },
   };
@@ -98,5 +100,6 @@ function attemptJson(attempt: Attempt): JsonObject {
     exit: attempt.exit ?? null,
     reason: attempt.reason ?? null,
     message: attempt.message ?? null,
+    ...(attempt.spent === undefined ? {} : { cost: attemptSpentJson(attempt.spent) }),
   };
 }

@@ -6,7 +6,7 @@
  * Does not: choose the words for states and failures (step-status.ts, failure-words.ts, why.ts).
  */
 import type { Recorded } from "../core/event.ts";
-import { placeText } from "../core/place.ts";
+import { attemptText, placeText } from "../core/place.ts";
 import { hasProcess, isPrompt, placeOf, stepOf, type Visit, type VisitState } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
@@ -38,6 +38,7 @@ const ROWS_MAX = 2_000;
 const INPUT_WIDTH_MAX = 400;
 const CONTEXT_KEYS_MAX = 40;
 const OUTPUTS_MAX = 100;
+const AGENT_ROWS_MAX = 100;
 const HEADER = ["  STEP", "STATE", "TRIES", "ELAPSED", "RESULT"] as const;
 
 /** The lines of `show`. */
@@ -46,6 +47,7 @@ export function reportLines(input: ReportInput): readonly string[] {
     ...headerLines(input),
     "",
     ...stepLines(input),
+    ...agentLines(input),
     ...outputLines(input),
     ...contextLines(input),
     "",
@@ -172,6 +174,24 @@ function attemptResult({ reason, message, exit }: Attempt): string {
   if (reason !== undefined) return failureText({ reason, message: message ?? "", exit });
   if (message !== undefined) return messageText(message);
   return exit === undefined ? "" : exit === 0 ? "exit 0" : exitText(exit);
+}
+
+/** What each attempt of an agent used: its model, its conversation, its tokens and its cost. */
+function agentLines(input: ReportInput): readonly string[] {
+  const rows: string[][] = [];
+  for (const attempts of attemptHistory(input.events).values()) {
+    for (const { at, spent } of attempts) {
+      const used = spent && spentText(spent);
+      if (spent === undefined || used === undefined) continue;
+      const { model = "model not known", session } = spent;
+      const conversation = session === undefined ? "" : `session ${plainText(session)}`;
+      rows.push([`  ${attemptText(at)}`, plainText(model), used, conversation]);
+    }
+  }
+  if (rows.length === 0) return [];
+  const left = rows.length - AGENT_ROWS_MAX;
+  const note = left > 0 ? [`  and ${left} earlier attempts`] : [];
+  return ["", "agents", ...note, ...tableLines(rows.slice(-AGENT_ROWS_MAX))];
 }
 
 function outputLines(input: ReportInput): readonly string[] {

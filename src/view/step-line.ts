@@ -96,7 +96,8 @@ function attemptCell({ visit, status }: StepNode): string {
   // The one that comes next is not under way.
   if (!MOVING.has(status) || status === "interrupted") return "";
   const { number, last } = attemptOrdinal(visit);
-  return number > 1 ? `attempt ${number}/${last}` : "";
+  const total = last === undefined ? "" : `/${last}`;
+  return number > 1 ? `attempt ${number}${total}` : "";
 }
 
 /** What the step says: its last line while it runs, what went wrong when it did. */

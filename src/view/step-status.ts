@@ -115,15 +115,26 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
   }
 }
 
-/** Which attempt a visit is at, or will start next, and the last one that it may have. */
-export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last: number } {
+/**
+ * Which attempt a visit is at, or will start next, and the last one that it may have. Attempts that
+ * were lost, paused or interrupted use up no retries: after one of them nobody knows the last.
+ */
+export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last?: number } {
   const { status } = visit.state;
   // What ends well uses up nothing.
   const current = ["running", "asked", "sleeping", "completed"].includes(status);
   const ended = current ? visit.attempts - 1 : visit.attempts;
   const comes = status === "ready" || status === "waiting" || status === "interrupted";
   const number = comes ? visit.attempts + 1 : visit.attempts;
-  return { number, last: Math.max(number, ended + visit.failuresMax - visit.failures) };
+  if (ended > visit.failures) return { number };
+  return { number, last: Math.max(number, visit.failuresMax) };
+}
+
+/** "attempt 2 of 3", "attempt 7"; nothing for the only one that there is. */
+export function attemptWords(visit: Visit): string {
+  const { number, last } = attemptOrdinal(visit);
+  if (last === undefined) return `attempt ${number}`;
+  return last > 1 ? `attempt ${number} of ${last}` : "";
 }
 
 /** How long a run has taken so far, or took. */

@@ -23,6 +23,7 @@ import {
   stepOf,
   type Visit,
 } from "../core/run.ts";
+import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
@@ -39,7 +40,8 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { attemptOrdinal, type Liveness, runStatusOf } from "./step-status.ts";
+import { priceRemedy } from "./spent-text.ts";
+import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
 import { utcText } from "./time-text.ts";
 
 /** How many choices of a question stand in one line. */
@@ -126,7 +128,7 @@ function situation(input: WhyInput): Situation {
       if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
       if (run.state.by === FORK_STOP) return forked(input);
       return {
-        happened: `was stopped by ${stopperText(run.state.by)}`,
+        happened: `was stopped by ${stopperText(run.state.by)}${stoppedWaiting(run)}`,
         advice: [{ say: "Go on", command: perdure("resume", shortId) }, ...answerAdvice(input)],
       };
     default:
@@ -216,6 +218,13 @@ function forked({ run, shortId }: WhyInput): Situation {
 }
 
 function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
+  if (by.startsWith(`${BUDGET_STOP}: ${NO_PRICE}`)) {
+    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then go on`;
+    return {
+      happened: `was stopped: ${by}`,
+      advice: [{ say, command: perdure("resume", shortId, "--update") }],
+    };
+  }
   const command = perdure("resume", shortId, "--budget", suggestedBudget(run));
   return {
     happened: `was stopped: ${by}`,
@@ -298,11 +307,19 @@ function runningText(visit: Visit, now: number): string {
 function waitingText(visit: Visit, now: number): string {
   const { state } = visit;
   if (state.status !== "waiting") return "waiting";
-  const { number, last } = attemptOrdinal(visit);
   const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
   const name = stepPath(placeOf(visit));
-  const attempt = `attempt ${number} of ${last}`;
-  return `waiting to try step ${name} again ${due} (${attempt}): ${messageText(state.message)}`;
+  const words = attemptWords(visit);
+  const attempt = words === "" ? "" : ` (${words})`;
+  return `waiting to try step ${name} again ${due}${attempt}: ${messageText(state.message)}`;
+}
+
+/** What a stopped run was waiting for, such as the end of a rate limit. */
+function stoppedWaiting(run: Run): string {
+  const [visit] = run.waiting;
+  if (visit?.state.status !== "waiting") return "";
+  const name = stepPath(placeOf(visit));
+  return ` while ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
 }
 
 function ownerText(owner: Owner | undefined): string {

@@ -241,6 +241,22 @@ it("pays once for what the whole conversation has cost", async () => {
   expect(spent).toEqual([0.25, 0.5]);
 });
 
+it("says that what a killed attempt used was not measured, also of the sum", async () => {
+  pipeline();
+  const runner = await waiting([tool(), wait(), DONE]);
+  await runner.kill("SIGKILL");
+  killSteps();
+  project.write("go", "");
+  const resumed = await start(["resume"], [tool(), wait(), DONE]).ended;
+
+  expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+  const [id = ""] = await project.runIds();
+  const cost = { measured: false, input_tokens: 0, turns: 1, usd: null, model: "small" };
+  expect(project.receipt(id, "work@1.1")).toMatchObject({ cost });
+  expect(project.receipt(id, "work@1.2")).toMatchObject({ cost: { measured: true } });
+  expect(await project.must(["show"])).toMatch(/^spent +at least \d+ tokens in/m);
+});
+
 describe("permissions", () => {
   const asks = (kind: "execute" | "edit" | "delete"): AcpAction => {
     return { do: "shell", command: project.effect(kind), kind, asks: true };
@@ -320,7 +336,7 @@ describe("an agent that does not come to an end", () => {
   it("is busy: waits without using up retries", async () => {
     pipeline();
     const busy = start(["run", "p.yaml"], [{ do: "error", code: 529, message: "Overloaded" }]);
-    await busy.printed(/work paused \(overloaded\): .*; next try in 5/);
+    await busy.printed(/work paused \(overloaded\): .*; pause 1 of 50, next attempt in 5/);
     await busy.kill("SIGINT");
     const resumed = await start(["resume"], [DONE]).ended;
 

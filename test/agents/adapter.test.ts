@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
-import { costOf } from "../../src/runner/agents/prices.ts";
+import { LIST_DATE, LIST_PRICES, PriceList } from "../../src/runner/agents/prices.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
 import {
   AgentFollower,
@@ -233,6 +233,12 @@ describe("recorded streams", () => {
     expect(report.usage.costUsd).toBeCloseTo((100 * 3 + 1 * 15) / 1e6, 9);
   });
 
+  it.each(["opencode", "acp"] as const)("%s says when an answer was not counted", (agent) => {
+    const { adapter, text } = recorded(agent, "killed-in-tool");
+    expect(read(adapter, text, undefined).report).toMatchObject({ uncounted: true });
+    expect(read(adapter, recorded(agent, "success").text, 0).report.uncounted).toBe(false);
+  });
+
   it.each(recordings)("$agent $name never takes back what was used", ({ adapter, text }) => {
     const follower = new AgentFollower(adapter);
     let before = follower.report.usage;
@@ -420,6 +426,7 @@ describe("a report", () => {
     say({ type: "usage", counting: "delta", usage: { ...usage, costUsd: 0.5 } });
     expect(follow.report.usage).toEqual({
       ...{ counting: "delta", inputTokens: 20, cachedTokens: 8, outputTokens: 4, costUsd: 0.5 },
+      unpriced: true,
     });
     say({ type: "usage", counting: "total", usage });
     expect(follow.report.usage).toEqual({ counting: "total", ...usage });
@@ -566,26 +573,61 @@ describe("prices", () => {
   const usage = { inputTokens: 1_000_000, cachedTokens: 400_000, outputTokens: 100_000 };
 
   it("count what came from the cache apart", () => {
-    expect(costOf("gpt-5", usage)).toBeCloseTo(0.6 * 1.25 + 0.4 * 0.125 + 0.1 * 10);
-    expect(costOf("gemini-2.5-flash", usage)).toBeCloseTo(0.6 * 0.3 + 0.4 * 0.03 + 0.1 * 2.5);
+    expect(LIST_PRICES.costOf("gpt-5", usage)).toBeCloseTo(0.6 * 1.25 + 0.4 * 0.125 + 0.1 * 10);
+    expect(LIST_PRICES.costOf("gemini-2.5-flash", usage)).toBeCloseTo(
+      0.6 * 0.3 + 0.4 * 0.03 + 0.1 * 2.5,
+    );
   });
 
   it("count what was written to the cache, for minutes or for an hour", () => {
-    const plain = costOf("claude-sonnet-4-5", usage) ?? 0;
+    const plain = LIST_PRICES.costOf("claude-sonnet-4-5", usage) ?? 0;
     expect(plain).toBeCloseTo(0.6 * 3 + 0.4 * 0.3 + 0.1 * 15);
     const written = { ...usage, writtenTokens: 100_000, keptTokens: 200_000 };
-    expect(costOf("claude-sonnet-4-5", written)).toBeCloseTo(plain + 0.1 * 0.75 + 0.2 * 3);
+    expect(LIST_PRICES.costOf("claude-sonnet-4-5", written)).toBeCloseTo(
+      plain + 0.1 * 0.75 + 0.2 * 3,
+    );
   });
 
   it("are of the model, whatever its date and variant", () => {
     for (const name of ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5[1m]"]) {
-      expect(costOf(name, usage)).toBe(costOf("claude-sonnet-4-5", usage));
+      expect(LIST_PRICES.costOf(name, usage)).toBe(LIST_PRICES.costOf("claude-sonnet-4-5", usage));
     }
   });
 
+  it("are those of the cloud that sells the model under another name", () => {
+    const names = ["us.anthropic.claude-opus-5-20260101-v1:0", "anthropic/claude-opus-5"];
+    for (const name of [...names, "claude-opus-5@20260101"]) {
+      expect(LIST_PRICES.costOf(name, usage)).toBe(LIST_PRICES.costOf("claude-opus-5", usage));
+    }
+  });
+
+  it("are others for the calls with a long input", () => {
+    const long = { inputTokens: 500_000, cachedTokens: 0, outputTokens: 50_000 };
+    expect(LIST_PRICES.costOf("gemini-2.5-pro", { ...usage, long })).toBeCloseTo(
+      0.1 * 1.25 + 0.4 * 0.125 + 0.05 * 10 + 0.5 * 2.5 + 0.05 * 15,
+    );
+  });
+
+  it("of the pipeline come before the user's, and both before the list", () => {
+    const pipeline = { "gpt-5": { input: 1, output: 0 } };
+    const file = { "gpt-5": { input: 2, output: 0 }, "gpt-99": { input: 3, output: 0 } };
+    const own = new PriceList({ pipeline, file });
+    expect(["gpt-5", "gpt-99"].map((name) => own.costOf(name, usage))).toEqual([1, 3]);
+    expect(["gpt-5", "gpt-99", "o3"].map((name) => own.find(name)?.origin)).toEqual([
+      "pipeline",
+      "file",
+      "list",
+    ]);
+  });
+
+  it("have a date, and each a source", () => {
+    expect(LIST_DATE).toMatch(/^\d{4}-\d{2}-\d{2}$/);
+    expect(LIST_PRICES.all().filter(({ source }) => !source.includes(" "))).toEqual([]);
+  });
+
   it("are not guessed", () => {
-    expect(costOf("gpt-99", usage)).toBeUndefined();
-    expect(costOf("toString", usage)).toBeUndefined();
+    expect(LIST_PRICES.costOf("gpt-99", usage)).toBeUndefined();
+    expect(LIST_PRICES.costOf("toString", usage)).toBeUndefined();
   });
 });
 

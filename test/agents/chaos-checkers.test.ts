@@ -1,11 +1,11 @@
 /** The judge of the chaos run: it finds nothing in a good run, and each fault that is planted. */
 import { expect, it } from "vitest";
 import type { RunEvent, Spent } from "../../src/core/event.ts";
-import { costOf } from "../../src/runner/agents/prices.ts";
+import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
 import type { Ask, Turn } from "../rig/model/ask.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type ChaosEvidence, judge } from "./chaos-checkers.ts";
-import { type ChaosAgent, effectsOf, modelOf, signatureOf } from "./chaos-project.ts";
+import { type ChaosAgent, effectsOf, modelOf, servedBy, signatureOf } from "./chaos-project.ts";
 
 const AT = { scope: "", step: "fake", visit: 1 } as const;
 const ONE = { input: 1_000, output: 10, cacheRead: 0, cacheWrite: 0 };
@@ -13,7 +13,13 @@ const EFFECTS = effectsOf("fake");
 
 function spent(calls: number, agent: ChaosAgent = "fake"): Spent {
   const tokens = { inputTokens: 1_000 * calls, cachedTokens: 0, outputTokens: 10 * calls };
-  return { ...tokens, turns: calls, costUsd: costOf(modelOf(agent), tokens) ?? 0 };
+  const model = servedBy(agent);
+  return {
+    ...tokens,
+    turns: calls,
+    model,
+    costUsd: LIST_PRICES.costOf(modelOf(agent), tokens) ?? 0,
+  };
 }
 
 /** A call whose request repeats the answers to these calls. */
@@ -98,7 +104,9 @@ it("lets a call of Codex be missing only where its rollout has the answer withou
   const events = [...BEGUN, completed(2)].map((event): RunEvent => {
     if (!("attempt" in event)) return event;
     const own = { ...event, step: "codex" };
-    const paid = "spent" in event ? { spent: spent(event.spent?.turns ?? 0, "codex") } : {};
+    const told = event.type === "step.lost" ? ({ unmeasured: true } as const) : {};
+    const paid =
+      "spent" in event ? { spent: { ...spent(event.spent?.turns ?? 0, "codex"), ...told } } : {};
     return { ...own, ...paid };
   });
   const answer = (sequence: number): string =>

@@ -13,14 +13,22 @@
  *   the agent went on from the answer), and some of those that were under way at a kill, each as
  *   far as it was told: never less, never more, never a part that is no call's. Codex writes an
  *   answer down a moment before what it used: where its rollout shows that a kill came in between,
- *   the call was still under way.
+ *   the call was still under way. Where an attempt says that it was not measured, one call may be
+ *   missing; nothing is missing that nobody says so of.
  * - H4 a kill leaves at most one call under way.
+ * - H5 an attempt that used something names the model that the agent was served by.
  */
 import type { Recorded, RunEvent, Spent } from "../../src/core/event.ts";
 import { addSpent, NOTHING_SPENT } from "../../src/core/spending.ts";
-import { costOf } from "../../src/runner/agents/prices.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
-import { type ChaosAgent, effectsOf, modelOf, signatureOf } from "./chaos-project.ts";
+import {
+  type ChaosAgent,
+  effectsOf,
+  isAsked,
+  servedBy,
+  signatureOf,
+  usdOf,
+} from "./chaos-project.ts";
 
 /** What a run left behind. */
 export interface ChaosEvidence {
@@ -70,8 +78,8 @@ const USD_EXACT = 1e-9;
 export function judge(evidence: ChaosEvidence): Verdict {
   const steps = evidence.agents.map((agent) => stepOf(evidence, agent));
   const verdicts = steps.map(ofStep);
-  const known = new Set(steps.flatMap(({ sessions }) => sessions));
-  const strange = evidence.requests.filter(({ ask }) => !known.has(ask?.conversation ?? ""));
+  const known = new Set(steps.flatMap(({ requests }) => requests));
+  const strange = evidence.requests.filter((request) => !known.has(request));
   const cut = steps.reduce((sum, step) => sum + step.cut, 0);
   return {
     accounts: verdicts.map(({ account }) => account),
@@ -93,6 +101,8 @@ interface Step {
   readonly transcripts: readonly string[];
   /** How many attempts were cut off. */
   readonly cut: number;
+  /** How many of them say that not all that they used is known. */
+  readonly unmeasured: number;
 }
 
 function stepOf({ events, requests, transcripts }: ChaosEvidence, agent: ChaosAgent): Step {
@@ -104,9 +114,12 @@ function stepOf({ events, requests, transcripts }: ChaosEvidence, agent: ChaosAg
     agent,
     events: own,
     sessions,
-    requests: requests.filter(({ ask }) => sessions.includes(ask?.conversation ?? "")),
+    requests: requests.filter(
+      (request) => sessions.includes(request.ask?.conversation ?? "") || isAsked(agent, request),
+    ),
     transcripts,
     cut: own.filter(({ type }) => type === "step.lost" || type === "step.interrupted").length,
+    unmeasured: own.filter((event) => "spent" in event && event.spent?.unmeasured === true).length,
   };
 }
 
@@ -118,7 +131,7 @@ function sessionsIn(event: StepEvent): readonly string[] {
 
 function ofStep(step: Step): { readonly account: Account; readonly violations: readonly string[] } {
   const { account, problems } = accountOf(step);
-  const all = [...completions(step), ...conversations(step), ...problems];
+  const all = [...completions(step), ...conversations(step), ...problems, ...models(step)];
   return { account, violations: all.map((message) => `${step.agent}: ${message}`) };
 }
 
@@ -132,6 +145,15 @@ function completions({ events }: Step): readonly string[] {
   });
   const late = events.at(-1)?.type === "step.completed" ? [] : ["something follows its completion"];
   return [...(completed === 1 ? late : [`${completed} completions`]), ...bad];
+}
+
+/** H5 */
+function models({ agent, events }: Step): readonly string[] {
+  return events.flatMap((event) => {
+    const spent = "spent" in event ? event.spent : undefined;
+    if (spent === undefined || spent.inputTokens === 0) return [];
+    return spent.model === servedBy(agent) ? [] : [`its model is ${spent.model ?? "not known"}`];
+  });
 }
 
 /** H1: what a tool writes after its step is over was written by somebody who should be dead. */
@@ -202,7 +224,10 @@ function accountOf(step: Step): {
   if (unacked.length > step.cut) {
     problems.push(`${unacked.length} calls under way, and ${step.cut} attempts cut off`);
   }
-  if (chosen === undefined) {
+  if (unmeasured > step.unmeasured) {
+    problems.push(`${unmeasured} answers were not measured, ${step.unmeasured} attempts say so`);
+  }
+  if (chosen === undefined && !isPartOf(recorded, served, unacked.length, step)) {
     const [less, is, more] = [floor, recorded, told].map((amount) => JSON.stringify(amount));
     const sequences = unacked.map(({ sequence }) => sequence).join(", ");
     problems.push(
@@ -210,6 +235,21 @@ function accountOf(step: Step): {
     );
   }
   return { account: { ...base, counted: chosen ?? 0 }, problems };
+}
+
+/** Whether what is recorded lacks no more calls than were under way or are said not to be measured. */
+function isPartOf(
+  recorded: Amount,
+  served: readonly ModelRequest[],
+  unacked: number,
+  { agent, unmeasured }: Step,
+): boolean {
+  if (unmeasured === 0 || agent === "codex") return false;
+  const counted = countedAmong(
+    served.map((request) => waysToCount(request, agent)),
+    recorded,
+  );
+  return counted !== undefined && served.length - counted <= unacked + unmeasured;
 }
 
 /** Whether the agent went on from the answer: it is in a later request, or it ended the step. */
@@ -269,7 +309,7 @@ function amountOf({ usage }: ModelRequest, agent: ChaosAgent, told: ModelRequest
     cachedTokens: usage.cacheRead,
     outputTokens: told === "all" ? usage.output : 0,
   };
-  const usd = costOf(modelOf(agent), { ...tokens, writtenTokens: usage.cacheWrite }) ?? 0;
+  const usd = usdOf(agent, { ...tokens, writtenTokens: usage.cacheWrite });
   const { inputTokens: input, cachedTokens: cached, outputTokens: output } = tokens;
   return { input, cached, output, usd };
 }

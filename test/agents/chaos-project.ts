@@ -1,6 +1,6 @@
 /**
- * A project whose pipeline asks three agents one after the other, the fake one, Claude Code and
- * Codex, all of which talk to one fake model.
+ * A project whose pipeline asks agents one after the other, the fake one and real ones, all of which
+ * talk to one fake model.
  *
  * Owns: the pipeline, what the model says to each agent, the agents' homes and transcripts.
  * Does not: kill anything (chaos.ts) or judge a run (chaos-checkers.ts).
@@ -9,9 +9,12 @@ import * as fs from "node:fs";
 import { dirname } from "node:path";
 import type { Recorded } from "../../src/core/event.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { type PricedTokens, PriceList } from "../../src/runner/agents/prices.ts";
 import type { Random } from "../../src/util/random.ts";
 import { FAKE_CLAUDE } from "../rig/fake-claude.ts";
+import { userSaid } from "../rig/model/ask.ts";
 import { NUMBER, type Reply, type Script, shell, stateless, text } from "../rig/model/reply.ts";
+import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { type Program, Project } from "../rig/project.ts";
 import { MODELS, RETRIES } from "./agent-project.ts";
@@ -19,7 +22,7 @@ import { codexProvider, modelEnvironment } from "./command-line.ts";
 import { installAgent } from "./install.ts";
 
 /** The agents that the run can be made of; each is a step of that name. */
-export const CHAOS_AGENTS = ["fake", "claude", "codex"] as const;
+export const CHAOS_AGENTS = ["fake", "claude", "codex", "gemini", "opencode"] as const;
 export type ChaosAgent = (typeof CHAOS_AGENTS)[number];
 
 /** The file that the agents' tools append to, in the project's directory. */
@@ -67,7 +70,7 @@ export class ChaosProject extends Project {
       CLAUDE_CODE_MAX_RETRIES: String(RETRIES.claude),
       FAKE_AGENT_HOME: fakeHome,
       ...claude,
-      ...modelEnvironment("codex", bench),
+      ...Object.assign({}, ...agents.filter(isReal).map((name) => modelEnvironment(name, bench))),
     };
     this.write("p.yaml", this.#pipeline());
     this.write(EFFECTS_FILE, "");
@@ -108,9 +111,7 @@ export class ChaosProject extends Project {
   /** All transcripts of the agents: name and text. */
   transcripts(): readonly (readonly [name: string, text: string])[] {
     return fs
-      .globSync([".claude/projects/*/*.jsonl", ".codex/sessions/*/*/*/*.jsonl"], {
-        cwd: this.path("home"),
-      })
+      .globSync(TRANSCRIPTS, { cwd: this.path("home") })
       .map((name) => [name, this.read("home", name)]);
   }
 
@@ -121,10 +122,13 @@ export class ChaosProject extends Project {
 
   #pipeline(): string {
     const agents = this.agents.map((name) => {
-      const [adapter, more] =
+      const adapter = isReal(name) ? name : "claude";
+      const more =
         name === "codex"
-          ? ["codex", { args: [...codexProvider(this.model.url, RETRIES.codex), ...QUIET_CODEX] }]
-          : ["claude", name === "fake" ? { command: this.path("fake-claude") } : {}];
+          ? { args: [...codexProvider(this.model.url, RETRIES.codex), ...QUIET_CODEX] }
+          : name === "fake"
+            ? { command: this.path("fake-claude") }
+            : {};
       const definition = { adapter, model: modelOf(name), permissions: "all", ...more };
       return `  ${name}: ${JSON.stringify(definition)}\n`;
     });
@@ -136,10 +140,38 @@ export class ChaosProject extends Project {
 }
 
 const QUIET_CODEX = ["--disable", "plugins"];
+const TRANSCRIPTS = [
+  ".claude/projects/*/*.jsonl",
+  ".codex/sessions/*/*/*/*.jsonl",
+  ".gemini/tmp/*/chats/*.jsonl",
+];
+
+function isReal(agent: ChaosAgent): agent is Exclude<ChaosAgent, "fake"> {
+  return agent !== "fake";
+}
 
 /** The model whose prices an agent's tokens have; the fake agent counts with those of Claude's. */
 export function modelOf(agent: ChaosAgent): string {
-  return MODELS[agent === "codex" ? "codex" : "claude"];
+  return MODELS[isReal(agent) ? agent : "claude"];
+}
+
+/** The model that an agent names; the fake one has a name of its own for it. */
+export function servedBy(agent: ChaosAgent): string {
+  return agent === "fake" ? "fake-model" : modelOf(agent);
+}
+
+/** What tokens cost an agent; opencode has prices of its own for the fake model. */
+export function usdOf(agent: ChaosAgent, tokens: PricedTokens): number {
+  const prices = new PriceList({
+    pipeline: { "fake/m1": { input: 3, cachedInput: 0, output: 15 } },
+  });
+  return prices.costOf(modelOf(agent), tokens) ?? 0;
+}
+
+/** Whether a request is of an agent that does not name its session to the model. */
+export function isAsked(agent: ChaosAgent, { ask }: ModelRequest): boolean {
+  const unnamed = agent === "gemini" || agent === "opencode";
+  return unnamed && ask !== undefined && userSaid(ask, taskOf(agent));
 }
 
 function taskOf(agent: ChaosAgent): string {
@@ -166,11 +198,11 @@ function scriptFor(agent: ChaosAgent, random: Random): Script {
   return { ...stateless(...all), when: taskOf(agent) };
 }
 
-/** The fake agent does not know caches, and Codex is not told what was written to them. */
+/** The fake agent does not know caches, and only Claude is told what was written to them. */
 function usageOf(agent: ChaosAgent, index: number): Pick<Reply, "usage"> {
   const position = CHAOS_AGENTS.indexOf(agent);
   const usage = { input: 1_000 * (index + 1) + 100 * position + 3, output: 10 * (index + 1) };
-  const cacheRead = agent === "fake" ? 0 : 210 + 7 * index;
+  const cacheRead = agent === "fake" || agent === "opencode" ? 0 : 210 + 7 * index;
   const cacheWrite = agent === "claude" ? 31 + index : 0;
   return { usage: { ...usage, cacheRead, cacheWrite } };
 }

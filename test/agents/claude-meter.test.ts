@@ -113,7 +113,11 @@ describe("a result", () => {
       });
       if (name !== "streamed-subagent") {
         const { usage } = readAll(lines.slice(0, -1)).report;
-        expect(usage).toEqual({ ...report.usage, costUsd: expect.closeTo(number("costUSD"), 9) });
+        expect(usage).toEqual({
+          ...report.usage,
+          estimated: true,
+          costUsd: expect.closeTo(number("costUSD"), 9),
+        });
       }
     },
   );

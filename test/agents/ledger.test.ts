@@ -34,13 +34,17 @@ function ledgerOf(adapter: AgentAdapter, content: string): Ledger | undefined {
 }
 
 describe.each([
-  { adapter: codex, file: "codex.jsonl", window: 258_400 },
-  { adapter: gemini, file: "gemini-resumed.jsonl", window: 1_048_576 },
-])("the ledger of $adapter.name", ({ adapter, file, window }) => {
+  { adapter: codex, file: "codex.jsonl", more: { window: 258_400, model: "gpt-5.5" } },
+  {
+    adapter: gemini,
+    file: "gemini-resumed.jsonl",
+    more: { window: 1_048_576, model: "gemini-2.5-pro", countsTurns: true },
+  },
+])("the ledger of $adapter.name", ({ adapter, file, more }) => {
   const text = readFileSync(join(TRANSCRIPTS, file), "utf8");
 
   it("is what was served", () => {
-    expect(ledgerOf(adapter, text)).toEqual({ ...SERVED, window });
+    expect(ledgerOf(adapter, text)).toEqual({ ...SERVED, ...more });
   });
 
   it("never goes back while the transcript grows, and bears a torn line", () => {
@@ -61,11 +65,11 @@ describe.each([
 
   it("is the same behind a long line and a torn one", () => {
     const long = JSON.stringify({ type: "other", text: "tokens ".repeat(200_000) });
-    expect(ledgerOf(adapter, `${text}${long}\n{"type":"to`)).toEqual({ ...SERVED, window });
+    expect(ledgerOf(adapter, `${text}${long}\n{"type":"to`)).toEqual({ ...SERVED, ...more });
   });
 
   it("is the same without the last newline", () => {
-    expect(ledgerOf(adapter, text.trimEnd())).toEqual({ ...SERVED, window });
+    expect(ledgerOf(adapter, text.trimEnd())).toEqual({ ...SERVED, ...more });
   });
 
   it("is none before the first answer, and none of no file", () => {
@@ -81,8 +85,28 @@ it("of an older Codex lacks the answer whose tool was killed", () => {
   const lines = text.split("\n").filter((line) => !line.includes('"token_usage_record"'));
   const counts = lines.flatMap((line) => (line.includes('"token_count"') ? [line, line] : [line]));
   const usage = { inputTokens: 4220, cachedTokens: 1200, outputTokens: 60 };
-  const known = { usage, turns: 2, context: 2935, window: 258_400 };
+  const known = { usage, turns: 2, context: 2935, window: 258_400, model: "gpt-5.5" };
   expect(ledgerOf(codex, counts.join("\n"))).toEqual(known);
+});
+
+it("of Codex says so while an answer has no record of what it used", () => {
+  const lines = readFileSync(join(TRANSCRIPTS, "codex.jsonl"), "utf8").split("\n");
+  const answer = lines.findLastIndex((line) => line.includes('"role":"assistant"'));
+  expect(ledgerOf(codex, lines.slice(0, answer).join("\n"))?.incomplete).toBeUndefined();
+  const cut = lines.slice(0, answer + 1).join("\n");
+  expect(ledgerOf(codex, cut)).toMatchObject({ incomplete: true, turns: 2 });
+  expect(ledgerOf(codex, lines.slice(0, answer + 2).join("\n"))?.incomplete).toBeUndefined();
+});
+
+it("of Codex tells calls with a long input apart", () => {
+  const tokens = (input: number): object => ({ input_tokens: input, output_tokens: 10 });
+  const record = (input: number, sum: number): string =>
+    JSON.stringify({
+      type: "token_usage_record",
+      payload: { usage: tokens(input), thread_token_usage: tokens(sum) },
+    });
+  const ledger = ledgerOf(codex, `${record(150_000, 150_000)}\n${record(250_000, 400_000)}\n`);
+  expect(ledger?.usage).toMatchObject({ inputTokens: 400_000, long: { inputTokens: 250_000 } });
 });
 
 it("of Gemini is the same after the repair", () => {
@@ -122,10 +146,13 @@ describe("lines from the end", () => {
 describe("a fold over a file that grows", () => {
   it("reads each line once, a torn one for the moment only, and another file from its start", () => {
     let read: string[] = [];
-    const fold = new LineFold<string>("", (state, line) => {
-      read.push(line);
-      return `${state}[${line}]`;
-    });
+    const fold = new LineFold<string>(
+      () => "",
+      (state, line) => {
+        read.push(line);
+        return `${state}[${line}]`;
+      },
+    );
     const long = "x".repeat(1_000_000);
     const ask = (content: string): readonly [string, readonly string[]] => {
       read = [];

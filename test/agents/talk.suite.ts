@@ -115,6 +115,25 @@ effects
   });
 });
 
+/** The model that Gemini CLI chooses by itself is not in the list of prices. */
+const PRICED = CHOSEN.filter((agent) => agent !== "gemini");
+
+describe.each(PRICED)("a budget in dollars for %s", (agent) => {
+  it("knows the price of a model that only the agent names", async () => {
+    const project = await open(agent, stateless(text("All done.")));
+    project.steps("\n  - { id: work, agent: worker, prompt: Do it. }\n", "budget: { usd: 1 }");
+    project.write("p.yaml", project.read("p.yaml").replace(/^ +model: .*\n/m, ""));
+    const ended = await project.begin(["run", "p.yaml"]).ended;
+    good(ended);
+
+    expect(ended.stdout).toContain("The limit of $1.00 needs the price of the model that worker");
+    const [completed] = project.events("step.completed");
+    expect(completed?.spent).toMatchObject({ inputTokens: 100, model: expect.any(String) });
+    expect(completed?.spent?.costUsd).toBeGreaterThan(0);
+    countedOnce(project);
+  });
+});
+
 describe.each(CHOSEN)("a session of %s", (agent) => {
   it("is shared by the steps that name it; each is charged for its own part", async () => {
     const project = await open(agent, stateless(text("The plan is to win.")));

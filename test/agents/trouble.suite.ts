@@ -46,6 +46,9 @@ describe.concurrent.each(agents)("%s waits and uses up no try", (agent) => {
     expect(project.events("step.failed")).toEqual([]);
     for (const event of project.events("step.paused")) expect(event.reason).toBe(reason);
     expect(stdout).toContain(`work paused (${reason}): `);
+    // The service has asked for one second; what Claude waits by itself is not the service's word.
+    const delays = project.events("step.paused").map(({ retry }) => retry?.delayMs);
+    expect(delays[0]).toBe(reason === "rate-limit" && agent === "claude" ? 1_000 : 5_000);
     const named = TROUBLES.filter(({ words }) => words.test(shown));
     expect(named.map((trouble) => trouble.reason)).toEqual([reason]);
   });

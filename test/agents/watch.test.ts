@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import type { AgentLimits } from "../../src/engine/agent-limits.ts";
 import { AgentWatch } from "../../src/engine/agent-watch.ts";
+import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { ATTEMPT_FILE } from "../../src/runner/attempt-folder.ts";
 
@@ -26,6 +27,7 @@ async function endsAsked(
   let asked = 0;
   const watch = new AgentWatch({
     adapter,
+    prices: LIST_PRICES,
     dir,
     limits,
     complete: (report) => report,

@@ -102,7 +102,7 @@ it("goes on with the conversation when runner and agent were killed", async () =
 it("waits for a busy service without using up its retries", async () => {
   pipeline();
   const busy = start(["run", "p.yaml"], [{ do: "api-error", status: 529, message: "Overloaded" }]);
-  await busy.printed(/work paused \(overloaded\): .*; next try in 5/);
+  await busy.printed(/work paused \(overloaded\): .*; pause 1 of 50, next attempt in 5/);
   await busy.kill("SIGINT");
   const resumed = await run(["resume"], [{ do: "text", text: "Hello." }]);
 

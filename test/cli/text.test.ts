@@ -512,8 +512,9 @@ it("validate", async () => {
 });
 
 it("doctor", async () => {
-  // Agents and isolation depend on the machine; agent.test.ts and the next test have lines on them.
-  const machine = /^(✓ (claude|codex|gemini|opencode) .*|· not on PATH: .*|. steps can.*)\n/gm;
+  // Agents and isolation depend on the machine, prices on the list: other tests have lines on them.
+  const machine =
+    /^(✓ (claude|codex|gemini|opencode|prices) .*|· not on PATH: .*|. steps can.*)\n/gm;
   const doctor = async (...args: string[]): Promise<string> =>
     (await said("doctor", ...args))
       .replace(/^perdure .*$/m, "perdure VERSION")
@@ -579,7 +580,7 @@ it("doctor, on isolation", async () => {
       writeFileSync(project.path("bin", "unshare"), script, { mode: 0o755 });
     }
     const told = await project.must(["doctor"], { env: { PATH: project.path("bin") } });
-    return told.replace(/^perdure .*$/m, "perdure VERSION");
+    return told.replace(/^perdure .*$/m, "perdure VERSION").replace(/^✓ prices .*\n/m, "");
   };
   expect(await doctor("exit 0")).toMatchInlineSnapshot(`
     "perdure VERSION
@@ -843,6 +844,7 @@ it("help", async () => {
       clean [options] [runs...]               remove the files of completed runs; their records stay
       export [options] [run]                  write a run into a file, to go on with it elsewhere
       import [options] <file>                 take in a run from a file; perdure resume goes on with it
+      prices [options] [file]                 what models cost, since when, and who says so
       doctor [options]                        check this machine and the state of this project
       completion <shell>                      print a completion script
       help [command]                          display help for command

@@ -45,12 +45,12 @@ test("a run from its first event to its end, through everything that can happen"
     ✗ build failed: it exited with 2; next try in 2.1s
     ▶ build started (attempt 2 of 3)
     ✗ build lost: no exit status and no process; next try now
-    ▶ build started (attempt 3 of 4)
+    ▶ build started (attempt 3)
     ● stopping: SIGINT; Ctrl-C again ends the running steps at once
     ‖ build interrupted: the run was stopped
     ● stopped by SIGINT
     ● resumed
-    ▶ build started (attempt 4 of 5)
+    ▶ build started (attempt 4)
     ✓ build done in 1.0s
     – docs skipped: its condition is false
     ▶ ship started (attempt 1 of 3)

@@ -224,6 +224,7 @@ test("an eventful run as JSON: the documented fields", () => {
       output_tokens: 300,
       turns: 6,
       usd: 0.75,
+      estimated: false,
     },
     result: "exit 0",
   });

@@ -55,7 +55,7 @@ test("after a crash, by evidence", () => {
     dead     run          its process is gone and left no result
     unknown  continue     it was running; its process is looked for first
     waits    continue     it is tried again in 3.0s as attempt 2 of 3
-    cut      continue     it was interrupted (SIGINT); it starts again as attempt 2 of 4
+    cut      continue     it was interrupted (SIGINT); it starts again as attempt 2
     todo     run          it has not started
     "
   `);
@@ -204,7 +204,7 @@ test("conversations that were stopped, asked, handed over, paused and failed", (
     full    continue     the run stopped; its conversation is continued, to be handed over
     wrong   continue     the run stopped; its conversation is continued, for a better answer
     notes   continue     the run stopped; a new conversation goes on from the notes of the last
-    busy    continue     it is tried again in 2.0s as attempt 2 of 4: its conversation is continued
+    busy    continue     it is tried again in 2.0s as attempt 2: its conversation is continued
     failed  continue     it is tried again in 1.0s as attempt 2 of 3: a new conversation is started
     "
   `);

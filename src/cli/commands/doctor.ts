@@ -17,6 +17,7 @@ import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { parsePlan } from "../known-run.ts";
 import { isOwnerAlive } from "../owner.ts";
+import { priceFile, priceListOf } from "../prices.ts";
 import { print } from "../print.ts";
 import { findStateDir, isUnused, livenessOf } from "../project.ts";
 import { packageVersion } from "../version.ts";
@@ -30,6 +31,7 @@ export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
   if (options.repair !== true) {
     for (const line of await agentLines()) print(line);
+    print(await pricesLine());
     print(isolationLine());
   }
   const dir = findStateDir(process.cwd());
@@ -75,6 +77,14 @@ async function removeLeftovers(root: string): Promise<void> {
     rmSync(path, { recursive: true, force: true });
     print(`removed a ${what} that a kill had left: ${path}`);
   }
+}
+
+async function pricesLine(): Promise<string> {
+  const { LIST_DATE } = await import("../../runner/agents/prices.ts");
+  const prices = (await priceListOf({})).all();
+  const own = prices.filter(({ price }) => price.origin === "file").length;
+  const yours = own === 0 ? "" : `, ${own} of them from ${priceFile()}`;
+  return `✓ prices of ${prices.length} models, as of ${LIST_DATE}${yours}: perdure prices`;
 }
 
 function isolationLine(): string {

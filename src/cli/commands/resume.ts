@@ -23,6 +23,7 @@ import { refuseCopy } from "../moved-project.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
+import { checkPricesOnResume } from "../prices.ts";
 import { print, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
@@ -157,6 +158,7 @@ async function goOn(
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const raised = options.turns !== undefined || update !== undefined;
   if (!raised && recover !== "restart" && request?.verb !== "from-step") refuseWithoutTurns(known);
+  const priceLines = await checkPricesOnResume(known, update?.plan, options.budget);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -183,6 +185,7 @@ async function goOn(
     greet: (now) => [
       ...greeting(now, back?.rewind?.step),
       ...environmentLines(now, commandOf(shortId, request), variables),
+      ...priceLines,
       ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),

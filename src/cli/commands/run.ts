@@ -16,6 +16,7 @@ import { loadRun } from "../known-run.ts";
 import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
+import { checkPrices } from "../prices.ts";
 import { hideSecrets, print } from "../print.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
 import { type ReadingOptions, readingOf } from "../reading.ts";
@@ -51,6 +52,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   refuseUnknownKeys(typed, schema, file);
   const input = await fitInput(typed, schema, file);
   checkEnvironment(envNamesOf(plan));
+  const priceLines = await checkPrices(plan, plan.budget ?? {}, `perdure run ${file}`);
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
@@ -86,6 +88,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const greet = (): readonly string[] => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
+    ...priceLines,
     ...besideLines(project, { ...worker, id: runId }),
   ];
   const { stay = false, autoApprove = false } = options;

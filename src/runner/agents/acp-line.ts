@@ -6,6 +6,7 @@
  * Does not: write or read them.
  *
  * - `session`: the conversation's id; the first line, printed before anything is asked.
+ * - `model`: the model that will answer, where the agent says so.
  * - `text`, `thought`: whole lines of what the agent says and thinks, where it speaks in lines.
  * - `tool-started`, `tool-ended`: a call of a tool.
  * - `denied`: a tool's call that it asked for and that was rejected.
@@ -17,6 +18,7 @@ import type { Trouble, Usage } from "./adapter.ts";
 /** One line of the stream. */
 export type AcpLine =
   | { readonly type: "session"; readonly id: string }
+  | { readonly type: "model"; readonly model: string }
   | { readonly type: "text" | "thought"; readonly text: string }
   | {
       readonly type: "tool-started";

@@ -131,6 +131,7 @@ async function resultOf(
       print({ type: "session", id });
     });
     clearTimeout(late);
+    if (session.model !== undefined) print({ type: "model", model: session.model });
     if (session.replays) await notes.silence();
     stopping.prompting = session.id;
     notes.begin();

@@ -57,6 +57,10 @@ export class AcpReader implements AgentReader {
         const id = textAt(line, "id");
         return id === undefined ? [] : [{ type: "session", id }];
       }
+      case "model": {
+        const model = textAt(line, "model");
+        return model === undefined ? [] : [{ type: "model", model }];
+      }
       case "text":
         return this.#said(textAt(line, "text") ?? "");
       case "thought":

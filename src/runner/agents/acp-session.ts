@@ -24,6 +24,8 @@ export interface OpenSession {
   readonly id: string;
   /** Whether its history is told again, perhaps still after it was opened. */
   readonly replays: boolean;
+  /** The model that will answer, where the agent says so. */
+  readonly model: string | undefined;
   /** Asks what the call's file of the prompt says; gives the whole answer. */
   prompt(): Promise<Json>;
 }
@@ -54,7 +56,13 @@ export async function openSession(
         );
   told(id);
   if (call.model !== undefined) await chooseModel(ask, id, offer, call.model);
-  return { id, replays, prompt: () => ask(methods.agent.session.prompt, promptOf(call, id)) };
+  const model = call.model ?? currentModel(offer);
+  return {
+    id,
+    replays,
+    model,
+    prompt: () => ask(methods.agent.session.prompt, promptOf(call, id)),
+  };
 }
 
 /** A conversation and what the agent offers in it. */
@@ -94,11 +102,22 @@ async function oldSession(
   }
 }
 
-/** By an option of the session or, in older agents, by a request of its own. */
-async function chooseModel(ask: Ask, id: string, offer: Json, model: string): Promise<void> {
-  const option = listAt(offer, "configOptions").find(
+/** The model that a session has by itself; a name such as "default" says nothing. */
+function currentModel(offer: Json): string | undefined {
+  const value =
+    textAt(modelOption(offer), "currentValue") ?? textAt(offer, "models", "currentModelId");
+  return value === "default" ? undefined : value;
+}
+
+function modelOption(offer: Json): Json | undefined {
+  return listAt(offer, "configOptions").find(
     (one) => textAt(one, "category") === "model" || textAt(one, "id") === "model",
   );
+}
+
+/** By an option of the session or, in older agents, by a request of its own. */
+async function chooseModel(ask: Ask, id: string, offer: Json, model: string): Promise<void> {
+  const option = modelOption(offer);
   const configId = textAt(option, "id");
   const values = listAt(option, "options").flatMap((one) => [one, ...listAt(one, "options")]);
   const choices = values.flatMap((one) => textAt(one, "value") ?? []);

@@ -10,6 +10,7 @@
  * - G4 Safe by default: nothing that skips permission prompts unless the author wrote it.
  */
 import type { Json } from "../../util/json.ts";
+import type { PriceList, Tokens } from "./prices.ts";
 
 /** What an agent may do without asking; `default` is what the agent itself allows headless. */
 export type Permissions = "default" | "edit" | "all";
@@ -50,15 +51,15 @@ export interface AgentCommand {
   readonly before?: readonly string[];
 }
 
-/**
- * Tokens and money. Absent numbers were not measured. The input is all of it, `cachedTokens` the
- * part of it that came from a cache.
- */
-export interface Usage {
-  readonly inputTokens: number;
-  readonly cachedTokens: number;
-  readonly outputTokens: number;
+/** Tokens and money. Absent numbers were not measured. */
+export interface Usage extends Tokens {
   readonly costUsd?: number;
+  /** The cost, or a part of it, was computed from prices; the agent did not report it. */
+  readonly estimated?: true;
+  /** A part of the tokens has no price, so the cost is less than all of it. */
+  readonly unpriced?: true;
+  /** The part that belongs to calls with a long input, where their price may be another. */
+  readonly long?: Tokens;
 }
 
 /** Why an agent could not go on; the first four are not the step's fault. */
@@ -91,6 +92,8 @@ export interface Trouble {
 /** What every agent's stream comes down to. */
 export type AgentEvent =
   | { readonly type: "session"; readonly id: string }
+  /** The model that answers in this conversation. */
+  | { readonly type: "model"; readonly model: string }
   | { readonly type: "text"; readonly text: string }
   | {
       readonly type: "tool-started";
@@ -116,7 +119,14 @@ export type AgentEvent =
   | { readonly type: "cost"; readonly totalUsd: number }
   /** One more answer of the model has begun or ended. */
   | { readonly type: "turn" }
-  | { readonly type: "retrying"; readonly trouble: Trouble }
+  /** The agent itself asks its model again, after a delay where it says so. */
+  | {
+      readonly type: "retrying";
+      readonly trouble: Trouble;
+      readonly delayMs?: number;
+      readonly attempt?: number;
+      readonly attemptsMax?: number;
+    }
   | { readonly type: "denied"; readonly tool: string }
   | {
       readonly type: "result";
@@ -141,10 +151,16 @@ export interface Ledger {
   readonly usage: Usage;
   /** Answers of the model. */
   readonly turns: number;
+  /** They are counted as the stream counts them, so that the two can be compared. */
+  readonly countsTurns?: true;
   /** Tokens of the latest call of the model: its whole input and its output. */
   readonly context: number;
   /** How many tokens fit into a call. */
   readonly window?: number;
+  /** The model of the latest call. */
+  readonly model?: string;
+  /** It has an answer of the model of which it does not say what it used. */
+  readonly incomplete?: true;
 }
 
 /** The place of a transcript that came from another machine. */
@@ -174,7 +190,14 @@ export interface AgentAdapter {
    * model is in it.
    */
   ledger?(transcript: string): Ledger | undefined;
-  reader(): AgentReader;
+  /** The reader of one stream; prices are for what the agent does not report the cost of. */
+  reader(prices?: PriceList): AgentReader;
+  /** The model of a conversation, for agents whose stream does not name it. */
+  modelIn?(session: string, at: { cwd: string; env: AgentCall["env"] }): string | undefined;
+  /** Names that stand for whatever model the agent chooses; the stream names the model itself. */
+  readonly modelAliases?: readonly string[];
+  /** It reports the cost of each call, from prices that it has of its own. */
+  readonly reportsCost?: true;
   /** Whether it can continue a conversation; `doctor` says so. */
   readonly continues: boolean;
   /** It has no program of its own: it starts the author's `command`, which is shell text. */

@@ -17,9 +17,15 @@
  *   counted twice, and what was counted stays.
  * - G3 as in adapter.ts.
  */
-import type { Json, JsonObject } from "../../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import type { AgentEvent, Usage } from "./adapter.ts";
-import { costOf } from "./prices.ts";
+import {
+  LIST_PRICES,
+  LONG_INPUT_TOKENS,
+  type PricedTokens,
+  type PriceList,
+  type Tokens,
+} from "./prices.ts";
 import { at, numberAt, textAt } from "./stream-json.ts";
 import { addUsage, NOTHING_USED } from "./usage.ts";
 import { windowOf } from "./windows.ts";
@@ -42,6 +48,7 @@ const OWN = "";
 
 /** The meter of one stream. */
 export class ClaudeMeter {
+  readonly #prices: PriceList;
   /** What results told, and what nobody will tell more of. */
   #settled = NOTHING_USED;
   /** Of the calls that ended since the last result. */
@@ -52,6 +59,10 @@ export class ClaudeMeter {
   #context: number | undefined;
   #window: number | undefined;
   #model: string | undefined;
+
+  constructor(prices: PriceList = LIST_PRICES) {
+    this.#prices = prices;
+  }
 
   /** The line that opens the stream names the model. */
   opened(line: JsonObject): void {
@@ -68,7 +79,7 @@ export class ClaudeMeter {
     const model = textAt(message, "model");
     const speaker = speakerOf(line);
     // What it says of its output is no more than a beginning.
-    const usage = usageOf(begun, undefined, model);
+    const usage = this.#usageOf(begun, undefined, model);
     this.#forgetOldest();
     this.#open.set(id, { usage, begun, model, speaker });
     this.#see(usage, speaker);
@@ -80,7 +91,7 @@ export class ClaudeMeter {
     const id = this.#idIn(line);
     const call = this.#open.get(id);
     if (call === undefined) return false;
-    const usage = usageOf(call.begun, at(line, "event", "usage"), call.model);
+    const usage = this.#usageOf(call.begun, at(line, "event", "usage"), call.model);
     this.#open.set(id, { ...call, usage });
     this.#see(usage, call.speaker);
     return true;
@@ -105,7 +116,7 @@ export class ClaudeMeter {
     if (this.#knows(id)) return false;
     // The result does not have it, and without pieces only the result is to be counted on.
     const told = aborted ? undefined : at(message, "usage");
-    const usage = usageOf(told, told, textAt(message, "model"));
+    const usage = this.#usageOf(told, told, textAt(message, "model"));
     this.#end(id, usage);
     if (!aborted) this.#see(usage, speakerOf(line));
     return true;
@@ -117,13 +128,13 @@ export class ClaudeMeter {
     const told = at(result, "usage");
     const agent = textAt(result, "agentId");
     if (told === undefined || agent === undefined) return false;
-    this.#end(agent, usageOf(told, told, textAt(result, "resolvedModel")));
+    this.#end(agent, this.#usageOf(told, told, textAt(result, "resolvedModel")));
     return true;
   }
 
   /** A `result`. */
   settle(line: JsonObject): void {
-    const told = resultUsage(line);
+    const told = this.#resultUsage(line);
     this.#settled = addUsage(this.#settled, told ?? this.#ended);
     this.#ended = NOTHING_USED;
     this.#window = windowIn(line, this.#model) ?? this.#window;
@@ -170,6 +181,59 @@ export class ClaudeMeter {
     this.#settled = addUsage(this.#settled, call.usage);
   }
 
+  /** Of one call: what its end told goes before what its beginning did. */
+  #usageOf(begun: Json | undefined, ended: Json | undefined, model?: string): Usage {
+    const tokens = (...path: string[]): number =>
+      numberAt(ended, ...path) ?? numberAt(begun, ...path) ?? 0;
+    const cachedTokens = tokens("cache_read_input_tokens");
+    const written = tokens("cache_creation_input_tokens");
+    const keptTokens = Math.min(written, tokens("cache_creation", "ephemeral_1h_input_tokens"));
+    const usage = {
+      inputTokens: tokens("input_tokens") + cachedTokens + written,
+      cachedTokens,
+      outputTokens: numberAt(ended, "output_tokens") ?? 0,
+    };
+    return this.#priced(
+      usage,
+      { ...usage, writtenTokens: written - keptTokens, keptTokens },
+      model,
+    );
+  }
+
+  #priced(usage: Tokens, tokens: Omit<PricedTokens, "long">, model: string | undefined): Usage {
+    if (model === undefined) return usage;
+    const long = usage.inputTokens > LONG_INPUT_TOKENS ? { long: tokens } : {};
+    const costUsd = this.#prices.costOf(model, { ...tokens, ...long });
+    return costUsd === undefined ? usage : { ...usage, costUsd, estimated: true };
+  }
+
+  /**
+   * What was spent since the last result of this conversation. `total_cost_usd` is of the whole
+   * session after a clean end and of this process after a kill, so it is only the last resort.
+   */
+  #resultUsage(line: JsonObject): Usage | undefined {
+    const models = at(line, "model_usage_since_last_result");
+    if (!isObject(models)) return ownUsage(line);
+    let sum: Usage = { ...NOTHING_USED, costUsd: 0 };
+    for (const [model, told] of Object.entries(models)) {
+      sum = addUsage(sum, this.#modelUsage(model, told));
+    }
+    return sum;
+  }
+
+  /** What it reports of one model; where the user has given a price, that one counts. */
+  #modelUsage(model: string, told: Json): Usage {
+    const cachedTokens = numberAt(told, "cacheReadInputTokens") ?? 0;
+    const writtenTokens = numberAt(told, "cacheCreationInputTokens") ?? 0;
+    const usage = {
+      inputTokens: (numberAt(told, "inputTokens") ?? 0) + cachedTokens + writtenTokens,
+      cachedTokens,
+      outputTokens: numberAt(told, "outputTokens") ?? 0,
+    };
+    if (this.#prices.isOwn(model)) return this.#priced(usage, { ...usage, writtenTokens }, model);
+    return { ...usage, costUsd: numberAt(told, "costUSD") ?? 0 };
+  }
+
   /** Older versions name the message in its first line only: it is the speaker's latest. */
   #idIn(line: JsonObject): string {
     const speaker = speakerOf(line);
@@ -185,43 +249,6 @@ export function isOwn(line: JsonObject): boolean {
 
 function speakerOf(line: JsonObject): string {
   return textAt(line, "parent_tool_use_id") ?? OWN;
-}
-
-/** Of one call: what its end told goes before what its beginning did. */
-function usageOf(begun: Json | undefined, ended: Json | undefined, model?: string): Usage {
-  const tokens = (...path: string[]): number =>
-    numberAt(ended, ...path) ?? numberAt(begun, ...path) ?? 0;
-  const cachedTokens = tokens("cache_read_input_tokens");
-  const written = tokens("cache_creation_input_tokens");
-  const keptTokens = Math.min(written, tokens("cache_creation", "ephemeral_1h_input_tokens"));
-  const usage: Usage = {
-    inputTokens: tokens("input_tokens") + cachedTokens + written,
-    cachedTokens,
-    outputTokens: numberAt(ended, "output_tokens") ?? 0,
-  };
-  const writtenTokens = written - keptTokens;
-  const costUsd =
-    model === undefined ? undefined : costOf(model, { ...usage, writtenTokens, keptTokens });
-  return costUsd === undefined ? usage : { ...usage, costUsd };
-}
-
-/**
- * What was spent since the last result of this conversation. `total_cost_usd` is of the whole
- * session after a clean end and of this process after a kill, so it is only the last resort.
- */
-function resultUsage(line: JsonObject): Usage | undefined {
-  const models = at(line, "model_usage_since_last_result");
-  if (models === undefined) return ownUsage(line);
-  const sum = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, costUsd: 0 };
-  for (const model of Object.values(models as JsonObject)) {
-    const cached = numberAt(model, "cacheReadInputTokens") ?? 0;
-    const written = numberAt(model, "cacheCreationInputTokens") ?? 0;
-    sum.inputTokens += (numberAt(model, "inputTokens") ?? 0) + cached + written;
-    sum.cachedTokens += cached;
-    sum.outputTokens += numberAt(model, "outputTokens") ?? 0;
-    sum.costUsd += numberAt(model, "costUSD") ?? 0;
-  }
-  return sum;
 }
 
 function ownUsage(line: JsonObject): Usage | undefined {

@@ -13,6 +13,7 @@ import { HOOK_FORBIDS } from "../../util/hook-words.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "./adapter.ts";
 import { ClaudeMeter, isOwn } from "./claude-meter.ts";
+import type { PriceList } from "./prices.ts";
 import { at, inputText, listAt, numberAt, objectIn, textAt } from "./stream-json.ts";
 import { trouble, troubleOf, unfinished } from "./trouble.ts";
 
@@ -31,7 +32,7 @@ const ERROR_WORDS: Readonly<Record<string, TroubleKind>> = {
 /** The reader of one stream of Claude Code. */
 export class ClaudeReader implements AgentReader {
   #session: string | undefined;
-  readonly #meter = new ClaudeMeter();
+  readonly #meter: ClaudeMeter;
   readonly #denied = new Set<string>();
   /** Calls that a hook of ours did not allow: the pipeline wants them skipped. */
   readonly #skipped = new Set<string>();
@@ -39,6 +40,10 @@ export class ClaudeReader implements AgentReader {
   #resetAtMs: number | undefined;
   #ended = false;
   #spoke = false;
+
+  constructor(prices?: PriceList) {
+    this.#meter = new ClaudeMeter(prices);
+  }
 
   line(text: string): readonly AgentEvent[] {
     const line = objectIn(text);
@@ -80,23 +85,17 @@ export class ClaudeReader implements AgentReader {
   }
 
   #system(line: JsonObject): readonly AgentEvent[] {
-    if (line.subtype === "init") this.#meter.opened(line);
+    if (line.subtype === "init") return this.#opened(line);
     if (line.subtype === "permission_denied") {
       return this.#denials([line]);
     }
-    if (line.subtype !== "api_retry") return [];
-    const word = textAt(line, "error") ?? "unknown";
-    const status = numberAt(line, "error_status");
-    const message = `${word}${status === undefined ? "" : ` (${status})`}`;
-    const kind = ERROR_WORDS[word] ?? (status === undefined ? "cut" : undefined);
-    const why = kind === undefined ? troubleOf({ message, status }) : trouble(kind, message);
-    const retryAfterMs = numberAt(line, "retry_delay_ms");
-    return [
-      {
-        type: "retrying",
-        trouble: retryAfterMs === undefined ? why : { ...why, retryAfterMs },
-      },
-    ];
+    return line.subtype === "api_retry" ? retryIn(line) : [];
+  }
+
+  #opened(line: JsonObject): readonly AgentEvent[] {
+    this.#meter.opened(line);
+    const model = textAt(line, "model");
+    return model === undefined ? [] : [{ type: "model", model }];
   }
 
   #assistant(line: JsonObject): readonly AgentEvent[] {
@@ -211,6 +210,32 @@ export class ClaudeReader implements AgentReader {
     const found = troubleOf({ message, status });
     return kind === undefined ? found : { ...found, kind };
   }
+}
+
+/**
+ * It asks again by itself. The delay is its own, and only passed on to people, unless the service
+ * has asked for it: services ask for whole seconds, its own delays are 0.5 s, 1 s, 2 s ... and up to
+ * a quarter more, by chance (2.1.325).
+ */
+function retryIn(line: JsonObject): readonly AgentEvent[] {
+  const word = textAt(line, "error") ?? "unknown";
+  const status = numberAt(line, "error_status");
+  const message = `${word}${status === undefined ? "" : ` (${status})`}`;
+  const kind = ERROR_WORDS[word] ?? (status === undefined ? "cut" : undefined);
+  const why = kind === undefined ? troubleOf({ message, status }) : trouble(kind, message);
+  const delayMs = numberAt(line, "retry_delay_ms");
+  const attempt = numberAt(line, "attempt");
+  const attemptsMax = numberAt(line, "max_retries");
+  const isAsked = delayMs !== undefined && delayMs > 0 && delayMs % SECOND_MS === 0;
+  return [
+    {
+      type: "retrying",
+      trouble: isAsked ? { ...why, retryAfterMs: delayMs } : why,
+      ...(delayMs === undefined ? {} : { delayMs }),
+      ...(attempt === undefined ? {} : { attempt }),
+      ...(attemptsMax === undefined ? {} : { attemptsMax }),
+    },
+  ];
 }
 
 function toolStarted(block: Json): AgentEvent {

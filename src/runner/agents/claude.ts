@@ -41,7 +41,8 @@ export const claude: AgentAdapter = {
     beside: {},
   }),
   command,
-  reader: () => new ClaudeReader(),
+  reader: (prices) => new ClaudeReader(prices),
+  modelAliases: ["default", "best", "fable", "haiku", "mythos", "opus", "opusplan", "sonnet"],
 };
 
 function command(call: AgentCall): AgentCommand {

@@ -11,43 +11,74 @@
  *   and with it the `turn.completed` of the stream, lack the answer for ever. Older versions have
  *   nothing else; this one tells the context window in it.
  * - An answer that broke off is in neither, nor is it told by the service.
+ * - The answer itself is written a moment before its record: after a kill in between, the rollout
+ *   has an answer of which nobody says what it used.
+ * - `turn_context` names the model at the start of each turn.
  *
  * Owns: what these records mean.
  * Does not: write to the rollout.
  */
 import type { Json, JsonObject } from "../../util/json.ts";
-import type { Ledger, Usage } from "./adapter.ts";
+import type { Ledger } from "./adapter.ts";
 import { LineFold } from "./growing-file.ts";
+import type { Tokens } from "./prices.ts";
 import { at, numberAt, objectIn, textAt } from "./stream-json.ts";
+import { addUsage, NOTHING_USED, usageOfCall } from "./usage.ts";
 
-type Sums = Omit<Ledger, "window">;
+type Sums = Pick<Ledger, "usage" | "turns" | "context">;
 
 /** What the records of a rollout say so far. */
 interface Reading {
   readonly window?: number;
+  readonly model?: string;
+  /** The last answer has no record yet of what it used. */
+  readonly unrecorded?: true;
   readonly exact?: Sums;
   readonly rough?: Sums;
   /** The sum of the last `token_count`. */
   readonly total?: number;
 }
 
+/** What kind of record a line is stands at its beginning; the rest can be megabytes long. */
+const HEAD_BYTES = 400;
+const RECORD = /"token_usage_record"|"token_count"|"turn_context"/;
+/** An answer of the model: what it said, or a tool that it called. */
+const ANSWER =
+  /"payload":\{"type":"(?:(?:custom_tool|function|local_shell)_call"|message",.*"role":"assistant")/;
+
+function isRecord(line: Buffer): boolean {
+  const head = line.toString("latin1", 0, HEAD_BYTES);
+  return RECORD.test(head) || ANSWER.test(head);
+}
+
 // A rollout is asked for after each tool call: only what is new in it is read.
-const rollouts = new LineFold<Reading>({}, read);
+const rollouts = new LineFold<Reading>(() => ({}), read, isRecord);
 
 /** The sums of a rollout, or undefined if no answer of the model is in it. */
 export function codexLedger(rollout: string): Ledger | undefined {
-  const { exact, rough, window } = rollouts.of(rollout);
+  const { exact, rough, window, model, unrecorded } = rollouts.of(rollout);
   const ledger = exact ?? rough;
   if (ledger === undefined) return undefined;
-  return window === undefined ? ledger : { ...ledger, window };
+  return {
+    ...ledger,
+    ...(window === undefined ? {} : { window }),
+    ...(model === undefined ? {} : { model }),
+    ...(unrecorded === undefined ? {} : { incomplete: true }),
+  };
 }
 
 function read(before: Reading, line: string): Reading {
+  if (ANSWER.test(line.slice(0, HEAD_BYTES))) return { ...before, unrecorded: true };
   const record = recordIn(line);
   if (record === undefined) return before;
+  if (record.type === "turn_context") {
+    const model = textAt(record, "payload", "model");
+    return model === undefined ? before : { ...before, model };
+  }
   if (record.type === "token_usage_record") {
+    const { unrecorded: _, ...rest } = before;
     const [sums, last] = ["thread_token_usage", "usage"].map((key) => at(record, "payload", key));
-    return { ...before, exact: sumsOf(sums, last, (before.exact?.turns ?? 0) + 1) };
+    return { ...rest, exact: sumsOf(before.exact, sums, last) };
   }
   const info = at(record, "payload", "info");
   const window = numberAt(info, "model_context_window") ?? before.window;
@@ -55,25 +86,32 @@ function read(before: Reading, line: string): Reading {
   const total = numberAt(info, "total_token_usage", "total_tokens");
   if (total === undefined) return known;
   // It is repeated when only the limits of the plan have changed.
-  const turns = (before.rough?.turns ?? 0) + (total === before.total ? 0 : 1);
-  const rough = sumsOf(at(info, "total_token_usage"), at(info, "last_token_usage"), turns);
-  return { ...known, total, rough };
+  if (total === before.total) return known;
+  const sums = at(info, "total_token_usage");
+  const rough = sumsOf(before.rough, sums, at(info, "last_token_usage"));
+  const { unrecorded: _, ...rest } = known;
+  return { ...rest, total, rough };
 }
 
-/** The record of tokens in a line. Lines can be long, so most are not even parsed. */
+/** The record of tokens or of the model in a line. */
 function recordIn(line: string): JsonObject | undefined {
-  if (!line.includes('"token_usage_record"') && !line.includes('"token_count"')) return undefined;
   const record = objectIn(line);
-  if (record?.type === "token_usage_record") return record;
+  if (record?.type === "token_usage_record" || record?.type === "turn_context") return record;
   return textAt(record, "payload", "type") === "token_count" ? record : undefined;
 }
 
-function sumsOf(sums: Json | undefined, last: Json | undefined, turns: number): Sums {
-  const { inputTokens, outputTokens } = usageOf(last);
-  return { usage: usageOf(sums), turns, context: inputTokens + outputTokens };
+/** The sums of the whole conversation, and what its latest call used. */
+function sumsOf(before: Sums | undefined, sums: Json | undefined, last: Json | undefined): Sums {
+  const call = usageOfCall(tokensIn(last));
+  const { long } = addUsage(before?.usage ?? NOTHING_USED, call);
+  return {
+    usage: { ...tokensIn(sums), ...(long === undefined ? {} : { long }) },
+    turns: (before?.turns ?? 0) + 1,
+    context: call.inputTokens + call.outputTokens,
+  };
 }
 
-function usageOf(told: Json | undefined): Usage {
+function tokensIn(told: Json | undefined): Tokens {
   return {
     inputTokens: numberAt(told, "input_tokens") ?? 0,
     cachedTokens: numberAt(told, "cached_input_tokens") ?? 0,

@@ -12,42 +12,61 @@
  * Does not: write to it (gemini-repair does).
  */
 import type { Json } from "../../util/json.ts";
-import type { Ledger, Usage } from "./adapter.ts";
+import type { Ledger } from "./adapter.ts";
 import { messagesIn } from "./gemini-repair.ts";
-import { linesFromEnd } from "./lines-from-end.ts";
+import { LineFold } from "./growing-file.ts";
+import type { Tokens } from "./prices.ts";
 import { at, numberAt, objectIn, textAt } from "./stream-json.ts";
-import { addUsage, NOTHING_USED } from "./usage.ts";
+import { addUsage, NOTHING_USED, usageOfCall } from "./usage.ts";
 import { windowOf } from "./windows.ts";
 
-/** The agent itself reads the whole file to resume; one this long it never wrote. */
-const CHAT_BYTES_MAX = 256 * 1024 * 1024;
+/** What the messages of a chat file say so far; the latest version of each counts. */
+interface Reading {
+  readonly calls: Map<string, Tokens>;
+  last?: { readonly context: number; readonly model: string | undefined };
+}
+
+// A chat file is asked for after each tool call: only what is new in it is read.
+const chats = new LineFold<Reading>(
+  () => ({ calls: new Map() }),
+  read,
+  (line) => line.includes('"tokens"'),
+);
 
 /** The sums of a chat file, or undefined if no answer of the model is in it. */
 export function geminiLedger(chat: string): Ledger | undefined {
-  const seen = new Set<string>();
-  let usage = NOTHING_USED;
-  let last: { readonly context: number; readonly model: string | undefined } | undefined;
-  for (const line of linesFromEnd(chat, CHAT_BYTES_MAX)) {
-    if (!line.includes('"tokens"')) continue;
-    for (const message of messagesIn(objectIn(line)).toReversed()) {
-      const id = textAt(message, "id");
-      const tokens = at(message, "tokens");
-      if (id === undefined || tokens === undefined || seen.has(id)) continue;
-      seen.add(id);
-      const used = usageOf(tokens);
-      usage = addUsage(usage, used);
-      const context = used.inputTokens + used.outputTokens;
-      last ??= { context, model: textAt(message, "model") };
-    }
-  }
+  const { calls, last } = chats.of(chat);
   if (last === undefined) return undefined;
-  const window = windowOf(last.model);
-  const ledger = { usage, turns: seen.size, context: last.context };
-  return window === undefined ? ledger : { ...ledger, window };
+  let usage = NOTHING_USED;
+  for (const call of calls.values()) usage = addUsage(usage, usageOfCall(call));
+  const { context, model } = last;
+  const window = windowOf(model);
+  return {
+    usage,
+    turns: calls.size,
+    countsTurns: true,
+    context,
+    ...(window === undefined ? {} : { window }),
+    ...(model === undefined ? {} : { model }),
+  };
+}
+
+/** Takes the messages of a line in; taking them in again changes nothing. */
+function read(reading: Reading, line: string): Reading {
+  for (const message of messagesIn(objectIn(line))) {
+    const id = textAt(message, "id");
+    const tokens = at(message, "tokens");
+    if (id === undefined || tokens === undefined) continue;
+    const used = tokensIn(tokens);
+    reading.calls.set(id, used);
+    const context = used.inputTokens + used.outputTokens;
+    reading.last = { context, model: textAt(message, "model") };
+  }
+  return reading;
 }
 
 /** Of one message. What the model thought is in the total only. */
-function usageOf(tokens: Json): Usage {
+function tokensIn(tokens: Json): Tokens {
   const input = numberAt(tokens, "input") ?? 0;
   const output = numberAt(tokens, "output") ?? 0;
   return {

@@ -43,7 +43,11 @@ export class GeminiReader implements AgentReader {
     switch (line.type) {
       case "init": {
         const id = textAt(line, "session_id");
-        return id === undefined ? [] : [{ type: "session", id }];
+        const model = textAt(line, "model");
+        return [
+          ...(id === undefined ? [] : [{ type: "session", id } as const]),
+          ...(model === undefined ? [] : [{ type: "model", model } as const]),
+        ];
       }
       case "message":
         return line.role === "assistant" ? this.#said(textAt(line, "content") ?? "") : [];

@@ -35,6 +35,9 @@ const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   all: ["--skip-trust", "--yolo"],
 };
 
+/** Names for which it chooses the model, from call to call. */
+const MODEL_ALIASES = ["auto", "pro", "flash", "flash-lite"];
+
 const QUIET = {
   GEMINI_TELEMETRY_ENABLED: "false",
   // Else it executes itself again, and there are two processes to kill.
@@ -53,6 +56,7 @@ export const gemini: AgentAdapter = {
   repair: repairGemini,
   ledger: geminiLedger,
   reader: () => new GeminiReader(),
+  modelAliases: MODEL_ALIASES,
 };
 
 function command(call: AgentCall): AgentCommand {

@@ -21,21 +21,31 @@ interface Position<T> {
   readonly tail: Buffer;
 }
 
-/** What the lines of files add up to; `add` takes in one line. */
+/**
+ * What the lines of files add up to; `add` takes in one line. It may change the state that it is
+ * given if taking in the same line twice changes nothing: a line without its end is read again.
+ */
 export class LineFold<T> {
-  readonly #start: T;
+  readonly #start: () => T;
   readonly #add: (state: T, line: string) => T;
+  readonly #isWanted: (line: Buffer) => boolean;
   readonly #known = new Map<string, Position<T>>();
 
-  constructor(start: T, add: (state: T, line: string) => T) {
+  /** Lines that are not wanted are not even decoded: most of a transcript is what tools printed. */
+  constructor(
+    start: () => T,
+    add: (state: T, line: string) => T,
+    isWanted: (line: Buffer) => boolean = () => true,
+  ) {
     this.#start = start;
     this.#add = add;
+    this.#isWanted = isWanted;
   }
 
   /** What the file adds up to now; what nothing adds up to where there is none. */
   of(file: string): T {
     const descriptor = opened(file);
-    if (descriptor === undefined) return this.#start;
+    if (descriptor === undefined) return this.#start();
     try {
       return this.#readOn(file, descriptor);
     } finally {
@@ -47,7 +57,7 @@ export class LineFold<T> {
     const { size } = fstatSync(descriptor);
     const before = this.#known.get(file);
     const goesOn = before !== undefined && isSame(descriptor, size, before);
-    let { state, offset } = goesOn ? before : { state: this.#start, offset: 0 };
+    let { state, offset } = goesOn ? before : { state: this.#start(), offset: 0 };
     let pieces: Buffer[] = [];
     for (let from = offset; from < size; ) {
       const block = bytesAt(descriptor, from, Math.min(BLOCK_BYTES, size - from));
@@ -55,8 +65,9 @@ export class LineFold<T> {
       from += block.length;
       let begin = 0;
       for (let end = block.indexOf(NEWLINE); end >= 0; end = block.indexOf(NEWLINE, begin)) {
-        const line = Buffer.concat([...pieces, block.subarray(begin, end)]);
-        state = this.#add(state, line.toString("utf8"));
+        const last = block.subarray(begin, end);
+        const line = pieces.length === 0 ? last : Buffer.concat([...pieces, last]);
+        if (this.#isWanted(line)) state = this.#add(state, line.toString("utf8"));
         offset += line.length + 1;
         pieces = [];
         begin = end + 1;
@@ -70,7 +81,9 @@ export class LineFold<T> {
       Math.min(offset, TAIL_BYTES),
     );
     this.#remember(file, { state, offset, tail });
-    return rest.length === 0 ? state : this.#add(state, rest.toString("utf8"));
+    return rest.length === 0 || !this.#isWanted(rest)
+      ? state
+      : this.#add(state, rest.toString("utf8"));
   }
 
   #remember(file: string, position: Position<T>): void {

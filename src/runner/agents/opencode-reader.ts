@@ -13,6 +13,7 @@ import type { Json, JsonObject } from "../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble, Usage } from "./adapter.ts";
 import { at, inputText, numberAt, objectIn, tailOf, textAt } from "./stream-json.ts";
 import { trouble, troubleOf, unfinished } from "./trouble.ts";
+import { usageOfCall } from "./usage.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 const SECOND_MS = 1_000;
@@ -140,12 +141,15 @@ function stepUsage(part: Json | undefined): AgentEvent {
 function usageIn(part: Json | undefined): Usage {
   const cached = numberAt(part, "tokens", "cache", "read") ?? 0;
   const written = numberAt(part, "tokens", "cache", "write") ?? 0;
-  const costUsd = numberAt(part, "cost");
+  // It reports 0 for a model whose price it does not know.
+  const costUsd = numberAt(part, "cost") ?? 0;
   return {
-    inputTokens: (numberAt(part, "tokens", "input") ?? 0) + cached + written,
-    cachedTokens: cached,
-    outputTokens:
-      (numberAt(part, "tokens", "output") ?? 0) + (numberAt(part, "tokens", "reasoning") ?? 0),
-    ...(costUsd === undefined ? {} : { costUsd }),
+    ...usageOfCall({
+      inputTokens: (numberAt(part, "tokens", "input") ?? 0) + cached + written,
+      cachedTokens: cached,
+      outputTokens:
+        (numberAt(part, "tokens", "output") ?? 0) + (numberAt(part, "tokens", "reasoning") ?? 0),
+    }),
+    ...(costUsd === 0 ? {} : { costUsd }),
   };
 }

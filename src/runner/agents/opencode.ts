@@ -14,7 +14,7 @@ import type { Json, JsonObject } from "../../util/json.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { OpencodeReader } from "./opencode-reader.ts";
-import { listAt, objectIn } from "./stream-json.ts";
+import { listAt, objectIn, textAt } from "./stream-json.ts";
 
 const SESSION_FILE = "opencode-session.json";
 const SYSTEM_FILE = "system.md";
@@ -35,6 +35,8 @@ export const opencode: AgentAdapter = {
   takes: { maxTurns: false, outputSchema: false },
   newSession: () => newSession(Date.now()),
   transcript,
+  modelIn,
+  reportsCost: true,
   command,
   reader: () => new OpencodeReader(),
 };
@@ -115,6 +117,19 @@ function instructions(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
 
 /** The database, if something was said in the session. An imported session alone is empty. */
 function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
+  return latestMessage(session, env) === undefined ? undefined : databaseIn(env);
+}
+
+/** The model of the latest message; its stream does not name it. */
+function modelIn(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
+  const message = objectIn(latestMessage(session, env) ?? "");
+  const model = textAt(message, "modelID") ?? textAt(message, "model", "modelID");
+  const provider = textAt(message, "providerID") ?? textAt(message, "model", "providerID");
+  return model === undefined || provider === undefined ? model : `${provider}/${model}`;
+}
+
+/** The latest message of a session, as its database has it. */
+function latestMessage(session: string, env: AgentCall["env"]): string | undefined {
   if (!isPlainId(session)) return undefined;
   const file = databaseIn(env);
   if (!existsSync(file)) return undefined;
@@ -122,8 +137,9 @@ function transcript(session: string, { env }: { env: AgentCall["env"] }): string
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
   try {
     // J3 is about our own tables; this one question about another program's stays with it.
-    const asked = database.prepare("select 1 from message where session_id = ? limit 1");
-    return asked.get(session) === undefined ? undefined : file;
+    const query = "select data from message where session_id = ? order by id desc limit 1";
+    const found = database.prepare(query).get(session);
+    return found === undefined ? undefined : String(found.data);
   } finally {
     database.close();
   }

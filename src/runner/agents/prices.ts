@@ -1,96 +1,195 @@
 /**
- * What tokens cost where an agent has not said so: Codex and Gemini never do, Claude Code only when
- * it ends by itself. This is a table with a date: list prices as of November 2026, the standard
- * tier, short contexts. Those of Claude are what Claude Code 2.1.325 itself counted with, measured
- * one kind of token at a time; the others are as published, read at second hand. Services change
- * them without notice, and a subscription has others; a cost made of it is an estimate.
+ * What tokens cost. Codex and Gemini never report a cost, Claude Code only when it ends by itself;
+ * for them the cost is computed from a list of prices and is an estimate. The list in prices.json
+ * has a date and the source of each price. A user's own prices, from a file or from the pipeline,
+ * come first: they win over the list and over what an agent reports.
  *
- * Owns: the prices.
- * Does not: guess; a model that is not in the table has not been measured.
+ * Owns: the list, how a model's name is looked up in it, and the arithmetic.
+ * Does not: guess; a model without a price has no cost. Read the user's file (cli/prices.ts does).
  */
-import type { Usage } from "./adapter.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
+import published from "./prices.json" with { type: "json" };
 import { plainModel } from "./windows.ts";
 
-/** US dollars for a million tokens: input, input from the cache, output. */
-type Price = readonly [input: number, cached: number, output: number];
+/** Tokens. The input is all of it, `cachedTokens` the part of it that came from a cache. */
+export interface Tokens {
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+}
+
+/** US dollars for a million tokens. */
+export interface Rates {
+  readonly input: number;
+  /** Input that came from a cache. Default: like other input. */
+  readonly cachedInput?: number;
+  /** Input that was written to a cache. Default: like other input. */
+  readonly cacheWrite?: number;
+  /** Input that was written to a cache for an hour. Default: like other cache writes. */
+  readonly cacheWrite1h?: number;
+  readonly output: number;
+}
+
+/** What a model costs. */
+export interface Price extends Rates {
+  /** The rates of calls whose input is longer than `LONG_INPUT_TOKENS`, where they differ. */
+  readonly over200k?: Rates;
+}
+
+export type Prices = Readonly<Record<string, Price>>;
+
+/** Calls with more input than this are long; several services charge more for them. */
+export const LONG_INPUT_TOKENS = 200_000;
+const TOKENS_PER_PRICE = 1_000_000;
 
 /** Tokens to be paid for, with what was written to a cache where that costs more. */
-interface Priced extends Usage {
+export interface PricedTokens extends Tokens {
   /** The part of the input that was written to a cache for minutes. */
   readonly writtenTokens?: number;
   /** The part of the input that was written to a cache for an hour. */
   readonly keptTokens?: number;
+  /** The part of all of these that belongs to long calls. */
+  readonly long?: Omit<PricedTokens, "long">;
 }
 
-const TOKENS_PER_PRICE = 1_000_000;
-/** What writing to the cache costs beyond the input's price, as a part of it. */
-const WRITTEN_EXTRA = 0.25;
-const KEPT_EXTRA = 1;
+/** Where a price comes from: Perdure's list, the user's file, or the pipeline. */
+export type PriceOrigin = "list" | "file" | "pipeline";
 
-const PRICES: Readonly<Record<string, Price>> = {
-  "claude-mythos-5-2": [8, 0.2, 40],
-  "claude-mythos-5-1": [10, 0.25, 50],
-  "claude-mythos-5": [10, 1, 50],
-  "claude-fable-5-2": [8, 0.2, 40],
-  "claude-fable-5-1": [10, 0.25, 50],
-  "claude-fable-5": [10, 1, 50],
-  "claude-opus-5-5": [4, 0.2, 20],
-  "claude-opus-5": [5, 0.5, 25],
-  "claude-opus-4-8": [5, 0.5, 25],
-  "claude-opus-4-7": [5, 0.5, 25],
-  "claude-opus-4-6": [5, 0.5, 25],
-  "claude-opus-4-5": [5, 0.5, 25],
-  "claude-sonnet-5-5": [2, 0.1, 10],
-  "claude-sonnet-5": [2, 0.2, 10],
-  "claude-sonnet-4-6": [3, 0.3, 15],
-  "claude-sonnet-4-5": [3, 0.3, 15],
-  "claude-sonnet-4-0": [3, 0.3, 15],
-  "claude-sonnet-4": [3, 0.3, 15],
-  "claude-haiku-5-5": [0.1, 0.01, 0.5],
-  "claude-haiku-4-5": [1, 0.1, 5],
-  "claude-3-5-haiku": [0.8, 0.08, 4],
-  "gpt-6.1-sol": [2, 0.1, 10],
-  "gpt-6-astra": [10, 1, 50],
-  "gpt-6-sol": [2, 0.2, 10],
-  "gpt-6-luna": [0.1, 0.01, 0.5],
-  "gpt-5.6-sol": [4, 0.4, 20],
-  "gpt-5.6-terra": [2, 0.2, 12],
-  "gpt-5.6-luna": [0.2, 0.02, 1.2],
-  "gpt-5.5": [5, 0.5, 30],
-  "gpt-5.4": [2.5, 0.25, 15],
-  "gpt-5.4-mini": [0.75, 0.075, 4.5],
-  "gpt-5.4-nano": [0.2, 0.02, 1.25],
-  "gpt-5.3-codex": [1.75, 0.175, 14],
-  "gpt-5.2": [1.75, 0.175, 14],
-  "gpt-5.2-codex": [1.75, 0.175, 14],
-  "gpt-5.1": [1.25, 0.125, 10],
-  "gpt-5.1-codex": [1.25, 0.125, 10],
-  "gpt-5.1-codex-max": [1.25, 0.125, 10],
-  "gpt-5.1-codex-mini": [0.25, 0.025, 2],
-  "gpt-5": [1.25, 0.125, 10],
-  "gpt-5-codex": [1.25, 0.125, 10],
-  "gpt-5-mini": [0.25, 0.025, 2],
-  "gpt-5-nano": [0.05, 0.005, 0.4],
-  "o4-mini": [1.1, 0.275, 4.4],
-  o3: [2, 0.5, 8],
-  "gemini-3.5-flash": [1.5, 0.15, 9],
-  "gemini-3.1-pro-preview": [2, 0.2, 12],
-  "gemini-3-pro-preview": [2, 0.2, 12],
-  "gemini-3-flash-preview": [0.5, 0.05, 3],
-  "gemini-2.5-pro": [1.25, 0.125, 10],
-  "gemini-2.5-flash": [0.3, 0.03, 2.5],
-  "gemini-2.5-flash-lite": [0.1, 0.01, 0.4],
-};
+/** The price of a model, and where it comes from. */
+export interface FoundPrice extends Price {
+  readonly origin: PriceOrigin;
+}
 
-/** An estimate of what tokens cost, or undefined for a model without a known price. */
-export function costOf(model: string, usage: Priced): number | undefined {
-  const name = plainModel(model);
-  const price = Object.hasOwn(PRICES, name) ? PRICES[name] : undefined;
-  if (price === undefined) return undefined;
-  const [input, cached, output] = price;
-  const { inputTokens, cachedTokens, outputTokens, writtenTokens = 0, keptTokens = 0 } = usage;
-  const fresh = Math.max(0, inputTokens - cachedTokens);
-  const extra = writtenTokens * WRITTEN_EXTRA + keptTokens * KEPT_EXTRA;
-  const sum = (fresh + extra) * input + cachedTokens * cached + outputTokens * output;
+/** The date of Perdure's own list, and where its prices come from, by the names in it. */
+export const LIST_DATE: string = published.date;
+const LIST_SOURCES: Readonly<Record<string, string>> = published.sources;
+const LIST: Readonly<Record<string, JsonObject>> = published.models;
+
+/** The prices that hold for a run: those of the pipeline, then the user's, then the list. */
+export class PriceList {
+  readonly #own: readonly (readonly [PriceOrigin, Prices])[];
+
+  constructor(own: { readonly pipeline?: Prices; readonly file?: Prices } = {}) {
+    this.#own = [
+      ["pipeline", own.pipeline ?? {}],
+      ["file", own.file ?? {}],
+    ];
+  }
+
+  /** The price of a model; undefined where nobody has given one. */
+  find(model: string): FoundPrice | undefined {
+    const names = [model, plainModel(model)];
+    for (const [origin, prices] of this.#own) {
+      const name = names.find((one) => Object.hasOwn(prices, one));
+      const price = name === undefined ? undefined : prices[name];
+      if (price !== undefined) return { ...price, origin };
+    }
+    const listed = names.find((one) => Object.hasOwn(LIST, one));
+    const price = listed === undefined ? undefined : priceIn(LIST[listed] ?? null);
+    return typeof price === "object" ? { ...price, origin: "list" } : undefined;
+  }
+
+  /** True for a model whose price the user has given. */
+  isOwn(model: string): boolean {
+    return this.#own.some(([, prices]) =>
+      [model, plainModel(model)].some((one) => Object.hasOwn(prices, one)),
+    );
+  }
+
+  /** An estimate of what tokens cost, or undefined for a model without a price. */
+  costOf(model: string, tokens: PricedTokens): number | undefined {
+    const price = this.find(model);
+    if (price === undefined) return undefined;
+    const { long } = tokens;
+    if (long === undefined || price.over200k === undefined) return costAt(price, tokens);
+    return costAt(price, minus(tokens, long)) + costAt(price.over200k, long);
+  }
+
+  /** All prices that are known, those that count first, with the source of each in words. */
+  all(): readonly {
+    readonly model: string;
+    readonly price: FoundPrice;
+    readonly source: string;
+  }[] {
+    const own = this.#own.flatMap(([, prices]) => Object.keys(prices));
+    return [...new Set([...own, ...Object.keys(LIST)])].flatMap((model) => {
+      const price = this.find(model);
+      if (price === undefined) return [];
+      const word = LIST[model]?.source;
+      const listed = typeof word === "string" ? (LIST_SOURCES[word] ?? word) : "";
+      return [{ model, price, source: price.origin === "list" ? listed : price.origin }];
+    });
+  }
+}
+
+/** Perdure's own list, without anything of the user's. */
+export const LIST_PRICES = new PriceList();
+
+function costAt(rates: Rates, tokens: Omit<PricedTokens, "long">): number {
+  const { inputTokens, cachedTokens, outputTokens, writtenTokens = 0, keptTokens = 0 } = tokens;
+  const { input, output, cachedInput = input, cacheWrite = input } = rates;
+  const { cacheWrite1h = cacheWrite } = rates;
+  const plain = Math.max(0, inputTokens - cachedTokens - writtenTokens - keptTokens);
+  const sum =
+    plain * input +
+    cachedTokens * cachedInput +
+    writtenTokens * cacheWrite +
+    keptTokens * cacheWrite1h +
+    outputTokens * output;
   return sum / TOKENS_PER_PRICE;
+}
+
+function minus(one: PricedTokens, other: Omit<PricedTokens, "long">): Omit<PricedTokens, "long"> {
+  return {
+    inputTokens: one.inputTokens - other.inputTokens,
+    cachedTokens: one.cachedTokens - other.cachedTokens,
+    outputTokens: one.outputTokens - other.outputTokens,
+    writtenTokens: (one.writtenTokens ?? 0) - (other.writtenTokens ?? 0),
+    keptTokens: (one.keptTokens ?? 0) - (other.keptTokens ?? 0),
+  };
+}
+
+/** The names of rates in files. */
+const RATES: Readonly<Record<string, keyof Rates>> = {
+  input: "input",
+  cached_input: "cachedInput",
+  cache_write: "cacheWrite",
+  cache_write_1h: "cacheWrite1h",
+  output: "output",
+};
+const LONG_KEY = "over_200k";
+const SOURCE_KEY = "source";
+
+/** Prices by the names of their models, as a file has them; or what is wrong with them. */
+export function pricesIn(value: Json): Prices | string {
+  if (!isObject(value)) return "it is not an object of models and their prices";
+  const prices: Record<string, Price> = {};
+  for (const [model, told] of Object.entries(value)) {
+    const price = priceIn(told);
+    if (typeof price === "string") return `the price of ${model} is wrong: ${price}`;
+    prices[model] = price;
+  }
+  return prices;
+}
+
+function priceIn(told: Json): Price | string {
+  if (!isObject(told)) return "it is not an object";
+  const { [LONG_KEY]: long, [SOURCE_KEY]: _, ...rates } = told;
+  const price = ratesIn(rates);
+  if (typeof price === "string" || long === undefined) return price;
+  const over200k = isObject(long) ? ratesIn(long) : "it is not an object";
+  return typeof over200k === "string" ? `${LONG_KEY}: ${over200k}` : { ...price, over200k };
+}
+
+function ratesIn(told: JsonObject): Rates | string {
+  const rates: Partial<Record<keyof Rates, number>> = {};
+  for (const [name, value] of Object.entries(told)) {
+    const rate = Object.hasOwn(RATES, name) ? RATES[name] : undefined;
+    if (rate === undefined) return `"${name}" is none of ${Object.keys(RATES).join(", ")}`;
+    if (typeof value !== "number" || !(value >= 0)) return `${name} is not a number of dollars`;
+    rates[rate] = value;
+  }
+  const { input, output } = rates;
+  if (input === undefined || output === undefined) return "it needs `input` and `output`";
+  return { ...rates, input, output };
 }

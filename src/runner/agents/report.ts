@@ -11,6 +11,7 @@
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
 import type { AgentAdapter, AgentEvent, AgentReader, Trouble, Usage } from "./adapter.ts";
+import type { PriceList } from "./prices.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
 import { addUsage, NOTHING_USED } from "./usage.ts";
 
@@ -45,10 +46,14 @@ export interface AgentResult {
 /** What is known of one invocation of an agent. */
 export interface AgentReport {
   readonly session?: string;
+  /** The model that answers, as the agent names it. */
+  readonly model?: string;
   /** Absent while the agent runs. */
   readonly result?: AgentResult;
   /** Right at any moment: `delta` is of this invocation so far, `total` of the conversation. */
   readonly usage: Usage & { readonly counting: "delta" | "total" };
+  /** The model has answered, or begun to, and nobody said what that used. */
+  readonly uncounted: boolean;
   /** What the conversation has cost up to now, all its invocations together. */
   readonly conversationUsd?: number;
   /** Tokens of the latest call of the model, as far as known: its whole input and its output. */
@@ -77,6 +82,7 @@ export class AgentFollower {
   #failing: { readonly signature: string; readonly stall: Stall } | undefined;
   #report: AgentReport = {
     usage: { counting: "delta", ...NOTHING_USED },
+    uncounted: false,
     turns: 0,
     openTools: [],
     denied: [],
@@ -84,8 +90,8 @@ export class AgentFollower {
     text: "",
   };
 
-  constructor(adapter: Pick<AgentAdapter, "reader">) {
-    this.#reader = adapter.reader();
+  constructor(adapter: Pick<AgentAdapter, "reader">, prices?: PriceList) {
+    this.#reader = adapter.reader(prices);
   }
 
   /** What is known so far. */
@@ -113,6 +119,8 @@ export class AgentFollower {
     switch (event.type) {
       case "session":
         return { ...report, session: event.id };
+      case "model":
+        return { ...report, model: event.model };
       case "text":
         return { ...report, text: grown(report.text, event.text, TEXT_CHARACTERS_MAX) };
       case "tool-started":
@@ -125,7 +133,7 @@ export class AgentFollower {
         return { ...report, conversationUsd: event.totalUsd };
       case "turn": {
         const { result: _, ...ongoing } = report;
-        return { ...ongoing, turns: report.turns + 1 };
+        return { ...ongoing, turns: report.turns + 1, uncounted: true };
       }
       case "retrying":
         return { ...report, retries: report.retries + 1, lastTrouble: event.trouble };
@@ -198,6 +206,7 @@ function withUsage(
   return {
     ...report,
     usage: counted(report.usage, event),
+    uncounted: false,
     ...(context === undefined ? {} : { context }),
     ...(window === undefined ? {} : { window }),
   };

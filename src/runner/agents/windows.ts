@@ -37,7 +37,15 @@ export function windowOf(model: string | undefined): number | undefined {
   return fitting.toSorted(([one], [other]) => other.length - one.length)[0]?.[1];
 }
 
-/** A model's name without its date and the mark of its variant: what tables are kept by. */
+/**
+ * A model's name without its provider, its date and the mark of its variant: what tables go by.
+ * Clouds have names of their own: `us.anthropic.claude-x-20250929-v1:0`, `claude-x@20250929`.
+ */
 export function plainModel(model: string): string {
-  return model.replace(LONG_VARIANT, "").replace(/-\d{8}$/, "");
+  return model
+    .replace(LONG_VARIANT, "")
+    .replace(/^.*\//, "")
+    .replace(/^.*\banthropic\./, "")
+    .replace(/-v\d+(:\d+)?$/, "")
+    .replace(/[-@]\d{8}$/, "");
 }

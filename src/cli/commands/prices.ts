@@ -1,0 +1,61 @@
+/** `perdure prices`: what models cost, since when, and who says so. */
+import { LIST_DATE, type Rates } from "../../runner/agents/prices.ts";
+import type { Json, JsonObject } from "../../util/json.ts";
+import { tableLines } from "../../view/table.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { requirePlan } from "../pipeline-file.ts";
+import { priceFile, priceListOf } from "../prices.ts";
+import { print, printJson } from "../print.ts";
+
+const HEADER = ["MODEL", "INPUT", "CACHED", "CACHE WRITE", "OUTPUT", "OVER 200K", "FROM"] as const;
+
+/** Shows all prices that are known; with a pipeline, those that hold for its runs. */
+export async function pricesCommand(
+  file: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const command = `perdure prices ${file ?? ""}`.trimEnd();
+  const plan = file === undefined ? {} : (await requirePlan(file, command)).plan;
+  const prices = (await priceListOf(plan)).all();
+  if (wantsJson(options)) {
+    printJson({
+      date: LIST_DATE,
+      unit: "US dollars per million tokens",
+      file: priceFile(),
+      prices: prices.map(({ model, price: { origin, over200k, ...rates }, source }) => ({
+        model,
+        ...ratesJson(rates),
+        over_200k: over200k === undefined ? null : ratesJson(over200k),
+        origin,
+        source,
+      })),
+    });
+    return EXIT.done;
+  }
+  const rows = prices.map(({ model, price }) => {
+    const { input, cachedInput = input, cacheWrite = input, output, over200k, origin } = price;
+    const long = over200k === undefined ? "" : `${over200k.input} / ${over200k.output}`;
+    return [model, `${input}`, `${cachedInput}`, `${cacheWrite}`, `${output}`, long, origin];
+  });
+  for (const line of tableLines([HEADER, ...rows])) print(line);
+  print("");
+  print("US dollars per million tokens. A cost made of them is an estimate and shown as ~$0.12.");
+  print(`list: Perdure's own, as of ${LIST_DATE}; perdure prices -o json names its sources`);
+  print(`file: ${priceFile()}, such as { "MODEL": { "input": 1.5, "output": 6 } }`);
+  print(
+    "pipeline: `prices:` in the pipeline, in the same form; see them with: perdure prices FILE",
+  );
+  return EXIT.done;
+}
+
+function ratesJson({ input, cachedInput, cacheWrite, cacheWrite1h, output }: Rates): JsonObject {
+  const told: Record<string, Json> = {
+    input,
+    cached_input: cachedInput ?? null,
+    cache_write: cacheWrite ?? null,
+    cache_write_1h: cacheWrite1h ?? null,
+    output,
+  };
+  return told;
+}

@@ -1,0 +1,76 @@
+/**
+ * `prices`: what models cost, as the author of a pipeline says it.
+ *
+ * Owns: the shape of a price in a file, and its lowering.
+ * Does not: know any model's price (runner/agents/prices.json has a list).
+ */
+import * as z from "zod";
+import type { ModelPrice, ModelRates } from "./pipeline.ts";
+
+const dollars = z.number().min(0);
+const rates = {
+  input: dollars.describe("US dollars for a million tokens of input."),
+  cached_input: dollars.optional().describe("Of input from a cache. Default: that of input."),
+  cache_write: dollars.optional().describe("Of input written to a cache. Default: that of input."),
+  cache_write_1h: dollars
+    .optional()
+    .describe("Of input written to a cache for an hour. Default: that of other cache writes."),
+  output: dollars.describe("US dollars for a million tokens of output."),
+};
+
+/** The prices of models, by their names. */
+export const prices = z.record(
+  z.string().regex(/\S/, "empty-text"),
+  z.strictObject({
+    ...rates,
+    over_200k: z
+      .strictObject(rates)
+      .optional()
+      .describe("The prices of calls with more than 200,000 tokens of input, where they differ."),
+  }),
+);
+
+type PricesShape = z.infer<typeof prices>;
+type RatesShape = Omit<PricesShape[string], "over_200k">;
+
+/** Prices in the form of a plan. */
+export function lowerPrices(shape: PricesShape): Readonly<Record<string, ModelPrice>> {
+  return Object.fromEntries(
+    Object.entries(shape).map(([model, { over_200k: long, ...told }]) => [
+      model,
+      { ...lowerRates(told), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
+    ]),
+  );
+}
+
+function lowerRates(told: RatesShape): ModelRates {
+  const { input, cached_input, cache_write, cache_write_1h, output } = told;
+  return {
+    input,
+    ...(cached_input === undefined ? {} : { cachedInput: cached_input }),
+    ...(cache_write === undefined ? {} : { cacheWrite: cache_write }),
+    ...(cache_write_1h === undefined ? {} : { cacheWrite1h: cache_write_1h }),
+    output,
+  };
+}
+
+/** Prices of a plan in the words of a file. */
+export function pricesShape(lowered: Readonly<Record<string, ModelPrice>>): PricesShape {
+  return Object.fromEntries(
+    Object.entries(lowered).map(([model, { over200k: long, ...told }]) => [
+      model,
+      { ...ratesShape(told), ...(long === undefined ? {} : { over_200k: ratesShape(long) }) },
+    ]),
+  );
+}
+
+function ratesShape(told: ModelRates): RatesShape {
+  const { input, cachedInput, cacheWrite, cacheWrite1h, output } = told;
+  return {
+    input,
+    ...(cachedInput === undefined ? {} : { cached_input: cachedInput }),
+    ...(cacheWrite === undefined ? {} : { cache_write: cacheWrite }),
+    ...(cacheWrite1h === undefined ? {} : { cache_write_1h: cacheWrite1h }),
+    output,
+  };
+}
