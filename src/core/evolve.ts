@@ -34,6 +34,7 @@ import {
 import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
+import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -43,6 +44,7 @@ import {
   findVisit,
   hasProcess,
   isComposite,
+  type LeftMessage,
   type Run,
   type RunState,
   type Scope,
@@ -96,6 +98,7 @@ export function emptyRun(id: string): Run {
     spent: NOTHING_SPENT,
     conversations: new Map<string, Spent>(),
     shared: new Map<string, SharedConversation>(),
+    messages: new Map<string, readonly LeftMessage[]>(),
     workedMs: 0,
     funds: {},
     added: {},
@@ -167,6 +170,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       draft(run).funds = addBudget(run.funds, event.added);
       draft(run).added = addBudget(run.added, event.added);
       return;
+    case "run.messaged":
+      return leaveMessage(run, event);
     case "run.moved":
       return move(run, event);
     case "run.placed":
@@ -207,7 +212,10 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
-  if (ENDS.has(event.type)) work(run, visit, time);
+  if (ENDS.has(event.type)) {
+    work(run, visit, time);
+    noteDelivered(run, visit, event);
+  }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const talk = talkAfter(visit.talk, event);
   if (talk !== undefined) draft(visit).talk = talk;
@@ -219,6 +227,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
+      noteTold(run, visit, event);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);

@@ -10,6 +10,7 @@ import type {
   Held,
   LastTool,
   LeftRunning,
+  Message,
   Output,
   Owner,
   PauseReason,
@@ -140,6 +141,13 @@ export type Fact =
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
   /** A person added to the budget. */
   | { readonly type: "funds-added"; readonly added: Budget }
+  /** A person left a message for the agent of a step. */
+  | {
+      readonly type: "message-left";
+      readonly scope: string;
+      readonly step: string;
+      readonly message: Message;
+    }
   /** A person asked for this step again. */
   | ({
       readonly type: "retry-requested";
@@ -191,6 +199,8 @@ export interface ConversationOffer {
   readonly fresh?: string;
   /** Whether the conversation that the visit had is still there. */
   readonly found: boolean;
+  /** The ids of messages that stand in its transcript, as far as that can be searched. */
+  readonly heard?: readonly string[];
 }
 
 /** The items of a fan-out, or why there are none to be had. */

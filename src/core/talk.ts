@@ -9,7 +9,7 @@
  *   new one, unless the author lets steps share it.
  * - K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is there.
  */
-import type { Ask, Conversation, Output, RunEvent } from "./event.ts";
+import type { AgentRequest, Conversation, Output, RunEvent } from "./event.ts";
 
 export interface Talk {
   /** The conversation to take up again; absent after an end that calls for a new one. */
@@ -21,7 +21,7 @@ export interface Talk {
   /** A conversation that its agent does not know any more. */
   readonly gone?: string;
   /** What is to be asked next in it, and how often something was asked in it. */
-  readonly ask?: Ask;
+  readonly ask?: AgentRequest;
   readonly asks: number;
   /** What the conversation before handed over, and how often that has happened. */
   readonly checkpoint?: Output;
@@ -48,7 +48,9 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   const talk = { ...before, ...said, turns };
   switch (event.type) {
     case "step.continued":
-      return { ...talk, ask: event.ask, asks: talk.asks + 1 };
+      return event.ask.kind === "message"
+        ? withoutAsk(talk)
+        : { ...talk, ask: event.ask, asks: talk.asks + 1 };
     case "step.relayed":
       return { ...SILENCE, checkpoint: event.checkpoint, relays: talk.relays + 1, turns };
     case "step.failed":
@@ -59,6 +61,11 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
     default:
       return talk;
   }
+}
+
+/** What was asked for is there, or waits for nobody (message.ts). */
+function withoutAsk({ ask: _, ...talk }: Talk): Talk {
+  return talk;
 }
 
 function started(talk: Talk, conversation: Conversation): Talk {

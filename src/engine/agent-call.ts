@@ -12,11 +12,13 @@ import { writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { AttemptRef, Place } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
-import { findVisit, stepOf, type Visit } from "../core/run.ts";
+import { messagesFor, messagesIn } from "../core/message.ts";
+import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
 import type { AgentDefinition, AgentSettings, Plan, Work } from "../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../runner/agents/adapter.ts";
+import type { UnknownCalls } from "../runner/agents/continue-prompt.ts";
+import { holds } from "../runner/agents/lines-from-end.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
-import type { AgentReport } from "../runner/agents/report.ts";
 import type { Launch } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { quote } from "../util/shell.ts";
@@ -65,8 +67,20 @@ export function conversationOffer(
   if (visit === undefined || served === undefined) return undefined;
   const fresh = served.adapter.newSession();
   const at = { ...place, attempt: visit.attempts + 1 };
-  const found = session !== undefined && transcriptOf(site, visit, at, session) !== undefined;
-  return fresh === undefined ? { found } : { fresh, found };
+  const transcript = session === undefined ? undefined : transcriptOf(site, visit, at, session);
+  const heard = transcript === undefined ? [] : messagesHeard(site, visit, transcript);
+  return {
+    ...(fresh === undefined ? {} : { fresh }),
+    found: transcript !== undefined,
+    ...(heard.length === 0 ? {} : { heard }),
+  };
+}
+
+/** The messages of earlier prompts that stand in a transcript, as far as it can be searched. */
+function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
+  if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
+  const told = messagesFor(site.run, placeOf(visit)).filter((one) => one.told !== undefined);
+  return told.map(({ id }) => id).filter((id) => holds(transcript, id));
 }
 
 /** The transcript of a conversation of a visit, if its agent has one. */
@@ -80,12 +94,12 @@ export function transcriptOf(
   return servedStep(site.plan, visit)?.adapter.transcript(session, where);
 }
 
-/** What an attempt of an agent step starts; `before` is the report of the attempt it continues. */
+/** What an attempt of an agent step starts; `calls` are those that its conversation lacks. */
 export function prepareAgent(
   site: LaunchSite,
   visit: Visit,
   at: AttemptRef,
-  before: AgentReport | undefined,
+  calls: UnknownCalls,
 ): Launch {
   const served = servedStep(site.plan, visit);
   assert(served !== undefined, "only a step with an adapter talks to an agent");
@@ -94,7 +108,7 @@ export function prepareAgent(
   const env = environmentOf(site, visit, at);
   const cwd = workDirOf(site, visit);
   const promptFile = join(dir, PROMPT_FILE);
-  writeFileSync(promptFile, promptOf(site, visit, at, before), { mode: 0o600 });
+  writeFileSync(promptFile, promptOf(site, visit, at, calls), { mode: 0o600 });
   const { adapter, definition } = served;
   const command = adapter.command({ ...callOf(site, visit, served), promptFile, dir, cwd, env });
   for (const [name, content] of Object.entries(command.files)) {
@@ -120,12 +134,7 @@ export function prepareAgent(
   };
 }
 
-function promptOf(
-  site: LaunchSite,
-  visit: Visit,
-  at: AttemptRef,
-  before: AgentReport | undefined,
-): string {
+function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {
   const served = servedStep(site.plan, visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
@@ -140,7 +149,8 @@ function promptOf(
     ...(preamble === undefined ? {} : { preamble }),
     task: renderText(served?.work.prompt ?? "", evaluate),
     ...(schema === undefined ? {} : { schema }),
-    before: before ?? { openTools: [] },
+    calls,
+    messages: messagesIn(site.run, visit),
     relayFile: says === "relay" ? prepareRelay(cwd, at) : relative(cwd, relayFileIn(cwd, at)),
     ...(says === "relayed" && checkpoint !== undefined
       ? { checkpoint: readRelay(checkpoint) }
@@ -167,6 +177,34 @@ function callOf(
     ...(definition.command === undefined ? {} : { command: definition.command }),
     args: definition.args,
   };
+}
+
+/** The agent's own program on a conversation of a visit, for a person. */
+export interface OpenedAgent {
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly transcript: string;
+}
+
+/** How a person opens a conversation of a visit; a text says why that is not possible. */
+export function openAgent(site: LaunchSite, visit: Visit, session: string): OpenedAgent | string {
+  const served = servedStep(site.plan, visit);
+  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  const { adapter, definition } = served;
+  if (adapter.open === undefined) return `${adapter.name} agents have no program of their own`;
+  const at = attemptOf(visit);
+  const transcript = transcriptOf(site, visit, at, session);
+  if (transcript === undefined) return `its conversation ${session} is not on this machine`;
+  adapter.repair?.(transcript);
+  const env = environmentOf(site, visit, at);
+  const cwd = workDirOf(site, visit);
+  const { model, system, permissions, args } = callOf(site, visit, served);
+  const call = { session, permissions, args, cwd, env };
+  const command = adapter.open({ ...call, ...(model && { model }), ...(system && { system }) });
+  const [program = adapter.name, ...words] = command.argv;
+  const argv = [definition.command ?? program, ...words];
+  return { argv, cwd, env: { ...env, ...command.env }, transcript };
 }
 
 /** How many answers the model may still give: a kill does not give it its turns back. */

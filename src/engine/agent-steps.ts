@@ -10,6 +10,8 @@ import { join } from "node:path";
 import type { AttemptRef, Place, Spent } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
+import type { FinishedCall } from "../runner/agents/adapter.ts";
+import { NO_CALLS, type UnknownCalls } from "../runner/agents/continue-prompt.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import type { Launch, ProcessEnding } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
@@ -80,10 +82,10 @@ export class AgentSteps {
 
   /** What to start; reads what the attempt said that this one continues. */
   async prepare(visit: Visit, at: AttemptRef): Promise<() => Launch> {
-    const before = await this.#reportBefore(visit, at);
+    const calls = await this.#unknownCalls(visit, at);
     return () => {
       repairTranscript(this.#site(), visit, at);
-      return prepareAgent(this.#site(), visit, at, before);
+      return prepareAgent(this.#site(), visit, at, calls);
     };
   }
 
@@ -131,9 +133,35 @@ export class AgentSteps {
       : { how: "asked", ask: { kind: "correct", why: answer.problem } };
   }
 
-  async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
-    if (visit.talk?.conversation?.kind !== "continue" || at.attempt < 2) return undefined;
-    return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, NOBODY).end(undefined);
+  /**
+   * The tool calls whose results the conversation lacks. An attempt in which the model answered has
+   * its prompt in the conversation, so what the attempts before that lacked is known by now.
+   */
+  async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
+    const { session, conversation } = visit.talk ?? {};
+    if (conversation?.kind !== "continue" || session === undefined) return NO_CALLS;
+    let { open, finished } = NO_CALLS;
+    for (let attempt = at.attempt - 1; attempt >= 1; attempt--) {
+      const report = await this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
+      if (report.session !== undefined && report.session !== session) break;
+      open = [...report.openTools, ...open];
+      finished = [...this.#unrecorded(visit, at, session, report), ...finished];
+      if (report.turns > 0) break;
+    }
+    return { open, finished };
+  }
+
+  #unrecorded(
+    visit: Visit,
+    at: AttemptRef,
+    session: string,
+    { finished, turns }: AgentReport,
+  ): readonly FinishedCall[] {
+    const { adapter } = this.#served(visit);
+    // Whose transcript cannot be searched may lack the calls of its last answer.
+    if (adapter.unrecorded === undefined) return finished.filter(({ turn }) => turn === turns);
+    const transcript = transcriptOf(this.#site(), visit, at, session);
+    return transcript === undefined ? [] : adapter.unrecorded(transcript, finished);
   }
 
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {

@@ -18,6 +18,7 @@ import {
   type KnownEffect,
   type LastTool,
   type LeftRunning,
+  type Message,
   type Origin,
   type Owner,
   type Placed,
@@ -58,6 +59,7 @@ const owner = record({
   host: text,
   user: text,
   unsignalled: optional(boolean),
+  opens: optional(text),
 } satisfies Fields<Owner>);
 const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };
@@ -130,6 +132,14 @@ const conversation = optional(
     why: text,
   } satisfies Fields<Conversation>),
 );
+
+/** The shape of a message. */
+export const message = record({
+  id: text,
+  text,
+  by: text,
+  given: number,
+} satisfies Fields<Message>);
 
 const deadline = optional(
   record({ at: number, delayMs: optional(number) } satisfies Fields<Deadline>),
@@ -214,6 +224,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       timeMs: optional(number),
     }),
   },
+  "run.messaged": { scope: text, step: text, message },
   "run.rewound": {
     step: text,
     reopened: listOf(text),
@@ -250,6 +261,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     items: optional(listOf(json)),
     input: optional(mapOf(json)),
     conversation,
+    messages: optional(listOf(text)),
     fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
@@ -294,7 +306,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   },
   "step.continued": {
     ...attempt,
-    ask: record({ kind: oneOf("relay", "correct"), why: text }),
+    ask: record({ kind: oneOf("message", "relay", "correct"), why: text }),
     snapshot: saved,
     spent,
     left,

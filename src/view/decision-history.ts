@@ -9,6 +9,7 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { messageText } from "./failure-words.ts";
+import { messageLine } from "./message-text.ts";
 import { answerText } from "./question-text.ts";
 import { tellingText } from "./telling-text.ts";
 import { toldText } from "./told-text.ts";
@@ -67,6 +68,8 @@ function wishText(event: RunEvent): string | undefined {
       return `the run began anew at ${stepPath(event)} (restart ${event.number})`;
     case "run.stopping":
       return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
+    case "run.messaged":
+      return `${stepPath(event)} was left a message: ${messageLine(event.message)}`;
     case "run.funded":
       return `the budget was raised by ${budgetText(event.added)}`;
     case "run.rewound": {

@@ -12,6 +12,7 @@ import { commitText, plainText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { leftText } from "./left-text.ts";
+import { messageLine } from "./message-text.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, STEP_LOOKS } from "./step-status.ts";
 import { toldText } from "./told-text.ts";
@@ -139,6 +140,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} stopped by ${event.by}`;
     case "run.funded":
       return `${RUN_GLYPH} the budget was raised`;
+    case "run.messaged":
+      return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
     case "run.rewound":
       if (event.items === undefined) return `${RUN_GLYPH} going on from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;

@@ -14,6 +14,7 @@ import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
 import type { FakeFiles } from "./fake-files.ts";
+import { MessageCheckers } from "./message-checkers.ts";
 import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
@@ -42,6 +43,7 @@ export class Checkers {
   readonly #files: FakeFiles;
   readonly #talks: TalkCheckers;
   readonly #people: PeopleCheckers;
+  readonly #messages = new MessageCheckers();
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
@@ -94,6 +96,7 @@ export class Checkers {
   /** A visit ends once, and what it handed over is what its process wrote. */
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     this.#talks.afterAppend(recorded);
+    for (const { event } of recorded) this.#messages.afterEvent(event);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       this.#people.afterEvent(event);

@@ -10,6 +10,7 @@ import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
+import { messagesIn } from "../../src/core/message.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import {
@@ -54,6 +55,7 @@ export type Bug =
   | "one-id-for-all"
   | "forget-what-was-asked"
   | "forget-what-was-spent"
+  | "forget-messages"
   | "probe-lies"
   | "doubt-forgotten"
   | "second-answer-counts"
@@ -119,6 +121,7 @@ class Simulation {
   /** Owners that were replaced while they slept. */
   readonly #sleepers: Loop[] = [];
   #bystanders = 0;
+  #messages = 0;
   #crashes = 0;
   #waits = 0;
   /** Executors of the current owner that are not closed. */
@@ -281,6 +284,9 @@ class Simulation {
       const kind = event.ask.kind === "relay" ? "correct" : "relay";
       return { ...recorded, event: { ...event, ask: { ...event.ask, kind } } };
     }
+    if (this.#bug === "forget-messages" && event.type === "run.messaged") {
+      return { ...recorded, event: { ...event, step: "nobody" } };
+    }
     if (this.#bug === "forget-what-was-spent" && event.type === "step.lost") {
       const { spent: _, ...forgotten } = event;
       return { ...recorded, event: forgotten };
@@ -294,7 +300,9 @@ class Simulation {
     if (work?.kind !== "agent") return undefined;
     const found = session !== undefined && this.#world.finds(session);
     if (this.#bug === "one-id-for-all") return { fresh: "session-0", found };
-    return work.agent === CHOOSES ? { fresh: this.#world.newSession(), found } : { found };
+    const heard = session === undefined ? [] : this.#world.heard(session);
+    const offer = { found, heard };
+    return work.agent === CHOOSES ? { fresh: this.#world.newSession(), ...offer } : offer;
   }
 
   /** What a person wants of the run beside going on. */
@@ -401,7 +409,9 @@ class Simulation {
     this.#held.add(attemptText(at));
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
     if (this.#plan.workspace?.snapshots === true) this.#files.enter(at, run);
-    this.#world.spawn(at, conversation);
+    const visit = findVisit(run, at);
+    const messages = visit === undefined ? [] : messagesIn(run, visit).map(({ id }) => id);
+    this.#world.spawn(at, conversation, messages);
     this.#checkers.afterSpawn(at);
   }
 
@@ -494,6 +504,7 @@ class Simulation {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
       facts.push({ type: "stop-requested", mode, by: "simulator" });
     }
+    if (this.#chance(0.02)) facts.push(this.#message());
     if (this.#chance(0.02)) for (const process of this.#world.alive()) this.#world.kill(process);
     this.#collect(run);
     this.#late.push(...this.#files.ended(run));
@@ -507,6 +518,14 @@ class Simulation {
     }
     if (facts.length === 0) this.#passTime(waitMs, run);
     return facts;
+  }
+
+  /** Somebody leaves a message for a step, whether it has an agent or not, and in whatever state. */
+  #message(): Fact {
+    const { id: step } = this.#random.pick(this.#plan.graph.steps);
+    const id = `message-${++this.#messages}`;
+    const message = { id, text: "look here", by: "p@h", given: this.#world.clock };
+    return { type: "message-left", scope: "", step, message };
   }
 
   /** The real way from an answer to a fact, on the journal in memory. */

@@ -26,6 +26,7 @@ describe("the simulator", () => {
       "run.created",
       "run.failed",
       "run.funded",
+      "run.messaged",
       "run.opened",
       "run.restarted",
       "run.restored",
@@ -100,6 +101,7 @@ describe("the checkers find a planted bug:", () => {
     ["undying-agents", /two living processes are in the conversation session-\d+/],
     ["one-id-for-all", /is in the conversation of s\d@/],
     ["forget-what-was-asked", /says correct, but relay was to be asked/],
+    ["forget-messages", /message-\d+ was not told to s\d+@/],
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
   it.each(talks)("%s", async (bug, words) => {

@@ -36,6 +36,14 @@ export const opencode: AgentAdapter = {
   newSession: () => newSession(Date.now()),
   transcript,
   command,
+  open: ({ session, model, permissions, args, env }) => ({
+    argv: [
+      ...["opencode", "--session", session],
+      ...(model === undefined ? [] : ["--model", model]),
+      ...args,
+    ],
+    env: permissions === "edit" ? { OPENCODE_PERMISSION: editPermission(env) } : {},
+  }),
   reader: () => new OpencodeReader(),
 };
 
