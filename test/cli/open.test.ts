@@ -179,7 +179,10 @@ steps:
     const id = await stopped();
     const elsewhere = { CLAUDE_CONFIG_DIR: project.path("empty") };
     const gone = await project.begin(["open", id, "work"], elsewhere).ended;
-    expect([gone.exit, gone.stderr]).toEqual([1, expect.stringContaining("is not on this machine")]);
+    expect([gone.exit, gone.stderr]).toEqual([
+      1,
+      expect.stringContaining("is not on this machine"),
+    ]);
     const missing = await project.begin(["open", id, "work"], { PATH: "/nowhere" }).ended;
     expect([missing.exit, missing.stderr]).toEqual([
       1,

@@ -51,6 +51,8 @@ export class Checkers {
   readonly #once = new Set<string>();
   /** Attempts that failed although their process succeeded: no arrow could be chosen. */
   readonly #misrouted = new Set<string>();
+  /** Attempts whose conversation continued with a message. */
+  readonly #continued = new Set<string>();
 
   constructor(plan: Plan, runId: string, journal: Journal, world: World, files: FakeFiles) {
     this.#files = files;
@@ -100,6 +102,9 @@ export class Checkers {
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       this.#people.afterEvent(event);
+      if (event.type === "step.continued" && event.ask.kind === "message") {
+        this.#continued.add(attemptText(event));
+      }
       // Where no arrow could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
@@ -174,6 +179,8 @@ export class Checkers {
     for (let attempt = at.attempt - 1; attempt > 0; attempt--) {
       const key = attemptText({ ...at, attempt });
       if (this.#misrouted.has(key)) return;
+      // A message came before its end was recorded: the conversation continues, nothing is redone.
+      if (this.#continued.has(key)) continue;
       const process = this.#world.processes.get(key);
       if (process === undefined || process.killed || this.#world.isAlive(process)) continue;
       if (endedWell(process.ending)) {
