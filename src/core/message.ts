@@ -49,10 +49,10 @@ export function messagesToTell(
   }
   const { kind } = conversation;
   return messagesFor(run, placeOf(visit))
-    .filter(({ id, told, delivered }) => {
-      const toldHere = told?.visit === visit.number;
-      if (delivered === true) return toldHere && kind === "start";
-      return !(toldHere && kind === "continue" && heard.includes(id));
+    .filter((message) => {
+      const isTold = toldIn(message, visit) !== undefined;
+      if (message.delivered === true) return isTold && kind === "start";
+      return !(isTold && kind === "continue" && heard.includes(message.id));
     })
     .map(({ id }) => id);
 }
@@ -60,8 +60,13 @@ export function messagesToTell(
 /** The messages that the prompt of the current attempt of a visit holds. */
 export function messagesIn(run: Run, visit: Visit): readonly LeftMessage[] {
   return messagesFor(run, placeOf(visit)).filter(
-    ({ told }) => told?.visit === visit.number && told.attempt === visit.attempts,
+    (message) => toldIn(message, visit)?.attempt === visit.attempts,
   );
+}
+
+/** The last attempt of a visit whose prompt held a message. */
+function toldIn({ told = [] }: LeftMessage, visit: Visit): { attempt: number } | undefined {
+  return told.find((one) => one.visit === visit.number);
 }
 
 /** True when the running attempt of a visit is to end after its turn for a message (S3). */
@@ -76,7 +81,7 @@ function hasUntold(run: Run, visit: Visit): boolean {
   // A step that must not happen twice is neither interrupted nor continued.
   if (stepOf(visit).once) return false;
   return messagesFor(run, placeOf(visit)).some(
-    ({ told, delivered }) => delivered !== true && told?.visit !== visit.number,
+    (message) => message.delivered !== true && toldIn(message, visit) === undefined,
   );
 }
 
@@ -103,8 +108,12 @@ export function noteTold(
   { attempt, messages = [] }: Extract<RunEvent, { type: "step.started" }>,
 ): void {
   if (messages.length === 0) return;
-  const told = { visit: visit.number, attempt };
-  change(run, visit, (one) => (messages.includes(one.id) ? { ...one, told } : one));
+  const now = { visit: visit.number, attempt };
+  change(run, visit, (one) => {
+    if (!messages.includes(one.id)) return one;
+    const others = (one.told ?? []).filter((told) => told.visit !== visit.number);
+    return { ...one, told: [...others, now] };
+  });
 }
 
 /** Notes at the end of an attempt that its agent has read what it was told (S2). */
@@ -113,7 +122,7 @@ export function noteDelivered(run: Run, visit: Visit, event: RunEvent): void {
   if (turns === 0 && event.type !== "step.completed") return;
   if (messagesFor(run, placeOf(visit)).length === 0) return;
   change(run, visit, (one) =>
-    one.told?.visit === visit.number ? { ...one, delivered: true } : one,
+    toldIn(one, visit) === undefined ? one : { ...one, delivered: true },
   );
 }
 

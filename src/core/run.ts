@@ -114,8 +114,8 @@ export interface Run {
 
 /** A message for the agent of a step, and what became of it. */
 export interface LeftMessage extends Message {
-  /** The attempt whose prompt held it last. */
-  readonly told?: { readonly visit: number; readonly attempt: number };
+  /** For each visit of the step that was told: the last attempt whose prompt held it. */
+  readonly told?: readonly { readonly visit: number; readonly attempt: number }[];
   /** The model has answered a prompt that held it. */
   readonly delivered?: true;
 }

@@ -5,7 +5,7 @@
  * Does not: know when a message is delivered (core/message.ts).
  */
 import type { Message } from "../core/event.ts";
-import { placeText } from "../core/place.ts";
+import { attemptText } from "../core/place.ts";
 import type { LeftMessage, Run } from "../core/run.ts";
 import type { JsonObject } from "../util/json.ts";
 import { countText, cutText, firstLine, plainText, shortList } from "./display-text.ts";
@@ -39,8 +39,9 @@ export function messageRows(run: Run): readonly (readonly string[])[] {
 }
 
 function stateOf(step: string, { told, delivered }: LeftMessage): string {
-  if (told === undefined) return "waiting";
-  const attempt = `${placeText({ scope: "", step, visit: told.visit })}.${told.attempt}`;
+  const last = told?.at(-1);
+  if (last === undefined) return "waiting";
+  const attempt = attemptText({ scope: "", step, ...last });
   return delivered === true ? `delivered to ${attempt}` : `sent to ${attempt}`;
 }
 
@@ -49,8 +50,8 @@ export function messagesJson(run: Run): readonly JsonObject[] {
   return [...run.messages].flatMap(([step_id, messages]) =>
     messages.map(({ id, text, by, given, told, delivered }) => ({
       ...{ step_id, id, text, by, left_at: isoText(given) },
-      visit: told?.visit ?? null,
-      attempt: told?.attempt ?? null,
+      visit: told?.at(-1)?.visit ?? null,
+      attempt: told?.at(-1)?.attempt ?? null,
       delivered: delivered === true,
     })),
   );

@@ -24,6 +24,12 @@ const OPERATIONS = "src/core/operations.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
   {
+    name: "a message is told twice in one conversation",
+    file: "src/core/message.ts",
+    from: 'if (message.delivered === true) return isTold && kind === "start";',
+    to: "",
+  },
+  {
     name: "files are put back while a neighbour works on them",
     file: OPERATIONS,
     from: "if (othersRestore(activity, visit, workspace)) return [];",
