@@ -47,10 +47,14 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   const said = turns > before.turns ? ({ begun: true } as const) : {};
   const talk = { ...before, ...said, turns };
   switch (event.type) {
-    case "step.continued":
-      return event.ask.kind === "message"
-        ? withoutAsk(talk)
-        : { ...talk, ask: event.ask, asks: talk.asks + 1 };
+    case "step.continued": {
+      if (event.ask.kind !== "message") {
+        return { ...talk, ask: event.ask, asks: talk.asks + 1 };
+      }
+      // Only an agent that has given what it was asked for continues with a message (message.ts).
+      const { ask: _given, ...rest } = talk;
+      return rest;
+    }
     case "step.relayed":
       return { ...SILENCE, checkpoint: event.checkpoint, relays: talk.relays + 1, turns };
     case "step.failed":
@@ -61,11 +65,6 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
     default:
       return talk;
   }
-}
-
-/** What was asked for is there, or waits for nobody (message.ts). */
-function withoutAsk({ ask: _, ...talk }: Talk): Talk {
-  return talk;
 }
 
 function started(talk: Talk, conversation: Conversation): Talk {

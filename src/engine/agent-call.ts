@@ -19,6 +19,7 @@ import type { AgentAdapter, AgentCall } from "../runner/agents/adapter.ts";
 import type { UnknownCalls } from "../runner/agents/continue-prompt.ts";
 import { holds } from "../runner/agents/lines-from-end.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
+import { textOf } from "../runner/file-text.ts";
 import type { Launch } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { quote } from "../util/shell.ts";
@@ -26,6 +27,7 @@ import { renderText } from "../util/template.ts";
 import { promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
 import {
+  CONTEXT_FILE,
   environmentOf,
   evaluatorAt,
   isolated,
@@ -105,6 +107,7 @@ export function prepareAgent(
   assert(served !== undefined, "only a step with an adapter talks to an agent");
   const check = prepareFolder(site, visit, at);
   const dir = attemptDirOf(site.dir, at);
+  keepContext(site, visit, at);
   const env = environmentOf(site, visit, at);
   const cwd = workDirOf(site, visit);
   const promptFile = join(dir, PROMPT_FILE);
@@ -132,6 +135,16 @@ export function prepareAgent(
     // What is only handed over is not done yet.
     ...(visit.talk?.conversation?.says === "relay" ? {} : check),
   };
+}
+
+/** An agent that continues does not hand values on again that it handed on before. */
+function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
+  const { kind, says } = visit.talk?.conversation ?? {};
+  if (kind !== "continue" || says === "task" || at.attempt < 2) return;
+  const before = attemptDirOf(site.dir, { ...at, attempt: at.attempt - 1 });
+  const text = textOf(join(before, CONTEXT_FILE));
+  if (text === undefined) return;
+  writeFileSync(join(attemptDirOf(site.dir, at), CONTEXT_FILE), text, { mode: 0o600 });
 }
 
 function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {

@@ -78,7 +78,7 @@ describe("a message for an agent that runs", () => {
     await open();
     project.model.play(
       obedient(shell("echo two >> effects"), text("Now it is done.")),
-      stateless(stall("accept", text("Done."))),
+      stateless(shell("echo count=7 >> $PERDURE_CONTEXT"), stall("accept", text("Done."))),
     );
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
@@ -87,7 +87,9 @@ describe("a message for an agent that runs", () => {
     good(await runner.ended);
     expect(project.effects()).toEqual({ two: 1, next: 1 });
     const [completed] = await project.events("step.completed");
-    expect(completed).toMatchObject({ attempt: 2, answer: "Now it is done." });
+    // What it had handed on before the message still counts.
+    const context = { count: expect.anything() as unknown };
+    expect(completed).toMatchObject({ attempt: 2, answer: "Now it is done.", context });
     expect(heard()).toBe(1);
   });
 
