@@ -117,6 +117,27 @@ describe("an interrupted step", () => {
   });
 });
 
+it("a step that outlived its runner is stopped before it is opened", async () => {
+  project = await FakeClaude.open(
+    stateless(shell("echo one >> effects"), stall("accept", text("?"))),
+  );
+  project.write("p.yaml", PIPELINE);
+  const runner = project.begin(["run", "p.yaml"]);
+  await project.model.stalled();
+  await runner.kill("SIGKILL");
+  const id = await project.newestId();
+  const refused = await project.finish(["open", id, "work"]);
+  expect([refused.exit, refused.stderr]).toEqual([7, expect.stringContaining("work is at work")]);
+  await project.must(["stop", id]);
+  expect(project.stepProcesses()).toEqual([]);
+  project.model.release();
+  const screen = openTerminal();
+  screen.perdure(`open ${id} work`);
+  await screen.shows(/chat \S+ in/);
+  screen.type("/exit");
+  await screen.shows(/continues with: perdure resume \w+/);
+});
+
 it("a completed step can be asked something, and stays completed", async () => {
   project = await FakeClaude.open(stateless(text("Done.")));
   project.write("p.yaml", PIPELINE);

@@ -7,8 +7,10 @@
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { stepPath } from "../../core/place.ts";
-import { currentVisit, placeOf, type Visit } from "../../core/run.ts";
+import { attemptOf, currentVisit, placeOf, type Visit } from "../../core/run.ts";
 import { type OpenedAgent, openAgent } from "../../engine/agent-call.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
@@ -92,13 +94,20 @@ async function openOwned(
   for (const line of endLines(known, visit, left)) print(line);
 }
 
-/** Refuses while a runner is at work: it may use the conversation at any moment. */
-function refuseOwned({ run, lease, liveness, shortId }: KnownRun, step: AgentStep): void {
-  const owner = lease?.owner;
-  if (liveness !== "owned" || owner === undefined) return;
-  if (owner.opens !== undefined) throw ownedError(shortId, owner);
-  const running = [...run.running].some((visit) => stepPath(placeOf(visit)) === step.path);
-  const what = running ? `step ${step.path} is at work` : "its runner is at work";
+/**
+ * Refuses while a runner, or a step that outlived it, is at work: it may use the conversation at any
+ * moment.
+ */
+function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: AgentStep): void {
+  const owner = liveness === "owned" ? lease?.owner : undefined;
+  if (owner?.opens !== undefined) throw ownedError(shortId, owner);
+  const living = [...run.running].filter(
+    (visit) => owner !== undefined || mayLive(attemptDirOf(dir, attemptOf(visit))),
+  );
+  if (owner === undefined && living.length === 0) return;
+  const paths = living.map((visit) => stepPath(placeOf(visit)));
+  const first = paths.includes(step.path) ? step.path : paths[0];
+  const what = first === undefined ? "its runner is at work" : `step ${first} is at work`;
   const message = `run ${shortId} cannot be opened while ${what}`;
   throw new CliError(EXIT.owned, message, perdure("stop", shortId, "--after-turn"));
 }
