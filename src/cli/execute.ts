@@ -45,6 +45,7 @@ import {
   whyInputOf,
 } from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
+import { refuseOpened } from "./opened-step.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { lateCostOf } from "./prices.ts";
 import { print, printError } from "./print.ts";
@@ -165,6 +166,7 @@ export function own(
       throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
     }
     if (takeOver !== true) refuseUnseenSteps(loaded);
+    refuseOpened(loaded);
     const starts = options.stop === undefined && options.stopBy === undefined;
     if (starts && options.beside !== true) {
       refuseBeside(project, workerOf(loaded), `perdure resume ${shortId}`);
@@ -209,8 +211,13 @@ export async function driveOwned(
 /** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
 export function ownedError(shortId: string, owner: Owner): OwnedError {
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next = isOwnerElsewhere(owner) ? takeOverText(shortId) : `perdure attach ${shortId}`;
+  const next = isOwnerElsewhere(owner) ? takeOverText(shortId) : ownedNext(shortId, owner);
   return new OwnedError(owner, message, next);
+}
+
+function ownedNext(shortId: string, { opens }: Owner): string {
+  if (opens === undefined) return `perdure attach ${shortId}`;
+  return `end the agent's program there, then: perdure resume ${shortId}`;
 }
 
 /** What a person can do about something that cannot be seen from here. */
@@ -339,6 +346,8 @@ async function drive(
   });
   given.attend({
     stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
+    message: ({ scope, step, message }) =>
+      mailbox.post({ type: "message-left", scope, step, message }),
     killNow: () => processes.killNow(),
     lookForAnswers: () => gates.look(mailbox),
   });

@@ -55,6 +55,7 @@ function buildProgram(finish: Finish): Command {
     .exitOverride();
   addRunning(program, finish);
   addSettling(program, finish);
+  addTalking(program, finish);
   addReturning(program, finish);
   addLooking(program, finish);
   addComparing(program, finish);
@@ -189,6 +190,27 @@ function addResume(program: Command, finish: Finish): void {
     .option("-q, --quiet", "print nothing but the end of a run that did not complete")
     .action(async (id, options) =>
       finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
+    );
+}
+
+/** Commands with which a person talks to an agent of a run. */
+function addTalking(program: Command, finish: Finish): void {
+  program
+    .command("say")
+    .description("leave a message for the agent of a step; it gets it at its next turn")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .argument("<message...>", "what the agent is to know")
+    .action(async (id, step, words) =>
+      finish(await (await import("./commands/say.ts")).sayCommand(id, step, words)),
+    );
+  program
+    .command("open")
+    .description("open the agent's own program on the conversation of a step")
+    .argument("<run>", "id or prefix")
+    .argument("<step>", "the step")
+    .action(async (id, step) =>
+      finish(await (await import("./commands/open.ts")).openCommand(id, step)),
     );
 }
 

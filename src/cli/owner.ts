@@ -33,7 +33,8 @@ function ownerLife({ started, ...owner }: Owner): Life {
 
 /** "process 4711 of ann on laptop". */
 export function ownerText(owner: Owner): string {
-  const who = `process ${owner.pid} of ${owner.user} on ${owner.host}`;
+  const opens = owner.opens === undefined ? "" : `, which has step ${owner.opens} open`;
+  const who = `process ${owner.pid} of ${owner.user} on ${owner.host}${opens}`;
   return isOwnerElsewhere(owner) ? `${who}, ${UNSEEN}` : who;
 }
 

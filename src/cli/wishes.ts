@@ -1,12 +1,13 @@
 /**
- * What others want of a run while this process drives it: that it stops, or takes up an answer.
+ * What others want of a run while this process drives it: that it stops, takes up an answer, or tells
+ * an agent something.
  *
  * Owns: handing wishes to the driver, also those that came before there was one.
  * Does not: find out about them. A program of ours is told by signals (signals.ts); somebody else's
  * program looks by itself (`look`), because its signals are its own.
  */
 import type { StopMode } from "../core/event.ts";
-import type { Journal } from "../journal/journal.ts";
+import type { Journal, SayRequest } from "../journal/journal.ts";
 
 /** What a driven run offers to those who want something of it. */
 export interface DrivenRun {
@@ -14,6 +15,8 @@ export interface DrivenRun {
   stop(mode: StopMode, by: string): void;
   /** Ends every process now, without its grace period. */
   killNow(): void;
+  /** Takes in a message for an agent; one that the run knows changes nothing. */
+  message(request: SayRequest): void;
   /** Takes up answers that others have given. */
   lookForAnswers(): void;
 }
@@ -39,6 +42,10 @@ export class Wishes {
   attend(driver: DrivenRun): void {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
+    // Unlike a request to stop, a message does not lapse with the owner that it was meant for.
+    for (const request of this.#journal.requestsAfter(this.#runId, 0)) {
+      if (request.type === "say" && request.id <= this.#lastRequest) driver.message(request);
+    }
     this.look();
   }
 
@@ -67,7 +74,8 @@ export class Wishes {
     if (this.#driver === undefined) return;
     for (const request of this.#journal.requestsAfter(this.#runId, this.#lastRequest)) {
       this.#lastRequest = request.id;
-      this.#stop(request.mode, request.by);
+      if (request.type === "say") this.#driver.message(request);
+      else this.#stop(request.mode, request.by);
     }
     this.#driver.lookForAnswers();
   }

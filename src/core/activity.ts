@@ -22,6 +22,7 @@ import type {
   ItemsFound,
   MergeReport,
 } from "./fact.ts";
+import { withMessage } from "./message.ts";
 import { placeText } from "./place.ts";
 import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
 import { SHARED, worksApart } from "./workspace-files.ts";
@@ -238,11 +239,12 @@ function takeLookup(activity: Activity, fact: Extract<Fact, { type: "looked-up" 
 function processEnded(
   run: Run,
   activity: Activity,
-  { at, ending }: Extract<Fact, { type: "process-ended" }>,
+  { at, ending: ended }: Extract<Fact, { type: "process-ended" }>,
   now: number,
 ): readonly Fact[] {
   const entry = entryAt(run, activity, at);
   if (entry === undefined || entry.phase === "ended") return [];
+  const ending = withMessage(run, at, ended);
   const nothingRan = ending.how === "not-started" || (ending.how === "lost" && !ending.started);
   if (!activity.keepsFiles || nothingRan) return [{ type: "attempt-ended", at, ending }];
   Object.assign(entry, { phase: "ended", busy: false, ending, endedAt: now });

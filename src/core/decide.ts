@@ -27,6 +27,7 @@ import { LOSSES_MAX } from "./flow.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { instanceEvents } from "./instance-files.ts";
 import { judgeOf, submitAgain } from "./judge.ts";
+import { messageEvents, messagesToTell } from "./message.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
@@ -97,6 +98,8 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return stop(run, fact);
     case "funds-added":
       return [{ ...fact, type: "run.funded" }];
+    case "message-left":
+      return messageEvents(run, fact);
     case "retry-requested":
       return retryEvents(plan, run, fact);
     case "rewind-requested":
@@ -232,11 +235,13 @@ function dispatch(
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
   const fidelity = tellingFor(plan, run, visit, conversation);
+  const messages = messagesToTell(run, visit, conversation, offer);
   return [
     {
       ...started,
       ...filesFor(plan, run, visit, conversation, base),
       ...(conversation === undefined ? {} : { conversation }),
+      ...(messages.length === 0 ? {} : { messages }),
       ...(fidelity === undefined ? {} : { fidelity }),
     },
   ];
@@ -368,7 +373,7 @@ function ask(
     const again = submitAgain(visit, why, paid);
     return again ?? fail(run, visit, "answer", `its judge gave no verdict: ${why}`, now, paid);
   }
-  if ((visit.talk?.asks ?? 0) < ASKS_MAX) {
+  if (ending.ask.kind === "message" || (visit.talk?.asks ?? 0) < ASKS_MAX) {
     return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
   }
   const reason = ending.ask.kind === "relay" ? "relay" : "answer";

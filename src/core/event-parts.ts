@@ -52,6 +52,8 @@ export interface Owner {
   readonly user: string;
   /** A program with signals of its own: it looks for requests by itself. */
   readonly unsignalled?: true;
+  /** The step whose conversation a person has open; such an owner drives nothing. */
+  readonly opens?: string;
 }
 
 /**
@@ -249,12 +251,27 @@ export interface Thread {
  */
 export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct" | "failed";
 
-/** Why a conversation goes on with a request of ours although nothing cut it off. */
+/** Why a conversation continues although its agent neither failed nor was interrupted from outside. */
 export type Ask =
+  /** A person left a message that its agent has not got. */
+  { readonly kind: "message"; readonly why: string } | AgentRequest;
+
+/** What an agent is asked for in its conversation, again after a loss, until it is there. */
+export type AgentRequest =
   /** It has grown past its limit and is to write down what the next one needs. */
   | { readonly kind: "relay"; readonly why: string }
   /** Its answer does not fit what was asked for. */
   | { readonly kind: "correct"; readonly why: string };
+
+/** What a person wants an agent to know. */
+export interface Message {
+  /** Tells it from all other messages; the prompt names it. */
+  readonly id: string;
+  readonly text: string;
+  /** `user@host`. */
+  readonly by: string;
+  readonly given: number;
+}
 
 /** The last call of a tool in an attempt that was cut off; `ok` when it had ended. */
 export interface LastTool {

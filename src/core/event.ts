@@ -27,6 +27,7 @@ import type {
   KnownEffect,
   LastTool,
   LeftRunning,
+  Message,
   Output,
   Owner,
   PauseReason,
@@ -94,12 +95,15 @@ export type RunEvent =
       /** What earlier attempts cost whose model had no price then. */
       readonly lateCostUsd?: number;
     }
+  | RunMessaged
   | ({ readonly type: "step.started" } & AttemptRef & {
         /** The items of a fan-out; one instance each. */
         readonly items?: readonly Json[];
         /** The input of a sub-pipeline, when it is not that of the scope around it. */
         readonly input?: JsonObject;
         readonly conversation?: Conversation;
+        /** For an agent: the ids of the messages that its prompt holds. */
+        readonly messages?: readonly string[];
         /** For an agent: what of the run it is told first. */
         readonly fidelity?: Telling;
         /** The snapshot that it works on; absent when `step.based` is to tell it. */
@@ -232,6 +236,14 @@ export interface RunCreated extends RememberedEnvironment {
   readonly logs?: string;
   /** Of a fork: where it comes from. The events up to `run.forked` are those of that run. */
   readonly from?: Origin;
+}
+
+/** A person left a message for the agent of a step. It is delivered with a later attempt's prompt. */
+export interface RunMessaged {
+  readonly type: "run.messaged";
+  readonly scope: string;
+  readonly step: string;
+  readonly message: Message;
 }
 
 /** The run that a fork was made of, and the last event that both have. */

@@ -35,6 +35,7 @@ import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fo
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
+import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
 import { move } from "./move.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
@@ -44,6 +45,7 @@ import {
   findVisit,
   hasProcess,
   isComposite,
+  type LeftMessage,
   type Run,
   type RunState,
   type Scope,
@@ -99,6 +101,7 @@ export function emptyRun(id: string): Run {
     shared: new Map<string, SharedConversation>(),
     variables: new Map<string, string>(),
     secrets: [],
+    messages: new Map<string, readonly LeftMessage[]>(),
     workedMs: 0,
     funds: {},
     added: {},
@@ -182,6 +185,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
         draft(run).spent = withLateCost(run.spent, event.lateCostUsd);
       }
       return;
+    case "run.messaged":
+      return leaveMessage(run, event);
     case "run.moved":
       return move(run, event);
     case "run.placed":
@@ -222,7 +227,10 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
-  if (ENDS.has(event.type)) work(run, visit, time);
+  if (ENDS.has(event.type)) {
+    work(run, visit, time);
+    noteDelivered(run, visit, event);
+  }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const talk = talkOfWork(visit, event);
   if (talk !== undefined) draft(visit).talk = talk;
@@ -235,6 +243,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
       if (event.judge !== undefined) noteJudge(visit, event.attempt);
+      noteTold(run, visit, event);
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);

@@ -12,6 +12,7 @@ import type {
   Held,
   LastTool,
   LeftRunning,
+  Message,
   Output,
   Owner,
   PauseReason,
@@ -153,6 +154,13 @@ export type Fact =
       /** What earlier attempts cost whose model had no price then. */
       readonly lateCostUsd?: number;
     }
+  /** A person left a message for the agent of a step. */
+  | {
+      readonly type: "message-left";
+      readonly scope: string;
+      readonly step: string;
+      readonly message: Message;
+    }
   /** A person asked for this step again. */
   | ({
       readonly type: "retry-requested";
@@ -208,6 +216,8 @@ export interface ConversationOffer {
   readonly found: boolean;
   /** What the conversation that was found has used until now, where its agent counts all of it. */
   readonly used?: UsedBefore;
+  /** The ids of messages that stand in its transcript, as far as that can be searched. */
+  readonly heard?: readonly string[];
 }
 
 /** The items of a fan-out, or why there are none to be had. */

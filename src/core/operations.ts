@@ -18,6 +18,7 @@ import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import type { AttemptRef, Place } from "./event.ts";
 import { childScopes } from "./flow.ts";
+import { awaitsMessage } from "./message.ts";
 import { attemptText, placeText } from "./place.ts";
 import { attemptOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
@@ -63,7 +64,7 @@ export function takeOperations(
     operations.push(...merges(run, activity), ...snapshots(plan, run, activity, now));
   }
   for (const [visit, entry] of activity.attempts) {
-    if (entry.phase === "working") operations.push(...cancelOf(run, entry));
+    if (entry.phase === "working") operations.push(...cancelOf(run, visit, entry));
     if (entry.phase === "preparing" && !entry.busy && mayBegin(run)) {
       operations.push(...preparation(run, activity, visit, entry));
     }
@@ -103,12 +104,17 @@ function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
   return [{ type: "rewind-files", ...restoring, needs: "workspace-alone" }];
 }
 
-function cancelOf(run: Run, entry: AttemptActivity): readonly Operation[] {
-  if (run.state.status !== "stopping" || run.state.mode === "after-step") return [];
-  const when = run.state.mode;
-  if (entry.cancelled === when || entry.cancelled === "now") return [];
+function cancelOf(run: Run, visit: Visit, entry: AttemptActivity): readonly Operation[] {
+  const when = endWanted(run, visit);
+  if (when === undefined || entry.cancelled === when || entry.cancelled === "now") return [];
   entry.cancelled = when;
   return [{ type: "cancel", at: entry.at, when, needs: "nothing" }];
+}
+
+/** How the process of a working attempt is to end: because the run stops, or for a message. */
+function endWanted(run: Run, visit: Visit): AttemptActivity["cancelled"] {
+  if (run.state.status !== "stopping") return awaitsMessage(run, visit) ? "after-turn" : undefined;
+  return run.state.mode === "after-step" ? undefined : run.state.mode;
 }
 
 /** The next thing that an attempt needs before its process can start, or the start itself. */

@@ -25,6 +25,7 @@ import type {
   StepFailed,
 } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
+import { messagesFor } from "./message.ts";
 import { stepPath } from "./place.ts";
 import { endingsOf } from "./recorded-ending.ts";
 import { withRestart } from "./restart.ts";
@@ -71,6 +72,10 @@ export function causeOf(run: Run, events: readonly Recorded[], index: number): C
       return said(...(event.items === undefined ? [wishOf(event)] : itemWishes(event)));
     case "run.funded":
       return said(wishOf(event));
+    case "run.messaged": {
+      const { scope, step, message } = event;
+      return said({ type: "message-left", scope, step, message });
+    }
     case "run.placed":
     case "run.restored":
       return said(filesOf(event));
@@ -235,17 +240,26 @@ function dispatchOf(run: Run, event: EventOf<"step.started" | "step.skipped">): 
     ...(base === undefined ? {} : { base }),
     ...(items === undefined ? {} : { items: { ok: true, items } as const }),
   } as const;
-  const offers = event.type === "step.started" ? offersOf(event) : [];
+  const heard = messagesFor(run, event).map(({ id }) => id);
+  const offers = event.type === "step.started" ? offersOf(event, heard) : [];
   const facts = offers.length === 0 ? [fact] : offers.map((offer) => ({ ...fact, offer }));
   return { kind: "facts", facts, action: "start" };
 }
 
-/** What may have been on offer: a conversation that was begun may be there or not (G1). */
-function offersOf({ conversation }: EventOf<"step.started">): readonly ConversationOffer[] {
+/**
+ * What may have been on offer: a conversation that was begun may be there or not (G1). Messages that
+ * were not told again stood in its transcript.
+ */
+function offersOf(
+  { conversation, messages = [] }: EventOf<"step.started">,
+  left: readonly string[],
+): readonly ConversationOffer[] {
   if (conversation === undefined) return [];
   const { session, kind, used } = conversation;
   const fresh = session === undefined ? {} : { fresh: session };
-  const continued = { ...fresh, found: true, ...(used === undefined ? {} : { used }) };
+  const heard = left.filter((id) => !messages.includes(id));
+  const before = used === undefined ? {} : { used };
+  const continued = { ...fresh, found: true, heard, ...before };
   return kind === "continue" ? [continued] : [{ ...fresh, found: false }, continued];
 }
 

@@ -69,9 +69,12 @@ const CHOICES: Readonly<Record<RunEvent["type"], readonly string[]>> = {
   "run.failed": [],
   "run.rewound": ["step", "reopened", "assumed", "items"],
   "run.funded": [],
+  "run.messaged": [],
   "run.placed": [],
   "run.restored": [],
-  "step.started": ["items", "conversation", "fidelity", "base", "restore", "wake", "judge"],
+  "step.started": [
+    ...["items", "conversation", "messages", "fidelity", "base", "restore", "wake", "judge"],
+  ],
   "step.asked": ["question", "choices", "text", "deadline", "default"],
   "step.answered": ["label"],
   "step.based": [],

@@ -23,6 +23,7 @@ import type {
   FailureReason,
   Held,
   KnownEffect,
+  Message,
   Origin,
   Output,
   Place,
@@ -84,6 +85,8 @@ export interface Run {
   readonly conversations: ReadonlyMap<string, Spent>;
   /** The conversations that steps share: name -> where it is and who was the last in it. */
   readonly shared: ReadonlyMap<string, SharedConversation>;
+  /** The messages that people left for agents, by the path of the step. */
+  readonly messages: ReadonlyMap<string, readonly LeftMessage[]>;
   /** Where its steps work, once that is made. */
   readonly workspace?: Placed;
   /** The last snapshot of it. */
@@ -114,6 +117,14 @@ export interface Run {
   readonly stepsDone: number;
   /** Steps whose summary has changed since it was last taken (see takeChanges). */
   readonly changes: ReadonlySet<StepRecord>;
+}
+
+/** A message for the agent of a step, and what became of it. */
+export interface LeftMessage extends Message {
+  /** For each visit of the step that was told: the last attempt whose prompt held it. */
+  readonly told?: readonly { readonly visit: number; readonly attempt: number }[];
+  /** The model has answered a prompt that held it. */
+  readonly delivered?: true;
 }
 
 /** What is known of the files in one workspace. */

@@ -10,7 +10,14 @@
  * - K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is there.
  */
 import { findingsIn } from "./check.ts";
-import type { Ask, AttemptFailure, Conversation, Output, RunEvent, StepFailed } from "./event.ts";
+import type {
+  AgentRequest,
+  AttemptFailure,
+  Conversation,
+  Output,
+  RunEvent,
+  StepFailed,
+} from "./event.ts";
 
 export interface Talk {
   /** The conversation to take up again; absent after an end that calls for a new one. */
@@ -22,7 +29,7 @@ export interface Talk {
   /** A conversation that its agent does not know any more. */
   readonly gone?: string;
   /** What is to be asked next in it, and how often something was asked in it. */
-  readonly ask?: Ask;
+  readonly ask?: AgentRequest;
   readonly asks: number;
   /** What the conversation before handed over, and how often that has happened. */
   readonly checkpoint?: Output;
@@ -57,7 +64,12 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
     case "step.continued": {
       // Whoever answers has been told what failed before.
       const { failure: _, ...informed } = talk;
-      return { ...informed, ask: event.ask, asks: talk.asks + 1 };
+      if (event.ask.kind !== "message") {
+        return { ...informed, ask: event.ask, asks: talk.asks + 1 };
+      }
+      // Only an agent that has given what it was asked for continues with a message (message.ts).
+      const { ask: _given, ...rest } = informed;
+      return rest;
     }
     case "step.relayed": {
       const { checkpoint, why } = event;

@@ -58,7 +58,12 @@ export const VISIT_TRANSITIONS: Readonly<
 export const RUN_TRANSITIONS: Readonly<
   Record<RunStatusName, Partial<Readonly<Record<RunEventType, readonly RunStatusName[]>>>>
 > = {
-  created: { "run.created": ["created"], "run.opened": ["running"], "run.moved": ["created"] },
+  created: {
+    "run.created": ["created"],
+    "run.opened": ["running"],
+    "run.moved": ["created"],
+    "run.messaged": ["created"],
+  },
   running: {
     "run.opened": ["running"],
     "run.moved": ["running"],
@@ -68,6 +73,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.returned": ["running"],
     "run.restarted": ["running"],
     "run.funded": ["running"],
+    "run.messaged": ["running"],
     "run.placed": ["running"],
     "run.restoring": ["running"],
     "run.restored": ["running"],
@@ -78,6 +84,7 @@ export const RUN_TRANSITIONS: Readonly<
   stopping: {
     "run.opened": ["running"],
     "run.moved": ["stopping"],
+    "run.messaged": ["stopping"],
     "run.placed": ["stopping"],
     "run.restored": ["stopping"],
     "run.forked": ["stopped"],
@@ -92,12 +99,18 @@ export const RUN_TRANSITIONS: Readonly<
   stopped: {
     "run.opened": ["running"],
     "run.moved": ["stopped"],
+    "run.messaged": ["stopped"],
     "run.restarted": ["stopped"],
   },
-  completed: { "run.opened": ["running"], "run.moved": ["completed"] },
+  completed: {
+    "run.opened": ["running"],
+    "run.moved": ["completed"],
+    "run.messaged": ["completed"],
+  },
   failed: {
     "run.opened": ["running"],
     "run.moved": ["failed"],
+    "run.messaged": ["failed"],
     "run.restarted": ["failed"],
   },
 };

@@ -13,12 +13,15 @@ import { join, relative } from "node:path";
 import type { AttemptRef, Place, UsedBefore } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
 import { judgeOf } from "../core/judge.ts";
-import { findVisit, stepOf, type Visit } from "../core/run.ts";
+import { messagesFor, messagesIn } from "../core/message.ts";
+import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
 import type { Judge } from "../plan/check.ts";
 import type { AgentDefinition, AgentSettings, Plan, Work } from "../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../runner/agents/adapter.ts";
+import type { UnknownCalls } from "../runner/agents/continue-prompt.ts";
+import { holds } from "../runner/agents/lines-from-end.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
-import type { AgentReport } from "../runner/agents/report.ts";
+import { textOf } from "../runner/file-text.ts";
 import type { Launch } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { quote } from "../util/shell.ts";
@@ -28,6 +31,7 @@ import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
 import { failureReport } from "./failure-report.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 import {
+  CONTEXT_FILE,
   environmentOf,
   evaluatorAt,
   isolated,
@@ -90,10 +94,12 @@ export function conversationOffer(
   const at = { ...place, attempt: visit.attempts + 1 };
   const transcript = session === undefined ? undefined : transcriptOf(site, visit, at, session);
   const used = transcript === undefined ? undefined : usedIn(served.adapter, transcript);
+  const heard = transcript === undefined ? [] : messagesHeard(site, visit, transcript);
   return {
     ...(fresh === undefined ? {} : { fresh }),
     found: transcript !== undefined,
     ...(used === undefined ? {} : { used }),
+    ...(heard.length === 0 ? {} : { heard }),
   };
 }
 
@@ -105,6 +111,13 @@ function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefin
   const { turns } = ledger;
   const used = { inputTokens, cachedTokens, outputTokens, turns };
   return long === undefined ? used : { ...used, long };
+}
+
+/** The messages of earlier prompts that stand in a transcript, as far as it can be searched. */
+function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
+  if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
+  const told = messagesFor(site.run, placeOf(visit)).filter((one) => one.told !== undefined);
+  return told.map(({ id }) => id).filter((id) => holds(transcript, id));
 }
 
 /** The transcript of a conversation of a visit, if its agent has one. */
@@ -129,23 +142,24 @@ export function modelOf(
   return servedStep(site.plan, visit)?.adapter.modelIn?.(session, where);
 }
 
-/** What an attempt of an agent step starts; `before` is the report of the attempt it continues. */
+/** What an attempt of an agent step starts; `calls` are those that its conversation lacks. */
 export function prepareAgent(
   site: LaunchSite,
   visit: Visit,
   at: AttemptRef,
-  before: AgentReport | undefined,
+  calls: UnknownCalls,
 ): Launch {
   const served = servedStep(site.plan, visit);
   assert(served !== undefined, "only a step with an adapter talks to an agent");
   const checks = prepareFolder(site, visit, at);
   const judge = judgeOf(visit);
   const dir = attemptDirOf(site.dir, at);
+  keepContext(site, visit, at);
   const env = environmentOf(site, visit, at);
   const cwd = workDirOf(site, visit);
   const promptFile = join(dir, PROMPT_FILE);
   const prompt =
-    judge === undefined ? promptOf(site, visit, at, before) : judgePrompt(site, visit, judge);
+    judge === undefined ? promptOf(site, visit, at, calls) : judgePrompt(site, visit, judge);
   writeFileSync(promptFile, prompt, { mode: 0o600 });
   const { adapter, definition } = served;
   const command = adapter.command({ ...callOf(site, visit, served), promptFile, dir, cwd, env });
@@ -172,12 +186,17 @@ export function prepareAgent(
   };
 }
 
-function promptOf(
-  site: LaunchSite,
-  visit: Visit,
-  at: AttemptRef,
-  before: AgentReport | undefined,
-): string {
+/** An agent that continues does not hand values on again that it handed on before. */
+function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
+  const { kind, says } = visit.talk?.conversation ?? {};
+  if (kind !== "continue" || says === "task" || at.attempt < 2) return;
+  const before = attemptDirOf(site.dir, { ...at, attempt: at.attempt - 1 });
+  const text = textOf(join(before, CONTEXT_FILE));
+  if (text === undefined) return;
+  writeFileSync(join(attemptDirOf(site.dir, at), CONTEXT_FILE), text, { mode: 0o600 });
+}
+
+function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {
   const served = servedStep(site.plan, visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
@@ -194,7 +213,8 @@ function promptOf(
     task: renderText(served?.work.prompt ?? "", evaluate),
     ...(schema === undefined ? {} : { schema }),
     ...(failure === undefined ? {} : { failure: failureReport(failure, turnsLeft) }),
-    before: before ?? { openTools: [] },
+    calls,
+    messages: messagesIn(site.run, visit),
     relayFile: says === "relay" ? prepareRelay(cwd, at) : relative(cwd, relayFileIn(cwd, at)),
     ...(says === "relayed" && checkpoint !== undefined
       ? { checkpoint: readRelay(checkpoint) }
@@ -222,6 +242,34 @@ function callOf(
     ...(definition.command === undefined ? {} : { command: definition.command }),
     args: definition.args,
   };
+}
+
+/** The agent's own program on a conversation of a visit, for a person. */
+export interface OpenedAgent {
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly transcript: string;
+}
+
+/** How a person opens a conversation of a visit; a text says why that is not possible. */
+export function openAgent(site: LaunchSite, visit: Visit, session: string): OpenedAgent | string {
+  const served = servedStep(site.plan, visit);
+  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  const { adapter, definition } = served;
+  if (adapter.open === undefined) return `${adapter.name} agents have no program of their own`;
+  const at = attemptOf(visit);
+  const transcript = transcriptOf(site, visit, at, session);
+  if (transcript === undefined) return `its conversation ${session} is not on this machine`;
+  adapter.repair?.(transcript);
+  const env = environmentOf(site, visit, at);
+  const cwd = workDirOf(site, visit);
+  const { model, system, permissions, args } = callOf(site, visit, served);
+  const call = { session, permissions, args, cwd, env };
+  const command = adapter.open({ ...call, ...(model && { model }), ...(system && { system }) });
+  const [program = adapter.name, ...words] = command.argv;
+  const argv = [definition.command ?? program, ...words];
+  return { argv, cwd, env: { ...env, ...command.env }, transcript };
 }
 
 /** How many answers the model may still give: a kill does not give it its turns back. */

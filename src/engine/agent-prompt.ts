@@ -1,13 +1,17 @@
 /**
  * What is said to an agent at the start of an attempt: the task, or a request of ours.
  *
- * Owns: the words of a hand-over, of a correction, and after a failure.
+ * Owns: the words of a hand-over, of a correction, after a failure, and around a person's message.
  * Does not: choose what to say (core/talk.ts), or speak to anybody.
  */
-import type { Says } from "../core/event.ts";
+import type { Message, Says } from "../core/event.ts";
 import { withPreamble } from "../core/preamble.ts";
-import { continuePrompt, INTERRUPTED } from "../runner/agents/continue-prompt.ts";
-import type { AgentReport } from "../runner/agents/report.ts";
+import {
+  callParagraphs,
+  continuePrompt,
+  INTERRUPTED,
+  type UnknownCalls,
+} from "../runner/agents/continue-prompt.ts";
 import type { Json } from "../util/json.ts";
 
 /** What a hand-over must say, as headings of its file. */
@@ -20,8 +24,10 @@ export interface PromptInput {
   readonly task: string;
   /** Asked for in words, for an agent that does not take a schema itself. */
   readonly schema?: Json;
-  /** What the attempt before left behind. */
-  readonly before: Pick<AgentReport, "openTools">;
+  /** The tool calls of earlier attempts whose results the conversation lacks. */
+  readonly calls: UnknownCalls;
+  /** What people want the agent to know. */
+  readonly messages: readonly Message[];
   /** Where the hand-over is to be written, relative to the working directory. */
   readonly relayFile: string;
   /** What the conversation before handed over. */
@@ -42,15 +48,24 @@ const FIX_INSTEAD =
 
 /** The text of a prompt. */
 export function promptText(input: PromptInput): string {
+  return [requestText(input), ...input.messages.map(messageText)].join("\n\n");
+}
+
+/** The message itself comes last; its id is how its transcript shows that it was delivered. */
+function messageText({ id, by, text }: Message): string {
+  return `A person left you this message (${id}, from ${by}). Take it into account now:\n\n${text}`;
+}
+
+function requestText(input: PromptInput): string {
   switch (input.says) {
     case "task":
       return withPreamble(input.preamble, withFailure(input, withSchema(input)));
     case "relayed":
       return withPreamble(input.preamble, withFailure(input, relayedPrompt(input)));
     case "interrupted":
-      return continuePrompt(withSchema(input), input.before, withFailure(input, INTERRUPTED));
+      return continuePrompt(withSchema(input), input.calls, withFailure(input, INTERRUPTED));
     case "failed":
-      return continuePrompt(withSchema(input), input.before, `${input.failure ?? ""}\n\n${FIX}`);
+      return continuePrompt(withSchema(input), input.calls, `${input.failure ?? ""}\n\n${FIX}`);
     case "relay":
       return relayPrompt(input);
     case "correct":
@@ -72,10 +87,11 @@ function withSchema({ task, schema }: PromptInput): string {
   ].join("\n\n");
 }
 
-function relayPrompt({ relayFile, why }: PromptInput): string {
+function relayPrompt({ relayFile, why, calls }: PromptInput): string {
   return [
     `Stop working on the task now: ${why}. Another agent will go on with it in a new conversation, ` +
       "and will know only the files in the working tree and what you write down now.",
+    ...callParagraphs(calls),
     `Write the file ${relayFile} with these headings, each with its content (or "none") below it:`,
     RELAY_SECTIONS.map((section) => `## ${section}`).join("\n"),
     "Done: what is finished, and how that was verified. Remaining: what is left to do, in order, " +

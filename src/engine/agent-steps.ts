@@ -12,7 +12,8 @@ import type { ConversationOffer, Ending } from "../core/fact.ts";
 import { workBefore } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { checksOf } from "../plan/check.ts";
-import type { Ledger } from "../runner/agents/adapter.ts";
+import type { FinishedCall, Ledger } from "../runner/agents/adapter.ts";
+import { NO_CALLS, type UnknownCalls } from "../runner/agents/continue-prompt.ts";
 import type { PriceList } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
@@ -98,10 +99,10 @@ export class AgentSteps {
 
   /** What to start; reads what the attempt said that this one continues. */
   async prepare(visit: Visit, at: AttemptRef): Promise<() => Launch> {
-    const before = await this.#reportBefore(visit, at);
+    const calls = await this.#unknownCalls(visit, at);
     return () => {
       repairTranscript(this.#site(), visit, at);
-      return prepareAgent(this.#site(), visit, at, before);
+      return prepareAgent(this.#site(), visit, at, calls);
     };
   }
 
@@ -195,10 +196,36 @@ export class AgentSteps {
     return { how: "relayed", checkpoint: kept, why };
   }
 
-  async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
-    const attempt = workBefore(visit, at.attempt);
-    if (talkOf(visit)?.conversation?.kind !== "continue" || attempt < 1) return undefined;
-    return this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
+  /**
+   * The tool calls whose results the conversation lacks. An attempt in which the model answered has
+   * its prompt in the conversation, so what the attempts before that lacked is known by now.
+   */
+  async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
+    const { session, conversation } = talkOf(visit) ?? {};
+    if (conversation?.kind !== "continue" || session === undefined) return NO_CALLS;
+    let { open, finished } = NO_CALLS;
+    let attempt = workBefore(visit, at.attempt);
+    for (; attempt >= 1; attempt = workBefore(visit, attempt)) {
+      const report = await this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
+      if (report.session !== undefined && report.session !== session) break;
+      open = [...report.openTools, ...open];
+      finished = [...this.#unrecorded(visit, at, session, report), ...finished];
+      if (report.turns > 0) break;
+    }
+    return { open, finished };
+  }
+
+  #unrecorded(
+    visit: Visit,
+    at: AttemptRef,
+    session: string,
+    { finished, turns }: AgentReport,
+  ): readonly FinishedCall[] {
+    const { adapter } = this.#served(visit);
+    // Whose transcript cannot be searched may lack the calls of its last answer.
+    if (adapter.unrecorded === undefined) return finished.filter(({ turn }) => turn === turns);
+    const transcript = transcriptOf(this.#site(), visit, at, session);
+    return transcript === undefined ? [] : adapter.unrecorded(transcript, finished);
   }
 
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {

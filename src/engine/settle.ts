@@ -1,6 +1,6 @@
 /**
- * Records what a person says about a step that may have happened, without driving the run: nothing is
- * started, whatever becomes possible by it.
+ * Records a person's word without driving the run: on a step that may have happened, or a message for
+ * an agent. Nothing is started, whatever becomes possible by it.
  *
  * Owns: one append of an owner that does nothing else.
  * Does not: take the lease; the caller holds it.
@@ -25,11 +25,15 @@ export interface SettleSite {
 }
 
 /** Makes a person's word durable; throws Refusal when there is nothing to settle. */
-export function settle(site: SettleSite, fact: Extract<Fact, { type: "settled" }>): Run {
+export function settle(
+  site: SettleSite,
+  fact: Extract<Fact, { type: "settled" | "message-left" }>,
+): Run {
   const { journal, plan, epoch, now } = site;
   let { run } = site;
   const { id, seq: afterSeq } = run;
   const events = decide(plan, run, fact, now);
+  if (events.length === 0) return run;
   takeChanges(run);
   for (const event of events) {
     run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });

@@ -20,6 +20,7 @@ import {
   type KnownEffect,
   type LastTool,
   type LeftRunning,
+  type Message,
   type Origin,
   type Owner,
   type Placed,
@@ -63,6 +64,7 @@ const owner = record({
   host: text,
   user: text,
   unsignalled: optional(boolean),
+  opens: optional(text),
 } satisfies Fields<Owner>);
 const place = { scope: text, step: text, visit: integer };
 const attempt = { ...place, attempt: integer };
@@ -153,6 +155,14 @@ const conversation = optional(
     ),
   } satisfies Fields<Conversation>),
 );
+
+/** The shape of a message. */
+export const message = record({
+  id: text,
+  text,
+  by: text,
+  given: number,
+} satisfies Fields<Message>);
 
 const deadline = optional(
   record({ at: number, delayMs: optional(number) } satisfies Fields<Deadline>),
@@ -255,6 +265,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     }),
     lateCostUsd: optional(number),
   },
+  "run.messaged": { scope: text, step: text, message },
   "run.rewound": {
     step: text,
     reopened: listOf(text),
@@ -291,6 +302,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     items: optional(listOf(json)),
     input: optional(mapOf(json)),
     conversation,
+    messages: optional(listOf(text)),
     fidelity: telling,
     base: optional(text),
     restore: optional(boolean),
@@ -329,7 +341,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   },
   "step.continued": {
     ...attempt,
-    ask: record({ kind: oneOf("relay", "correct"), why: text }),
+    ask: record({ kind: oneOf("message", "relay", "correct"), why: text }),
     snapshot: saved,
     spent,
     left,

@@ -14,7 +14,15 @@
  * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is a
  *   loud stop, never a shorter run.
  */
-import type { Answer, Owner, Recorded, RunCreated, RunEvent, StopMode } from "../core/event.ts";
+import type {
+  Answer,
+  Message,
+  Owner,
+  Recorded,
+  RunCreated,
+  RunEvent,
+  StopMode,
+} from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/hash.ts";
@@ -178,10 +186,16 @@ export interface RunFilter {
 }
 
 /** A wish from outside the owner; it is an event only when the owner has taken it up. */
-export interface NewRequest {
-  readonly type: "stop";
-  readonly mode: StopMode;
-  readonly by: string;
+export type NewRequest =
+  | { readonly type: "stop"; readonly mode: StopMode; readonly by: string }
+  | SayRequest;
+
+/** A message for the agent of a step. */
+export interface SayRequest {
+  readonly type: "say";
+  readonly scope: string;
+  readonly step: string;
+  readonly message: Message;
 }
 
 export type Request = NewRequest & { readonly id: number };

@@ -3,11 +3,14 @@
  * events (event-codec.ts).
  */
 import type { Answer } from "../core/event.ts";
-import { answer, parseObject, stopMode } from "./event-codec.ts";
+import { answer, message, parseObject, stopMode } from "./event-codec.ts";
 import { type Check, record, text } from "./field-check.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
 
-const REQUEST_CHECKS = new Map<string, Check>([["stop", record({ mode: stopMode, by: text })]]);
+const REQUEST_CHECKS = new Map<string, Check>([
+  ["stop", record({ mode: stopMode, by: text })],
+  ["say", record({ scope: text, step: text, message })],
+]);
 
 /** A request as it is kept. */
 export function encodeRequest(request: NewRequest): { type: string; data: string } {

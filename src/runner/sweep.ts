@@ -33,6 +33,14 @@ export function runMarker(runId: string): string {
   return `${RUN_VARIABLE}=${runId}`;
 }
 
+/** The variable that tells that a process belongs to a program that a person opened on a run. */
+export const OPEN_VARIABLE = "PERDURE_OPEN";
+
+/** The environment entry of all processes that a person's program on a run has started. */
+export function openMarker(runId: string): string {
+  return `${OPEN_VARIABLE}=${runId}`;
+}
+
 /** The pids of the living processes that carry the marker, without us and our ancestors. */
 export function findMarked(marker: string): readonly number[] {
   return findBelongings({ marker }).processes.map(({ pid }) => pid);

@@ -7,6 +7,7 @@ import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { indexOf } from "../plan/graph-index.ts";
 import { messageText } from "./failure-words.ts";
+import { messageLine } from "./message-text.ts";
 import { answerText } from "./question-text.ts";
 import { fundsText } from "./spent-text.ts";
 import { tellingText } from "./telling-text.ts";
@@ -68,6 +69,8 @@ function wishText(event: RunEvent): string | undefined {
       return `the run began anew at ${stepPath(event)} (restart ${event.number})`;
     case "run.stopping":
       return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
+    case "run.messaged":
+      return `${stepPath(event)} was left a message: ${messageLine(event.message)}`;
     case "run.funded":
       return fundsText(event);
     case "run.rewound": {

@@ -23,6 +23,7 @@ import { doubtText } from "./doubt-text.ts";
 import { exposureText } from "./exposure-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { leftText } from "./left-text.ts";
+import { messageLine } from "./message-text.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { fundsText } from "./spent-text.ts";
 import { attemptWords, STEP_LOOKS } from "./step-status.ts";
@@ -188,6 +189,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} stopped by ${event.by}`;
     case "run.funded":
       return `${RUN_GLYPH} ${fundsText(event)}`;
+    case "run.messaged":
+      return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
     case "run.rewound":
       if (event.items === undefined) return `${RUN_GLYPH} going on from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;

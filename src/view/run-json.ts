@@ -4,6 +4,7 @@ import { placeOf, type Run } from "../core/run.ts";
 import { stepStateOf } from "../core/summary.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
+import { messagesJson } from "./message-text.ts";
 import type { ReportInput } from "./run-report.ts";
 import { attemptSpentJson, usedJson } from "./spent-text.ts";
 import { runStatusOf, STEP_LOOKS } from "./step-status.ts";
@@ -37,6 +38,7 @@ export function showJson(input: ReportInput): JsonObject {
     owner_alive: input.liveness === "owned",
     context: Object.fromEntries(run.context),
     spent: usedJson(run.spent),
+    messages: messagesJson(run),
     steps: Array.from(stepTree(run), (node) => stepJson(node, history)),
     why: { happened, done, next, commands },
   };

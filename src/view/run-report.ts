@@ -14,6 +14,7 @@ import { warningText } from "./check-text.ts";
 import { cutText, plainText, shortList } from "./display-text.ts";
 import { vouchedText } from "./doubt-text.ts";
 import { exitText, failureText, messageText } from "./failure-words.ts";
+import { messageRows } from "./message-text.ts";
 import {
   answeredText,
   choicesText,
@@ -50,6 +51,7 @@ export function reportLines(input: ReportInput): readonly string[] {
     ...agentLines(input),
     ...outputLines(input),
     ...contextLines(input),
+    ...messageLines(input),
     "",
     ...whyLines(input),
   ];
@@ -206,6 +208,11 @@ function outputLines(input: ReportInput): readonly string[] {
   const left = rows.length - OUTPUTS_MAX;
   const note = left > 0 ? [`  and ${left} more`] : [];
   return ["", "outputs", ...tableLines(rows.slice(0, OUTPUTS_MAX)), ...note];
+}
+
+function messageLines({ run }: ReportInput): readonly string[] {
+  const rows = messageRows(run);
+  return rows.length === 0 ? [] : ["", "messages", ...tableLines(rows)];
 }
 
 function contextLines({ run }: ReportInput): readonly string[] {

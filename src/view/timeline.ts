@@ -6,10 +6,11 @@
  * Does not: compare files; the caller knows the snapshots.
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, placeText } from "../core/place.ts";
+import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
-import { commitText, shortList } from "./display-text.ts";
+import { commitText, countText, shortList } from "./display-text.ts";
 import { messageText } from "./failure-words.ts";
+import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
 import { savedBy } from "./work-history.ts";
 
@@ -64,6 +65,8 @@ function entryOf(event: RunEvent): Told | undefined {
         outcome: "restarts",
         note: `from the snapshot before it; ${asideText(event.aside)}`,
       };
+    case "step.started":
+      return startEntry(event);
     case "step.asked":
       return { what: attemptText(event), outcome: "asked", note: questionText(event) };
     case "step.answered":
@@ -79,10 +82,22 @@ function entryOf(event: RunEvent): Told | undefined {
   }
 }
 
+/** A start is shown when its prompt holds messages. */
+function startEntry(event: Extract<RunEvent, { type: "step.started" }>): Told | undefined {
+  const { messages = [] } = event;
+  if (messages.length === 0) return undefined;
+  const note = `with ${countText(messages.length, "message")}`;
+  return { what: attemptText(event), outcome: "started", note };
+}
+
 function runEntry(event: RunEvent): Told | undefined {
   switch (event.type) {
     case "run.created":
       return { what: "run", outcome: "created", note: "" };
+    case "run.messaged": {
+      const note = messageLine(event.message);
+      return { what: stepPath(event), outcome: "message left", note };
+    }
     case "run.placed": {
       const { kind, path } = event.workspace;
       return { what: "run", outcome: "placed", note: `${kind} ${path}` };

@@ -31,6 +31,7 @@ import { shortList } from "./display-text.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
 import { type Advice, failureAdvice, suggestedBudget } from "./failure-advice.ts";
 import { failureText, messageText } from "./failure-words.ts";
+import { waitingMessages } from "./message-text.ts";
 import {
   answerCommand,
   answerText,
@@ -80,9 +81,11 @@ export function why(input: WhyInput): Why {
   const [first, ...others] = advice;
   const ended = input.cleanedAt !== undefined || input.run.state.status === "failed";
   const aside = others.map(adviceText).join("; ");
+  const waiting = waitingMessages(input.run);
+  const done = doneText(input.run, ended ? "not-done" : "next");
   return {
     happened: `Run ${input.shortId} (${input.pipeline}) ${happened}.`,
-    done: doneText(input.run, ended ? "not-done" : "next"),
+    done: waiting === undefined ? done : `${done} ${waiting}`,
     next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
     commands: advice.map(({ command }) => command),
     ...checkOutput(input.run),
@@ -115,6 +118,7 @@ function adviceText({ say, command }: Advice): string {
 function situation(input: WhyInput): Situation {
   const { run, shortId, liveness } = input;
   if (input.cleanedAt !== undefined) return cleaned(input, input.cleanedAt);
+  if (liveness === "owned" && input.owner?.opens !== undefined) return opened(input);
   switch (run.state.status) {
     case "completed":
       return {
@@ -163,6 +167,14 @@ function completedAdvice(run: Run, shortId: string): Situation["advice"] {
   if (first === undefined) return [{ say: "Nothing is left to do. Look", command: show }, others];
   const command = perdure("retry", shortId, stepOf(first).id, "--failed");
   return [{ say: "Run the failed items again", command }, { say: "look", command: show }, others];
+}
+
+/** A person has a conversation of it open (`perdure open`), and nothing else happens to it. */
+function opened({ owner, shortId }: WhyInput): Situation {
+  const { opens = "" } = owner ?? {};
+  const happened = `has step ${opens} open in its agent's own program, ${ownerText(owner)}`;
+  const say = "When that program has ended, resume it";
+  return { happened, advice: [{ say, command: perdure("resume", shortId) }] };
 }
 
 /** Only a person can move it, or has done so already. */

@@ -357,6 +357,22 @@ describe("an agent that does not come to an end", () => {
   });
 });
 
+it("cannot be opened, but can be left a message, as the refusal suggests", async () => {
+  pipeline();
+  await run([DONE]);
+  const id = await project.newestId();
+  const { exit, stderr } = await project.run(["open", id, "work"]);
+  expect([exit, stderr]).toEqual([
+    1,
+    expect.stringContaining("cannot be opened: acp agents have no program of their own"),
+  ]);
+  const [, suggested = ""] = /perdure (say \w+ work) MESSAGE/.exec(stderr) ?? [];
+  expect(await project.must([...suggested.split(" "), "Hello."])).toContain("is recorded");
+  const retried = await start(["retry", id, "work"], [DONE]).ended;
+  expect(retried.exit, retried.stdout).toBe(0);
+  expect(attemptFiles("prompt.md").split("Hello.")).toHaveLength(2);
+});
+
 it("needs a command, and is no agent by itself", async () => {
   project.write(
     "p.yaml",

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
-import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
+import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
 import { LIST_DATE, LIST_PRICES, PriceList } from "../../src/runner/agents/prices.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
@@ -655,7 +655,8 @@ describe("windows", () => {
 describe("the prompt that continues", () => {
   it("says what was open, asks to check, and repeats the task", () => {
     const { adapter, text } = recorded("claude", "killed-in-tool");
-    expect(continuePrompt("Do the task.", read(adapter, text, undefined).report)).toBe(
+    const { openTools: open } = read(adapter, text, undefined).report;
+    expect(continuePrompt("Do the task.", { open, finished: [] })).toBe(
       [
         "You were interrupted: the process that ran you ended before you were done. Continue the " +
           "task from where it stopped, in this same conversation.",
@@ -670,6 +671,20 @@ describe("the prompt that continues", () => {
   });
 
   it("lists nothing where nothing was open", () => {
-    expect(continuePrompt("Go.", { openTools: [] })).not.toContain("tool calls");
+    expect(continuePrompt("Go.", NO_CALLS)).not.toContain("tool calls");
+  });
+
+  it("gives the results of calls that had finished, bounded", () => {
+    const call = { id: "a", name: "Bash", input: "make\nmake test", ok: true, turn: 1 };
+    const long = { ...call, id: "b", input: "cat log", ok: false, result: "x".repeat(100_000) };
+    const finished = [{ ...call, result: "built\n" }, { ...call, result: "" }, long];
+    const prompt = continuePrompt("Go.", { open: [], finished });
+    expect(prompt).toContain("- Bash: make\n  make test\n  It succeeded:\n  built\n");
+    expect(prompt).toContain(
+      "  It succeeded without output.\n- Bash: cat log\n  It failed:\n  xxx",
+    );
+    expect(prompt.length).toBeLessThan(4_000);
+    const many = Array.from({ length: 64 }, () => long);
+    expect(continuePrompt("Go.", { open: [], finished: many }).length).toBeLessThan(20_000);
   });
 });

@@ -181,7 +181,7 @@ class Bench {
     this.#checkUsage(transcript, [cut]);
     adapter.repair?.(transcript);
     const before = this.#model.requests("work").length;
-    const prompt = continuePrompt(TASK, cut);
+    const prompt = continuePrompt(TASK, { open: cut.openTools, finished: [] });
     const again = await this.start(this.call("continue", session, prompt)).report();
     assert.equal(again.result?.ok, true, JSON.stringify(again));
     assert.equal(again.result?.text, "All done.");

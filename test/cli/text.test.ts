@@ -824,6 +824,8 @@ it("help", async () => {
       stop [options] [run]                    stop a run; it can be resumed
       answer [options] <run> [gate] [choice]  answer a question that a run asks; without a choice: list what is asked
       settle [options] <run> <step> <as>      say whether a step happened that must not happen twice
+      say <run> <step> <message...>           leave a message for the agent of a step; it gets it at its next turn
+      open <run> <step>                       open the agent's own program on the conversation of a step
       rewind [options] <run> <step>           go back to the beginning of a step, files included, without starting anything
       invalidate [options] <run> <step>       take back the result of a step and of all behind it; no file is touched
       fork [options] <run>                    make a new run of the past of another one, with files and a future of its own

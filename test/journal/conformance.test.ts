@@ -214,9 +214,11 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     journal.create(newRun(1));
     journal.request(runIdOf(0), { type: "stop", mode: "now", by: "me" });
     journal.request(runIdOf(1), { type: "stop", mode: "now", by: "other" });
-    journal.request(runIdOf(0), { type: "stop", mode: "after-step", by: "me" });
+    const message = { id: "m1", text: "hello", by: "me@here", given: 1 };
+    journal.request(runIdOf(0), { type: "say", scope: "", step: "work", message });
     const requests = journal.requestsAfter(runIdOf(0), 0);
-    expect(requests.map(({ mode }) => mode)).toEqual(["now", "after-step"]);
+    expect(requests.map(({ type }) => type)).toEqual(["stop", "say"]);
+    expect(requests[1]).toMatchObject({ scope: "", step: "work", message });
     expect(requests[0]).toMatchObject({ type: "stop", by: "me" });
     expect(journal.requestsAfter(runIdOf(0), requests[0]?.id ?? 0)).toEqual([requests[1]]);
     expect(journal.requestsAfter(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);

@@ -6,7 +6,8 @@
  *     FAKE_AGENT_HOME=<dir> node test/rig/fake-agent.ts -p PROMPT --session-id ID
  *     FAKE_AGENT_HOME=<dir> node test/rig/fake-agent.ts -p PROMPT --resume ID
  *
- * Without `-p TEXT` the prompt is read from stdin. It asks a model at ANTHROPIC_BASE_URL
+ * Without `-p TEXT` the prompt is read from stdin, with `--interactive` one prompt per line until
+ * `/exit`, and Ctrl-C only ends the current answer. It asks a model at ANTHROPIC_BASE_URL
  * (Messages, not streamed), or follows the actions in FAKE_AGENT_SCRIPT (a file, or the JSON
  * itself).
  *
@@ -18,6 +19,7 @@
  */
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
+import { createInterface } from "node:readline";
 import { text as readAll } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -223,6 +225,7 @@ async function main(): Promise<number> {
       model: { type: "string" },
       "output-format": { type: "string" },
       verbose: { type: "boolean" },
+      interactive: { type: "boolean" },
       "dangerously-skip-permissions": { type: "boolean" },
     },
   });
@@ -241,6 +244,7 @@ async function main(): Promise<number> {
     return 1;
   }
   const agent = new Agent(home, session, Number(values["max-turns"] ?? Number.POSITIVE_INFINITY));
+  if (values.interactive === true) return chat(agent, session);
   process.once("SIGINT", () => {
     endShells();
     agent.end(ABORTED);
@@ -254,6 +258,19 @@ async function main(): Promise<number> {
   const ending = await lead(agent);
   agent.end(ending);
   return ending.isError ? 1 : 0;
+}
+
+/** The program as a person uses it: a line is a prompt, and the answer is printed. */
+async function chat(agent: Agent, session: string): Promise<number> {
+  process.on("SIGINT", () => process.stdout.write("(interrupted)\n"));
+  process.stdout.write(`chat ${session} in ${process.cwd()}\n`);
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line === "/exit") process.exit(0);
+    agent.begin(line);
+    const { result = "" } = await agent.converse();
+    process.stdout.write(`agent: ${result}\n`);
+  }
+  return 0;
 }
 
 async function lead(agent: Agent): Promise<Ending> {

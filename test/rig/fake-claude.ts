@@ -15,14 +15,16 @@ const FAKE = resolve(import.meta.dirname, "fake-agent.ts");
 
 /** A program that takes Claude's flags and hands those that matter to the fake agent. */
 export const FAKE_CLAUDE = `#!/bin/sh
+interactive=--interactive
 while [ $# -gt 0 ]; do
   case "$1" in
+    -p) interactive=; shift;;
     --session-id|--resume) flag=$1; id=$2; shift 2;;
     --max-turns) turns="--max-turns $2"; shift 2;;
     *) shift;;
   esac
 done
-exec "${process.execPath}" "${FAKE}" "$flag" "$id" $turns
+exec "${process.execPath}" "${FAKE}" "$flag" "$id" $turns $interactive
 `;
 
 export class FakeClaude extends Project {
@@ -51,6 +53,11 @@ export class FakeClaude extends Project {
 
   begin(args: readonly string[], env: Readonly<Record<string, string>> = {}): Program {
     return this.start(args, { env: { ...this.#env, ...env } });
+  }
+
+  /** What the agent needs in the environment of the program. */
+  get environment(): Readonly<Record<string, string>> {
+    return this.#env;
   }
 
   async finish(args: readonly string[]): Promise<Result> {

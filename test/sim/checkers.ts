@@ -15,6 +15,7 @@ import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
 import type { FakeFiles } from "./fake-files.ts";
+import { MessageCheckers } from "./message-checkers.ts";
 import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
@@ -43,6 +44,7 @@ export class Checkers {
   readonly #files: FakeFiles;
   readonly #talks: TalkCheckers;
   readonly #people: PeopleCheckers;
+  readonly #messages = new MessageCheckers();
   readonly #completed = new Set<string>();
   readonly #started = new Set<string>();
   readonly #spawned = new Set<string>();
@@ -50,6 +52,8 @@ export class Checkers {
   readonly #once = new Set<string>();
   /** Attempts that failed although their process succeeded: no arrow could be chosen. */
   readonly #misrouted = new Set<string>();
+  /** Attempts whose conversation continued with a message. */
+  readonly #continued = new Set<string>();
 
   constructor(plan: Plan, runId: string, journal: Journal, world: World, files: FakeFiles) {
     this.#files = files;
@@ -95,9 +99,13 @@ export class Checkers {
   /** A visit ends once, and what it handed over is what its process wrote. */
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     this.#talks.afterAppend(recorded);
+    for (const { event } of recorded) this.#messages.afterEvent(event);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       this.#people.afterEvent(event);
+      if (event.type === "step.continued" && event.ask.kind === "message") {
+        this.#continued.add(attemptText(event));
+      }
       // Where no arrow could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
@@ -181,6 +189,8 @@ export class Checkers {
     for (let attempt = at.attempt - 1; attempt > 0; attempt--) {
       const key = attemptText({ ...at, attempt });
       if (this.#misrouted.has(key)) return;
+      // A message came before its end was recorded: the conversation continues, nothing is redone.
+      if (this.#continued.has(key)) continue;
       const process = this.#world.processes.get(key);
       if (process === undefined || process.killed || this.#world.isAlive(process)) continue;
       if (endedWell(process.ending)) {

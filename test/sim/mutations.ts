@@ -36,6 +36,12 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "if (visit.attempts > 0) {",
   },
   {
+    name: "a message is told twice in one conversation",
+    file: "src/core/message.ts",
+    from: 'if (message.delivered === true) return isTold && kind === "start";',
+    to: "",
+  },
+  {
     name: "files are put back while a neighbour works on them",
     file: OPERATIONS,
     from: "if (othersRestore(activity, visit, workspace)) return [];",

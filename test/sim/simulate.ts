@@ -11,6 +11,7 @@ import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
 import { judgeOf } from "../../src/core/judge.ts";
+import { messagesIn } from "../../src/core/message.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { Refusal } from "../../src/core/rewind.ts";
 import {
@@ -56,6 +57,7 @@ export type Bug =
   | "forget-what-was-asked"
   | "forget-what-was-spent"
   | "forget-after-failure"
+  | "forget-messages"
   | "probe-lies"
   | "doubt-forgotten"
   | "second-answer-counts"
@@ -121,6 +123,7 @@ class Simulation {
   /** Owners that were replaced while they slept. */
   readonly #sleepers: Loop[] = [];
   #bystanders = 0;
+  #messages = 0;
   #crashes = 0;
   #waits = 0;
   /** Executors of the current owner that are not closed. */
@@ -287,6 +290,9 @@ class Simulation {
       const { conversation: _, ...forgotten } = event;
       return { ...recorded, event: forgotten };
     }
+    if (this.#bug === "forget-messages" && event.type === "run.messaged") {
+      return { ...recorded, event: { ...event, step: "nobody" } };
+    }
     if (this.#bug === "forget-what-was-spent" && event.type === "step.lost") {
       const { spent: _, ...forgotten } = event;
       return { ...recorded, event: forgotten };
@@ -300,7 +306,9 @@ class Simulation {
     if (work?.kind !== "agent") return undefined;
     const found = session !== undefined && this.#world.finds(session);
     if (this.#bug === "one-id-for-all") return { fresh: "session-0", found };
-    return work.agent === CHOOSES ? { fresh: this.#world.newSession(), found } : { found };
+    const heard = session === undefined ? [] : this.#world.heard(session);
+    const offer = { found, heard };
+    return work.agent === CHOOSES ? { fresh: this.#world.newSession(), ...offer } : offer;
   }
 
   /** What a person wants of the run beside going on. */
@@ -409,7 +417,8 @@ class Simulation {
     this.#held.add(attemptText(at));
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
     if (this.#plan.workspace?.snapshots === true) this.#files.enter(at, run);
-    if (submitted === undefined) this.#world.spawn(at, conversation);
+    const messages = visit === undefined ? [] : messagesIn(run, visit).map(({ id }) => id);
+    if (submitted === undefined) this.#world.spawn(at, conversation, messages);
     else this.#world.spawnJudge(at, submitted.held);
     this.#checkers.afterSpawn(at, submitted !== undefined);
   }
@@ -503,6 +512,7 @@ class Simulation {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
       facts.push({ type: "stop-requested", mode, by: "simulator" });
     }
+    if (this.#chance(0.02)) facts.push(this.#message());
     if (this.#chance(0.02)) for (const process of this.#world.alive()) this.#world.kill(process);
     this.#collect(run);
     this.#late.push(...this.#files.ended(run));
@@ -516,6 +526,14 @@ class Simulation {
     }
     if (facts.length === 0) this.#passTime(waitMs, run);
     return facts;
+  }
+
+  /** Somebody leaves a message for a step, whether it has an agent or not, and in whatever state. */
+  #message(): Fact {
+    const { id: step } = this.#random.pick(this.#plan.graph.steps);
+    const id = `message-${++this.#messages}`;
+    const message = { id, text: "look here", by: "p@h", given: this.#world.clock };
+    return { type: "message-left", scope: "", step, message };
   }
 
   /** The real way from an answer to a fact, on the journal in memory. */

@@ -26,6 +26,7 @@ describe("the simulator", () => {
       "run.created",
       "run.failed",
       "run.funded",
+      "run.messaged",
       "run.opened",
       "run.restarted",
       "run.restored",
@@ -102,6 +103,7 @@ describe("the checkers find a planted bug:", () => {
     ["one-id-for-all", /is in the conversation of s\d@/],
     ["forget-what-was-asked", /says correct, but relay was to be asked/],
     ["forget-after-failure", /does not continue session-\d+ after a failure/],
+    ["forget-messages", /message-\d+ was not told to s\d+@/],
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
   it.each(talks)("%s", async (bug, words) => {

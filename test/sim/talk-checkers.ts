@@ -125,7 +125,9 @@ export class TalkCheckers {
   #follow(event: RunEvent): void {
     switch (event.type) {
       case "step.continued":
-        this.#pending.set(placeText(event), { at: event, kind: event.ask.kind, said: false });
+        // A message is told once and not asked for (message-checkers.ts).
+        if (event.ask.kind === "message") this.#pending.delete(placeText(event));
+        else this.#pending.set(placeText(event), { at: event, kind: event.ask.kind, said: false });
         return;
       case "step.started": {
         const pending = this.#pending.get(placeText(event));

@@ -32,6 +32,8 @@ export class World {
   readonly processes = new Map<string, SimProcess>();
   readonly #random: Random;
   readonly #transcripts = new Set<string>();
+  /** Session -> the messages that were said in it. */
+  readonly #heard = new Map<string, readonly string[]>();
   #sessions = 0;
 
   constructor(random: Random) {
@@ -54,8 +56,13 @@ export class World {
     return this.#transcripts.has(session);
   }
 
+  /** The messages in the transcript of a conversation; not every transcript can be searched. */
+  heard(session: string): readonly string[] {
+    return this.#random.chance(0.3) ? [] : (this.#heard.get(session) ?? []);
+  }
+
   /** Starts a process; with a conversation it is an agent's. */
-  spawn(at: AttemptRef, conversation?: Conversation): void {
+  spawn(at: AttemptRef, conversation?: Conversation, messages: readonly string[] = []): void {
     const random = this.#random;
     this.spawns.push(at);
     const endsAt = this.now + 1 + random.below(500);
@@ -69,6 +76,7 @@ export class World {
       return;
     }
     const session = conversation.session ?? this.newSession();
+    this.#heard.set(session, [...(this.#heard.get(session) ?? []), ...messages]);
     // It may die before it has written anything.
     if (random.chance(0.9)) this.#transcripts.add(session);
     const trace = random.pick(["nothing", "spent", "word"] as const);

@@ -13,7 +13,7 @@ import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
 import { gateName } from "../../view/question-text.ts";
 import { CliError } from "../cli-error.ts";
-import { execute } from "../execute.ts";
+import { execute, ownedError } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { openQuestions } from "../give-answer.ts";
 import { type KnownRun, loadRun } from "../known-run.ts";
@@ -57,6 +57,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
     throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
   }
+  if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
   journal.request(runId, { type: "stop", mode, by });
   wake(lease.owner);
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);

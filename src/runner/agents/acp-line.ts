@@ -8,7 +8,7 @@
  * - `session`: the conversation's id; the first line, printed before anything is asked.
  * - `model`: the model that will answer, where the agent says so.
  * - `text`, `thought`: whole lines of what the agent says and thinks, where it speaks in lines.
- * - `tool-started`, `tool-ended`: a call of a tool.
+ * - `tool-started`, `tool-ended`: a call of a tool; with its result, bounded, where there is text.
  * - `denied`: a tool's call that it asked for and that was rejected.
  * - `usage`: what the prompt used; `cost`: what the whole conversation has cost so far.
  * - `result`: the last line, why the prompt ended: the protocol's stop reason, or `error`.
@@ -26,7 +26,12 @@ export type AcpLine =
       readonly name: string;
       readonly input: string;
     }
-  | { readonly type: "tool-ended"; readonly id: string; readonly ok: boolean }
+  | {
+      readonly type: "tool-ended";
+      readonly id: string;
+      readonly ok: boolean;
+      readonly result?: string;
+    }
   | { readonly type: "denied"; readonly tool: string }
   | ({ readonly type: "usage" } & Usage)
   | { readonly type: "cost"; readonly totalUsd: number }

@@ -10,7 +10,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Json } from "../../util/json.ts";
 import type { AcpLine } from "./acp-line.ts";
-import { at, inputText, numberAt, textAt } from "./stream-json.ts";
+import { at, headOf, inputText, listAt, numberAt, textAt } from "./stream-json.ts";
 
 /** How long words and pending calls are held back: what watches for silence must see them. */
 const HOLD_MS = 500;
@@ -19,6 +19,7 @@ const SILENCE_MS = 250;
 const REPLAY_MS_MAX = 30_000;
 const TEXT_CHARACTERS_MAX = 16 * 1024;
 const INPUT_CHARACTERS_MAX = 16 * 1024;
+const RESULT_CHARACTERS_MAX = 16 * 1024;
 const TOOLS_MAX = 256;
 
 interface Tool {
@@ -138,7 +139,9 @@ export class AcpNotes {
     this.#started(id);
     if (status !== "completed" && status !== "failed") return;
     this.#keep(id, { ...this.#known(id, update), stage: "ended" });
-    this.#print({ type: "tool-ended", id, ok: status === "completed" });
+    const ended = { type: "tool-ended", id, ok: status === "completed" } as const;
+    const result = resultIn(update);
+    this.#print(result === "" ? ended : { ...ended, result });
   }
 
   #started(id: string): void {
@@ -177,6 +180,12 @@ export class AcpNotes {
   #hold(): void {
     this.#timer ??= setTimeout(() => this.flush(), HOLD_MS);
   }
+}
+
+/** The text that a call gave back. */
+function resultIn(update: Json | undefined): string {
+  const texts = listAt(update, "content").map((part) => textAt(part, "content", "text") ?? "");
+  return headOf(texts.join("\n").trim(), RESULT_CHARACTERS_MAX);
 }
 
 /**

@@ -97,7 +97,8 @@ export class AcpReader implements AgentReader {
     const id = textAt(line, "id") ?? "";
     if (line.type === "tool-ended") {
       this.#answering = false;
-      return [{ type: "tool-ended", id, ok: line.ok === true }];
+      const result = textAt(line, "result") ?? "";
+      return [{ type: "tool-ended", id, ok: line.ok === true, result }];
     }
     const name = textAt(line, "name") ?? "tool";
     const input = textAt(line, "input") ?? "";

@@ -39,6 +39,11 @@ export interface AgentCall {
   readonly args: readonly string[];
 }
 
+/** A conversation that a person takes over; no prompt is given. */
+export type OpenCall = Omit<AgentCall, "kind" | "session" | "promptFile" | "dir"> & {
+  readonly session: string;
+};
+
 /** How to run a call. */
 export interface AgentCommand {
   /** Program and arguments; the first word is the agent's binary as it is found on PATH. */
@@ -89,6 +94,21 @@ export interface Trouble {
   readonly retryAfterMs?: number;
 }
 
+/** A call of a tool, its input bounded. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: string;
+}
+
+/** A call that ended, with its result, bounded. */
+export interface FinishedCall extends ToolCall {
+  readonly ok: boolean;
+  readonly result: string;
+  /** The answer of the model in which it began: 1 for the first one of the stream. */
+  readonly turn: number;
+}
+
 /** What every agent's stream comes down to. */
 export type AgentEvent =
   | { readonly type: "session"; readonly id: string }
@@ -101,7 +121,13 @@ export type AgentEvent =
       readonly name: string;
       readonly input: string;
     }
-  | { readonly type: "tool-ended"; readonly id: string; readonly ok: boolean }
+  | {
+      readonly type: "tool-ended";
+      readonly id: string;
+      readonly ok: boolean;
+      /** What it gave back; absent for a call of a sub-agent, which has a transcript of its own. */
+      readonly result?: string;
+    }
   /**
    * `delta` is to be added up; `invocation` is of this process so far and takes the place of what
    * was known of it; `total` is of the whole conversation so far.
@@ -182,8 +208,18 @@ export interface AgentAdapter {
    */
   carried?(transcript: string, at: { cwd: string; env: AgentCall["env"] }): CarriedTranscript;
   command(call: AgentCall): AgentCommand;
+  /**
+   * The agent's own interactive program on a conversation that exists. Absent: it has none that could
+   * be started from outside.
+   */
+  open?(call: OpenCall): Pick<AgentCommand, "argv" | "env">;
   /** Mends what a kill may have left in a transcript; does nothing to a good one. */
   repair?(transcript: string): void;
+  /**
+   * Those of the given calls, which ended according to the stream, whose results the transcript does
+   * not hold. The process that wrote it has ended. Absent: its transcript cannot be searched.
+   */
+  unrecorded?(transcript: string, calls: readonly FinishedCall[]): readonly FinishedCall[];
   /**
    * What a conversation has used according to its transcript, for agents whose stream tells it only
    * at its end. The transcript may be in the middle of being written; undefined if no answer of the

@@ -122,7 +122,8 @@ export class ClaudeReader implements AgentReader {
       const id = textAt(block, "tool_use_id");
       if (id !== undefined && this.#skipped.size < DENIALS_MAX) this.#skipped.add(id);
     }
-    return [...content.flatMap(toolEnded), ...used];
+    const own = isOwn(line);
+    return [...content.flatMap((block) => toolEnded(block, own)), ...used];
   }
 
   /** Pieces of a message tell what it uses; what it says is said once, by the message itself. */
@@ -247,18 +248,21 @@ function toolStarted(block: Json): AgentEvent {
   };
 }
 
-function toolEnded(block: Json): readonly AgentEvent[] {
+function toolEnded(block: Json, own: boolean): readonly AgentEvent[] {
   if (textAt(block, "type") !== "tool_result") return [];
   const id = textAt(block, "tool_use_id") ?? "";
-  return [{ type: "tool-ended", id, ok: at(block, "is_error") !== true }];
+  const ended = { type: "tool-ended", id, ok: at(block, "is_error") !== true } as const;
+  return [own ? { ...ended, result: resultTexts(block).join("\n") } : ended];
+}
+
+function resultTexts(block: Json): readonly string[] {
+  const whole = textAt(block, "content");
+  if (whole !== undefined) return [whole];
+  return listAt(block, "content").flatMap((part) => textAt(part, "text") ?? []);
 }
 
 /** True for the result of a call that a hook of ours did not allow. */
 function isSkipped(block: Json): boolean {
   if (at(block, "is_error") !== true) return false;
-  const texts = [
-    textAt(block, "content"),
-    ...listAt(block, "content").map((part) => textAt(part, "text")),
-  ];
-  return texts.some((text) => text?.trimEnd().endsWith(HOOK_FORBIDS) === true);
+  return resultTexts(block).some((text) => text.trimEnd().endsWith(HOOK_FORBIDS));
 }

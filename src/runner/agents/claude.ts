@@ -13,6 +13,7 @@ import { errorCode } from "../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { ClaudeReader } from "./claude-reader.ts";
+import { unrecordedByClaude } from "./unrecorded-calls.ts";
 
 const SYSTEM_FILE = "system.md";
 
@@ -41,6 +42,17 @@ export const claude: AgentAdapter = {
     beside: {},
   }),
   command,
+  open: ({ session, model, system, permissions, args, env }) => ({
+    argv: [
+      ...["claude", "--resume", session],
+      ...(model === undefined ? [] : ["--model", model]),
+      ...(system === undefined ? [] : ["--append-system-prompt", system]),
+      ...PERMISSIONS[permissions],
+      ...args,
+    ],
+    env: unlessSet(env, sandboxFor(permissions)),
+  }),
+  unrecorded: unrecordedByClaude,
   reader: (prices) => new ClaudeReader(prices),
   modelAliases: ["default", "best", "fable", "haiku", "mythos", "opus", "opusplan", "sonnet"],
 };
@@ -61,14 +73,17 @@ function command(call: AgentCall): AgentCommand {
     ...(outputSchema === undefined ? [] : ["--json-schema", JSON.stringify(outputSchema)]),
     ...call.args,
   ];
-  // Root may skip permissions only in what calls itself a sandbox.
-  const sandbox = call.permissions === "all" && process.getuid?.() === 0 ? { IS_SANDBOX: "1" } : {};
   return {
     argv,
-    env: unlessSet(call.env, { ...QUIET, ...sandbox }),
+    env: unlessSet(call.env, { ...QUIET, ...sandboxFor(call.permissions) }),
     files: system === undefined ? {} : { [SYSTEM_FILE]: system },
     ...(call.kind === "start" ? clearance(filesOf(session ?? "", call.env)) : {}),
   };
+}
+
+/** Root may skip permissions only in what calls itself a sandbox. */
+function sandboxFor(permissions: Permissions): Readonly<Record<string, string>> {
+  return permissions === "all" && process.getuid?.() === 0 ? { IS_SANDBOX: "1" } : {};
 }
 
 /** It resumes a conversation from any directory, so all of them are looked through. */

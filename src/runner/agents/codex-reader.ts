@@ -82,7 +82,8 @@ export class CodexReader implements AgentReader {
     this.#open.delete(id);
     if (this.#open.size === 0) this.#answering = false;
     const status = textAt(item, "status") ?? "completed";
-    const ended: AgentEvent = { type: "tool-ended", id, ok: status === "completed" };
+    const ok = status === "completed";
+    const ended: AgentEvent = { type: "tool-ended", id, ok, result: resultIn(item) };
     return status === "declined" ? [ended, { type: "denied", tool: name }] : [ended];
   }
 
@@ -124,6 +125,14 @@ function retryIn(line: JsonObject): readonly AgentEvent[] {
   const found = RETRYING.exec(message);
   if (found === null) return [];
   return [{ type: "retrying", trouble: troubleOf({ message: found[1] ?? message }) }];
+}
+
+/** What a call gave back, as far as the stream shows it. */
+function resultIn(item: Json | undefined): string {
+  const exit = numberAt(item, "exit_code") ?? 0;
+  const output = textAt(item, "aggregated_output") ?? textAt(item, "error", "message") ?? "";
+  const texts = listAt(item, "result", "content").map((part) => textAt(part, "text") ?? "");
+  return [...(exit === 0 ? [] : [`exit status ${exit}`]), output, ...texts].join("\n").trim();
 }
 
 /** The tool behind an item, if it is a call of one. */

@@ -12,6 +12,7 @@ import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapt
 import { folderIn, hasFirstLine, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { codexLedger } from "./codex-ledger.ts";
 import { CodexReader } from "./codex-reader.ts";
+import { unrecordedByCodex } from "./unrecorded-calls.ts";
 
 const SCHEMA_FILE = "output-schema.json";
 
@@ -37,6 +38,18 @@ export const codex: AgentAdapter = {
     beside: {},
   }),
   command,
+  open: ({ session, model, system, permissions, args }) => ({
+    argv: [
+      ...["codex", "resume"],
+      ...(model === undefined ? [] : ["-m", model]),
+      ...(system === undefined ? [] : ["-c", `developer_instructions=${tomlText(system)}`]),
+      ...PERMISSIONS[permissions],
+      ...args,
+      session,
+    ],
+    env: {},
+  }),
+  unrecorded: unrecordedByCodex,
   ledger: codexLedger,
   reader: () => new CodexReader(),
 };

@@ -1,44 +1,84 @@
 /**
  * The prompt that continues a conversation which was cut off, or whose last attempt failed. An agent
- * may have done things that its own transcript does not know, so what was seen is told and asked to
- * be checked.
+ * may have done things that its own transcript does not know, so the prompt names the tool calls that
+ * the stream shows.
  *
- * Owns: these words.
+ * Owns: these words, and the bounds on them.
  * Does not: read or write anything.
  */
-import type { AgentReport } from "./report.ts";
+import type { FinishedCall, ToolCall } from "./adapter.ts";
 import { headOf } from "./stream-json.ts";
 
 const INPUT_CHARACTERS_MAX = 500;
+const RESULT_CHARACTERS_MAX = 2_000;
+/** Of all results together; the latest calls are the ones that an agent would repeat. */
+const RESULTS_CHARACTERS_MAX = 16_000;
 
 /** How an agent is addressed whose process ended. */
 export const INTERRUPTED =
   "You were interrupted: the process that ran you ended before you were done. " +
   "Continue the task from where it stopped, in this same conversation.";
 
-/** What to say to an agent that continues its task; `opening` says why it has to. */
-export function continuePrompt(
-  task: string,
-  report: Pick<AgentReport, "openTools">,
-  opening = INTERRUPTED,
-): string {
+/** The tool calls of earlier attempts whose results the agent does not know. */
+export interface UnknownCalls {
+  /** They began, and nothing says how they ended. */
+  readonly open: readonly ToolCall[];
+  /** They ended according to the stream, but their results are not in the agent's transcript. */
+  readonly finished: readonly FinishedCall[];
+}
+
+export const NO_CALLS: UnknownCalls = { open: [], finished: [] };
+
+/** The prompt for an agent that continues its task; `opening` says why it has to. */
+export function continuePrompt(task: string, calls: UnknownCalls, opening = INTERRUPTED): string {
   return [
     opening,
-    ...openCalls(report),
+    ...callParagraphs(calls),
     "Before you do anything again, check the state of the working tree (files, version control, " +
       "running processes). Keep what is already done and do not repeat it.",
     `The task, as it was given:\n\n${task}`,
   ].join("\n\n");
 }
 
-function openCalls({ openTools }: Pick<AgentReport, "openTools">): readonly string[] {
-  if (openTools.length === 0) return [];
-  const calls = openTools.map(({ name, input }) => {
-    const shown = headOf(input, INPUT_CHARACTERS_MAX).replaceAll("\n", "\n  ");
-    return `- ${name}${shown === "" ? "" : `: ${shown}`}`;
-  });
+/**
+ * What a prompt that continues a conversation says about tool calls; no paragraph when the agent
+ * knows the results of all of them.
+ */
+export function callParagraphs({ open, finished }: UnknownCalls): readonly string[] {
+  return [...finishedCalls(finished), ...openCalls(open)];
+}
+
+function finishedCalls(calls: readonly FinishedCall[]): readonly string[] {
+  if (calls.length === 0) return [];
+  let left = RESULTS_CHARACTERS_MAX;
+  const lines: string[] = [];
+  for (const call of calls.toReversed()) {
+    const result = headOf(call.result.trim(), Math.min(RESULT_CHARACTERS_MAX, left));
+    left = Math.max(1, left - result.length);
+    const how = call.ok ? "succeeded" : "failed";
+    const shown = result === "" ? `  It ${how} without output.` : `  It ${how}:\n${result}`;
+    lines.unshift(`${callLine(call)}\n${indented(shown)}`);
+  }
+  return [
+    "These tool calls finished before the interruption, and your record of this conversation lacks " +
+      "them or their results. They took effect. Do not run them again; use these results:\n" +
+      lines.join("\n"),
+  ];
+}
+
+function openCalls(calls: readonly ToolCall[]): readonly string[] {
+  if (calls.length === 0) return [];
   return [
     "These tool calls had begun and their results are not recorded; they may have taken effect " +
-      `in full, in part or not at all:\n${calls.join("\n")}`,
+      `in full, in part or not at all:\n${calls.map(callLine).join("\n")}`,
   ];
+}
+
+function callLine({ name, input }: ToolCall): string {
+  const shown = indented(headOf(input, INPUT_CHARACTERS_MAX));
+  return `- ${name}${shown === "" ? "" : `: ${shown}`}`;
+}
+
+function indented(text: string): string {
+  return text.replaceAll("\n", "\n  ");
 }

@@ -92,7 +92,8 @@ export class GeminiReader implements AgentReader {
     const name = this.#open.get(id) ?? "unknown";
     this.#open.delete(id);
     if (this.#open.size === 0) this.#answering = false;
-    const ended: AgentEvent = { type: "tool-ended", id, ok: line.status === "success" };
+    const result = textAt(line, "output") ?? textAt(line, "error", "message") ?? "";
+    const ended: AgentEvent = { type: "tool-ended", id, ok: line.status === "success", result };
     if (!isDenial(line, name)) return [ended];
     this.#denied.add(name);
     return [ended, { type: "denied", tool: name }];

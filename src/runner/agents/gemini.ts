@@ -24,6 +24,7 @@ import { geminiLedger } from "./gemini-ledger.ts";
 import { GeminiReader } from "./gemini-reader.ts";
 import { repairGemini } from "./gemini-repair.ts";
 import { objectIn } from "./stream-json.ts";
+import { unrecordedByGemini } from "./unrecorded-calls.ts";
 
 const ID_CHARACTERS_IN_NAME = 8;
 /** In the folder of a directory's conversations: which directory that is. */
@@ -53,7 +54,17 @@ export const gemini: AgentAdapter = {
   transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
   carried,
   command,
+  open: ({ session, model, permissions, args }) => ({
+    argv: [
+      ...["gemini", "--resume", session],
+      ...(model === undefined ? [] : ["--model", model]),
+      ...PERMISSIONS[permissions],
+      ...args,
+    ],
+    env: {},
+  }),
   repair: repairGemini,
+  unrecorded: unrecordedByGemini,
   ledger: geminiLedger,
   reader: () => new GeminiReader(),
   modelAliases: MODEL_ALIASES,

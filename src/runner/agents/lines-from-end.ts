@@ -41,6 +41,17 @@ export function* linesFromEnd(file: string, bytesMax: number): Generator<string>
   }
 }
 
+/** What is searched of a transcript: what was said last stands near its end. */
+export const TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024;
+
+/** True when a word, which has no quotes in it, stands in the last part of a transcript. */
+export function holds(transcript: string, word: string): boolean {
+  for (const line of linesFromEnd(transcript, TRANSCRIPT_BYTES_MAX)) {
+    if (line.includes(word)) return true;
+  }
+  return false;
+}
+
 function opened(file: string): number | undefined {
   try {
     return openSync(file, "r");

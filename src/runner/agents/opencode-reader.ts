@@ -83,7 +83,12 @@ export class OpencodeReader implements AgentReader {
       textAt(state, "status") === "completed" && !(numberAt(state, "metadata", "exit") ?? 0);
     const events: AgentEvent[] = [
       { type: "tool-started", id, name, input: inputText(at(state, "input")) },
-      { type: "tool-ended", id, ok },
+      {
+        type: "tool-ended",
+        id,
+        ok,
+        result: textAt(state, "output") ?? textAt(state, "error") ?? "",
+      },
     ];
     if (!REJECTED.test(textAt(state, "error") ?? "")) return events;
     this.#denied = name;

@@ -38,6 +38,14 @@ export const opencode: AgentAdapter = {
   modelIn,
   reportsCost: true,
   command,
+  open: ({ session, model, permissions, args, env }) => ({
+    argv: [
+      ...["opencode", "--session", session],
+      ...(model === undefined ? [] : ["--model", model]),
+      ...args,
+    ],
+    env: permissions === "edit" ? { OPENCODE_PERMISSION: editPermission(env) } : {},
+  }),
   reader: () => new OpencodeReader(),
 };
 

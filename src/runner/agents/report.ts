@@ -10,7 +10,15 @@
  */
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
-import type { AgentAdapter, AgentEvent, AgentReader, Trouble, Usage } from "./adapter.ts";
+import type {
+  AgentAdapter,
+  AgentEvent,
+  AgentReader,
+  FinishedCall,
+  ToolCall,
+  Trouble,
+  Usage,
+} from "./adapter.ts";
 import type { PriceList } from "./prices.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
 import { addUsage, NOTHING_USED } from "./usage.ts";
@@ -18,16 +26,11 @@ import { addUsage, NOTHING_USED } from "./usage.ts";
 const TEXT_CHARACTERS_MAX = 64 * 1024;
 const INPUT_CHARACTERS_MAX = 2_000;
 const OPEN_TOOLS_MAX = 64;
+const FINISHED_CALLS_MAX = 64;
+const RESULT_CHARACTERS_MAX = 4_000;
 const DENIED_TOOLS_MAX = 64;
 /** So many failures of the same call in a row are no progress. */
 export const STALL_FAILURES = 5;
-
-/** A call of a tool, its input bounded. */
-export interface ToolCall {
-  readonly id: string;
-  readonly name: string;
-  readonly input: string;
-}
 
 /** A call that failed again and again in the same way. */
 export interface Stall {
@@ -64,6 +67,8 @@ export interface AgentReport {
   readonly turns: number;
   /** Begun and not ended, as far as the agent said; their effects are unknown. */
   readonly openTools: readonly ToolCall[];
+  /** The latest calls of the agent itself that have ended, oldest first. */
+  readonly finished: readonly FinishedCall[];
   /** The last call that began; `ok` once it has ended. */
   readonly lastTool?: ToolCall & { readonly ok?: boolean };
   /** The tools that were not permitted, each once. */
@@ -75,16 +80,22 @@ export interface AgentReport {
   readonly text: string;
 }
 
+interface OpenCall extends ToolCall {
+  readonly signature: string;
+  readonly turn: number;
+}
+
 /** Follows one stream line by line; its report is up to date after each. */
 export class AgentFollower {
   readonly #reader: AgentReader;
-  readonly #calls = new Map<string, ToolCall & { readonly signature: string }>();
+  readonly #calls = new Map<string, OpenCall>();
   #failing: { readonly signature: string; readonly stall: Stall } | undefined;
   #report: AgentReport = {
     usage: { counting: "delta", ...NOTHING_USED },
     uncounted: false,
     turns: 0,
     openTools: [],
+    finished: [],
     denied: [],
     retries: 0,
     text: "",
@@ -149,7 +160,8 @@ export class AgentFollower {
     { id, name, input }: Extract<AgentEvent, { type: "tool-started" }>,
   ): AgentReport {
     const call = { id, name, input: headOf(input, INPUT_CHARACTERS_MAX) };
-    this.#calls.set(id, { ...call, signature: sha256(`${name}\n${input}`) });
+    const { turns: turn } = report;
+    this.#calls.set(id, { ...call, turn, signature: sha256(`${name}\n${input}`) });
     const [oldest] = this.#calls.keys();
     if (this.#calls.size > OPEN_TOOLS_MAX && oldest !== undefined) this.#calls.delete(oldest);
     return { ...report, openTools: this.#openTools(), lastTool: call };
@@ -157,7 +169,7 @@ export class AgentFollower {
 
   #toolEnded(
     report: AgentReport,
-    { id, ok }: Extract<AgentEvent, { type: "tool-ended" }>,
+    { id, ok, result }: Extract<AgentEvent, { type: "tool-ended" }>,
   ): AgentReport {
     const call = this.#calls.get(id);
     if (call === undefined) return report;
@@ -168,12 +180,13 @@ export class AgentFollower {
     return {
       ...others,
       openTools: this.#openTools(),
+      finished: result === undefined ? report.finished : withCall(report, call, ok, result),
       ...(report.lastTool?.id === id ? { lastTool: { ...report.lastTool, ok } } : {}),
       ...(stalled && this.#failing !== undefined ? { stall: this.#failing.stall } : {}),
     };
   }
 
-  #failedAgain({ signature, name, input }: ToolCall & { readonly signature: string }): {
+  #failedAgain({ signature, name, input }: OpenCall): {
     readonly signature: string;
     readonly stall: Stall;
   } {
@@ -224,6 +237,16 @@ function counted(
     case "delta":
       return { counting: before, ...addUsage(so, usage) };
   }
+}
+
+function withCall(
+  { finished }: AgentReport,
+  { id, name, input, turn }: OpenCall,
+  ok: boolean,
+  result: string,
+): readonly FinishedCall[] {
+  const bounded = headOf(result, RESULT_CHARACTERS_MAX);
+  return [...finished, { id, name, input, ok, result: bounded, turn }].slice(-FINISHED_CALLS_MAX);
 }
 
 function withTool(denied: readonly string[], tool: string): readonly string[] {

@@ -1,0 +1,58 @@
+/**
+ * Messages for agents, in words.
+ *
+ * Owns: how a message and what became of it are shown.
+ * Does not: know when a message is delivered (core/message.ts).
+ */
+import type { Message } from "../core/event.ts";
+import { attemptText } from "../core/place.ts";
+import type { LeftMessage, Run } from "../core/run.ts";
+import type { JsonObject } from "../util/json.ts";
+import { countText, cutText, firstLine, plainText, shortList } from "./display-text.ts";
+import { isoText } from "./time-text.ts";
+
+/** Longer messages are shown in part where there is only a line. */
+const MESSAGE_WIDTH_MAX = 120;
+const STEPS_MAX = 6;
+
+/** A message in one line: `"use the other parser" from ann@laptop`. */
+export function messageLine({ text, by }: Message): string {
+  return `"${cutText(plainText(firstLine(text)).trim(), MESSAGE_WIDTH_MAX)}" from ${plainText(by)}`;
+}
+
+/** Which messages no agent has got yet, as one sentence; undefined when there are none. */
+export function waitingMessages(run: Run): string | undefined {
+  const waiting = [...run.messages].flatMap(([step, messages]) =>
+    messages.filter(({ delivered }) => delivered !== true).map(() => step),
+  );
+  if (waiting.length === 0) return undefined;
+  const verb = waiting.length === 1 ? "waits" : "wait";
+  const steps = shortList([...new Set(waiting)], STEPS_MAX);
+  return `${countText(waiting.length, "message")} ${verb} for the agent of ${steps}.`;
+}
+
+/** The rows of `show`: step, state and words of each message. */
+export function messageRows(run: Run): readonly (readonly string[])[] {
+  return [...run.messages].flatMap(([step, messages]) =>
+    messages.map((message) => [`  ${step}`, stateOf(step, message), messageLine(message)]),
+  );
+}
+
+function stateOf(step: string, { told, delivered }: LeftMessage): string {
+  const last = told?.at(-1);
+  if (last === undefined) return "waiting";
+  const attempt = attemptText({ scope: "", step, ...last });
+  return delivered === true ? `delivered to ${attempt}` : `sent to ${attempt}`;
+}
+
+/** All messages of a run, for programs. */
+export function messagesJson(run: Run): readonly JsonObject[] {
+  return [...run.messages].flatMap(([step_id, messages]) =>
+    messages.map(({ id, text, by, given, told, delivered }) => ({
+      ...{ step_id, id, text, by, left_at: isoText(given) },
+      visit: told?.at(-1)?.visit ?? null,
+      attempt: told?.at(-1)?.attempt ?? null,
+      delivered: delivered === true,
+    })),
+  );
+}

@@ -1,0 +1,99 @@
+/** Tool calls that finished, but whose results the agent's transcript lacks when it is continued. */
+import { globSync, readFileSync } from "node:fs";
+import { afterEach, expect, it } from "vitest";
+import { FakeClaude } from "../rig/fake-claude.ts";
+import { type Reply, type Script, shell, stateless, text, together } from "../rig/model/reply.ts";
+import { eventually, type Hold, type Program } from "../rig/project.ts";
+
+let project: FakeClaude;
+afterEach(() => project.close());
+
+const FINISHED = "finished before the interruption";
+
+/** A model that does what it is told: what has finished is not run again. */
+function obedient(...replies: readonly Reply[]): Script {
+  return { ...stateless(...replies), when: FINISHED };
+}
+
+/** Two calls in one reply: the first has finished, the second runs. The transcript has neither. */
+async function cutOff(): Promise<{ readonly runner: Program; readonly hold: Hold }> {
+  project = await FakeClaude.open();
+  const hold = project.hold("tool");
+  const first = shell("echo one >> effects; echo the-first-result");
+  const second = shell(`echo two >> effects; ${hold.command}`);
+  project.model.play(stateless(together(first, second)));
+  project.write("p.yaml", "steps: [{ id: work, agent: claude, prompt: Do it. }]");
+  const runner = project.begin(["run", "p.yaml"]);
+  await hold.arrived();
+  await eventually("the first result is printed", () => streams().includes("the-first-result"));
+  return { runner, hold };
+}
+
+function streams(): string {
+  const files = globSync(project.path(".perdure", "runs", "*", "attempts", "*", "output.log"));
+  return files
+    .map((file) => readFileSync(file, "utf8"))
+    .filter((stream) => stream.includes('"tool_result"'))
+    .join("\n");
+}
+
+/** What the agent was told last. */
+function told(): string {
+  return JSON.stringify(project.model.requests("work").at(-1)?.body ?? "");
+}
+
+it("are told with their results, and are not repeated", async () => {
+  const { runner } = await cutOff();
+  await runner.kill("SIGKILL");
+  project.killSteps();
+  project.model.play(obedient(text("Done.")));
+  const resumed = await project.finish(["resume"]);
+
+  expect(resumed.exit, resumed.stdout).toBe(0);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+  expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
+  const prompt = told();
+  expect(prompt).toContain("- Bash: echo one >> effects; echo the-first-result");
+  expect(prompt).toContain("It succeeded:\\n  the-first-result");
+  // The other one was still running.
+  expect(prompt).toMatch(/had begun.*- Bash: echo two >> effects/);
+  expect(prompt.split("- Bash: echo two").length).toBe(2);
+});
+
+it("are told again when the attempt that was told died before the model answered", async () => {
+  const { runner } = await cutOff();
+  await runner.kill("SIGKILL");
+  project.killSteps();
+  project.model.play(obedient({ ...text("?"), fault: { type: "stall", at: "accept" } }));
+  const second = project.begin(["resume"]);
+  await project.model.stalled();
+  await second.kill("SIGKILL");
+  project.killSteps();
+  project.model.play(obedient(text("Done.")));
+  project.model.release();
+  expect((await project.finish(["resume"])).exit).toBe(0);
+
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+  const [id = ""] = await project.runIds();
+  const prompt = project.read(".perdure", "runs", id, "attempts", "work@1.3", "prompt.md");
+  expect(prompt).toContain("the-first-result");
+  expect(prompt).toContain("- Bash: echo two");
+});
+
+it("are not told when the transcript has them", async () => {
+  project = await FakeClaude.open(
+    stateless(shell("echo one >> effects; echo the-first-result"), {
+      ...text("Done."),
+      fault: { type: "stall", at: "accept" },
+    }),
+  );
+  project.write("p.yaml", "steps: [{ id: work, agent: claude, prompt: Do it. }]");
+  const runner = project.begin(["run", "p.yaml"]);
+  await project.model.stalled();
+  await runner.kill("SIGKILL");
+  project.killSteps();
+  project.model.release();
+  expect((await project.finish(["resume"])).exit).toBe(0);
+  expect(project.effects()).toEqual({ one: 1 });
+  expect(told()).not.toContain(FINISHED);
+});
