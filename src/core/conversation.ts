@@ -47,7 +47,9 @@ export function converse(
   if (session !== undefined) {
     if (startsAnew(run, visit)) return begin(offer, "task", "it was cut off and is to start again");
     if (offer.found) {
-      if (ask !== undefined) return { session, kind: "continue", says: ask.kind, why: ask.why };
+      if (ask !== undefined && ask.kind !== "permission") {
+        return { session, kind: "continue", says: ask.kind, why: ask.why };
+      }
       const why = "it was interrupted, and its conversation is there";
       return { session, kind: "continue", says: "interrupted", why };
     }

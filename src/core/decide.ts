@@ -26,6 +26,7 @@ import { finalFailure } from "./failure.ts";
 import { LOSSES_MAX } from "./flow.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { instanceEvents } from "./instance-files.ts";
+import { permissionQuestion } from "./permission.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
@@ -200,6 +201,8 @@ function dispatch(
   }
   const effect = visit.held === undefined ? effectOf(run, visit) : undefined;
   if (effect !== undefined) return repeated(at, visit, effect);
+  const permission = permissionQuestion(visit, at);
+  if (permission !== undefined) return permission;
   const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
@@ -352,7 +355,7 @@ function ask(
   now: number,
 ): RunEvent {
   const paid = paidBy(ending);
-  if ((visit.talk?.asks ?? 0) < ASKS_MAX) {
+  if (ending.ask.kind === "permission" || (visit.talk?.asks ?? 0) < ASKS_MAX) {
     return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
   }
   const reason = ending.ask.kind === "relay" ? "relay" : "answer";

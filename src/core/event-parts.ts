@@ -199,16 +199,26 @@ export interface Thread {
 
 /**
  * What an attempt says to its agent: the task; the task and what a former conversation handed over;
- * that it was interrupted; that it is to hand over; that its answer does not fit.
+ * that it was interrupted; that it is to hand over; that its answer does not fit; what a person said
+ * about a call that it was denied.
  */
-export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct";
+export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct" | "permitted";
 
 /** Why a conversation goes on with a request of ours although nothing cut it off. */
 export type Ask =
   /** It has grown past its limit and is to write down what the next one needs. */
   | { readonly kind: "relay"; readonly why: string }
   /** Its answer does not fit what was asked for. */
-  | { readonly kind: "correct"; readonly why: string };
+  | { readonly kind: "correct"; readonly why: string }
+  /** It was denied calls, and a person is to be asked about them before it continues. */
+  | { readonly kind: "permission"; readonly why: string; readonly calls: readonly string[] }
+  /** A person has allowed calls, or refused them. */
+  | {
+      readonly kind: "permitted";
+      readonly why: string;
+      readonly allow?: readonly string[];
+      readonly refuse?: readonly string[];
+    };
 
 /** The last call of a tool in an attempt that was cut off; `ok` when it had ended. */
 export interface LastTool {

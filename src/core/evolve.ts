@@ -35,6 +35,7 @@ import { chooseFor, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
 import { applyToScope } from "./instance-files.ts";
 import { move } from "./move.ts";
+import { noteDenial } from "./permission.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
@@ -208,6 +209,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) work(run, visit, time);
+  if (ENDS.has(event.type)) noteDenial(visit, event);
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const talk = talkAfter(visit.talk, event);
   if (talk !== undefined) draft(visit).talk = talk;

@@ -45,10 +45,10 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   if (before === undefined) return undefined;
   const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
   const said = turns > before.turns ? ({ begun: true } as const) : {};
-  const talk = { ...before, ...said, turns };
+  const talk = { ...(turns > before.turns ? withoutPermit(before) : before), ...said, turns };
   switch (event.type) {
     case "step.continued":
-      return { ...talk, ask: event.ask, asks: talk.asks + 1 };
+      return { ...talk, ask: event.ask, asks: talk.asks + (isRepeated(event.ask) ? 1 : 0) };
     case "step.relayed":
       return { ...SILENCE, checkpoint: event.checkpoint, relays: talk.relays + 1, turns };
     case "step.failed":
@@ -59,6 +59,17 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
     default:
       return talk;
   }
+}
+
+/** What a person said about a denied call is said once: an agent that has answered has heard it. */
+function withoutPermit(talk: Talk): Talk {
+  const { ask, ...rest } = talk;
+  return ask?.kind === "permitted" ? rest : talk;
+}
+
+/** What an agent may be asked for only so often. */
+function isRepeated({ kind }: Ask): boolean {
+  return kind === "relay" || kind === "correct";
 }
 
 function started(talk: Talk, conversation: Conversation): Talk {

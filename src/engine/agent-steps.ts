@@ -97,7 +97,8 @@ export class AgentSteps {
       end: async (ending) => {
         const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
         const spent = this.#spent(visit, served, report);
-        return { ...(await this.#verdict(visit, at, ending, report)), spent };
+        const denied = report.denied.length === 0 ? {} : { denied: report.denied };
+        return { ...(await this.#verdict(visit, at, ending, report)), spent, ...denied };
       },
     };
   }
@@ -132,7 +133,9 @@ export class AgentSteps {
   }
 
   async #reportBefore(visit: Visit, at: AttemptRef): Promise<AgentReport | undefined> {
-    if (visit.talk?.conversation?.kind !== "continue" || at.attempt < 2) return undefined;
+    const { kind, says } = visit.talk?.conversation ?? {};
+    // Before a permit comes a question, which has no stream.
+    if (kind !== "continue" || says === "permitted" || at.attempt < 2) return undefined;
     return this.#watch(visit, { ...at, attempt: at.attempt - 1 }, NOBODY).end(undefined);
   }
 

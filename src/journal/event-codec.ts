@@ -122,11 +122,12 @@ const left = optional(
     } satisfies Fields<LeftRunning>),
   ),
 );
+const denied = optional(listOf(text));
 const conversation = optional(
   record({
     session: optional(text),
     kind: oneOf("start", "continue"),
-    says: oneOf("task", "relayed", "interrupted", "relay", "correct"),
+    says: oneOf("task", "relayed", "interrupted", "relay", "correct", "permitted"),
     why: text,
   } satisfies Fields<Conversation>),
 );
@@ -291,15 +292,23 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     snapshot: saved,
     spent,
     left,
+    denied,
   },
   "step.continued": {
     ...attempt,
-    ask: record({ kind: oneOf("relay", "correct"), why: text }),
+    ask: record({
+      kind: oneOf("relay", "correct", "permission", "permitted"),
+      why: text,
+      calls: optional(listOf(text)),
+      allow: optional(listOf(text)),
+      refuse: optional(listOf(text)),
+    }),
     snapshot: saved,
     spent,
     left,
+    denied,
   },
-  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left },
+  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left, denied },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -313,6 +322,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     snapshot: saved,
     spent,
     left,
+    denied,
     arrows,
   },
   "step.failed": {
@@ -326,14 +336,41 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     snapshot: saved,
     spent,
     left,
+    denied,
     retry,
     signature: optional(text),
     handled: optional(boolean),
     arrows,
   },
-  "step.lost": { ...attempt, message: text, retry, tool: lastTool, snapshot: saved, spent, left },
-  "step.paused": { ...attempt, reason: text, message: text, retry, snapshot: saved, spent, left },
-  "step.interrupted": { ...attempt, message: text, tool: lastTool, snapshot: saved, spent, left },
+  "step.lost": {
+    ...attempt,
+    message: text,
+    retry,
+    tool: lastTool,
+    snapshot: saved,
+    spent,
+    left,
+    denied,
+  },
+  "step.paused": {
+    ...attempt,
+    reason: text,
+    message: text,
+    retry,
+    snapshot: saved,
+    spent,
+    left,
+    denied,
+  },
+  "step.interrupted": {
+    ...attempt,
+    message: text,
+    tool: lastTool,
+    snapshot: saved,
+    spent,
+    left,
+    denied,
+  },
   "step.unsettled": {
     ...attempt,
     cause: oneOf(

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { unavailable } from "../cli/available-run.ts";
 import { type FilesOption, filesOption } from "../cli/back-files.ts";
-import { checkEnvironment } from "../cli/environment.ts";
+import { checkEnvironment, readiness } from "../cli/environment.ts";
 import { answerGate } from "../cli/give-answer.ts";
 import type { BackRequest } from "../cli/going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
@@ -44,6 +44,8 @@ export interface RunOptions {
   readonly stay?: boolean;
   /** Answers every question with the choice that approves. */
   readonly autoApprove?: boolean;
+  /** False: whether its agents and programs are installed is not looked at first. */
+  readonly preflight?: boolean;
 }
 
 export interface ResumeOptions extends Omit<RunOptions, "input"> {
@@ -86,6 +88,7 @@ export async function startRun(
     const { plan, origin } = await planOf(pipeline, cwd);
     const input = await fitInput(options.input ?? null, plan.inputSchema, origin.file || "FILE");
     checkEnvironment(envNamesOf(plan));
+    await readiness(plan, options, "perdure run FILE", cwd);
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -134,6 +137,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   }
   const back = request && (await workedOut(project, known, request));
   checkEnvironment(known.run.created?.envNames ?? []);
+  await readiness(known.plan, options, `perdure resume ${known.shortId}`);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

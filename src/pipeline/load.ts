@@ -8,7 +8,8 @@
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import { agentOf, readPrompts } from "./agent-rules.ts";
+import { lowerAccess } from "./agent-access.ts";
+import { agentOf, readMcpFiles, readPrompts } from "./agent-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { statusWords } from "./dot/status-words.ts";
 import { bareCondition } from "./expression-rules.ts";
@@ -136,6 +137,7 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   const files = {
     prompts: readPrompts(list, readHere, report),
     pipelines: readPipelines(list, shelf, load, report),
+    mcp: readMcpFiles(read.shape, list, readHere, report),
   };
   validate(read, files, report);
   const found = report.sorted();
@@ -175,14 +177,14 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,
-        lowerAgent(agent, ["agents", name], source),
+        lowerAgent(agent, ["agents", name], { shape, files, source }),
       ]),
     ),
     ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
     workspace: lowerWorkspace(shape.workspace),
     defaults: {
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
-      agent: lowerAgentSettings(shape.defaults ?? {}),
+      agent: lowerAgentSettings(shape.defaults ?? {}, files),
       ...(maxVisits === undefined ? {} : { maxVisits }),
     },
     steps: lowerList(rootList({ shape, cut: new Set() }), { shape, files, source }),
@@ -238,7 +240,7 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
 
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
-function lowerAgent(agent: AgentShape, path: Path, source: Source): PipelineAgent {
+function lowerAgent(agent: AgentShape, path: Path, { source, files }: File): PipelineAgent {
   if (typeof agent === "string") return commandAgent(agent);
   const { adapter = "command", command, args = [] } = agent;
   return {
@@ -246,7 +248,7 @@ function lowerAgent(agent: AgentShape, path: Path, source: Source): PipelineAgen
     ...(command === undefined ? {} : { command }),
     args,
     env: lowerEnv(agent.env, [...path, "env"], source),
-    settings: lowerAgentSettings(agent),
+    settings: lowerAgentSettings(agent, files),
   };
 }
 
@@ -256,7 +258,7 @@ function commandAgent(command: string): PipelineAgent {
 
 type SettingsShape = Pick<StepShape, (typeof AGENT_SETTINGS)[number]>;
 
-function lowerAgentSettings(shape: SettingsShape): AgentSettings {
+function lowerAgentSettings(shape: SettingsShape, { mcp }: NamedFiles): AgentSettings {
   const { model, system, permissions, max_turns, output_schema, relay } = shape;
   return {
     ...(model === undefined ? {} : { model }),
@@ -265,6 +267,7 @@ function lowerAgentSettings(shape: SettingsShape): AgentSettings {
     ...(max_turns === undefined ? {} : { maxTurns: max_turns }),
     ...(output_schema === undefined ? {} : { outputSchema: output_schema as Json }),
     ...(relay === undefined ? {} : { relay: lowerRelay(relay.at) }),
+    ...lowerAccess(shape, mcp),
   };
 }
 
@@ -324,7 +327,7 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     agent,
     prompt: `${prompt}${asked}`,
     ...sharing,
-    settings: lowerAgentSettings(step),
+    settings: lowerAgentSettings(step, file.files),
   };
 }
 

@@ -153,7 +153,8 @@ export function envNamesOf(plan: Plan): string[] {
   const names = new EnvNames();
   names.addTexts(values(plan.env), {});
   for (const { command, env, settings } of Object.values(plan.agents)) {
-    names.addTexts([command, settings.system, ...values(env)], plan.env);
+    const texts = [command, settings.system, ...accessTexts(settings), ...values(env)];
+    names.addTexts(texts, plan.env);
   }
   addGraph(plan.graph, plan.env, names);
   return [...names.found].sort();
@@ -205,7 +206,7 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     case "shell":
       return [work.run];
     case "agent":
-      return [work.prompt, work.settings.system];
+      return [work.prompt, work.settings.system, ...accessTexts(work.settings)];
     case "pipeline":
       return textsIn(work.input ?? null);
     case "each":
@@ -222,6 +223,10 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     default:
       return unreachable(work);
   }
+}
+
+function accessTexts({ mcp, directories = [] }: AgentSettings): readonly string[] {
+  return [...textsIn((mcp ?? null) as Json), ...directories];
 }
 
 /** All texts in a value, however deep. */

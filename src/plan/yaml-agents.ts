@@ -37,6 +37,7 @@ function agentShape({ adapter, command, args, env, settings }: AgentDefinition):
 /** What a step or an agent says about its calls. */
 export function settingsShape(settings: AgentSettings): Partial<StepShape> {
   const { model, system, permissions, maxTurns, outputSchema, relay } = settings;
+  const { tools, onDenied, effort, mcp, directories } = settings;
   const at = relay && ("tokens" in relay ? relay.tokens : `${Math.round(relay.share * 100)}%`);
   return {
     ...(model === undefined ? {} : { model }),
@@ -45,5 +46,10 @@ export function settingsShape(settings: AgentSettings): Partial<StepShape> {
     ...(maxTurns === undefined ? {} : { max_turns: maxTurns }),
     ...(outputSchema === undefined ? {} : { output_schema: outputSchema as JsonObject }),
     ...(at === undefined ? {} : { relay: { at } }),
+    ...(tools === undefined ? {} : { tools: { allow: [...tools.allow], deny: [...tools.deny] } }),
+    ...(onDenied === undefined ? {} : { on_denied: onDenied }),
+    ...(effort === undefined ? {} : { effort: effort as StepShape["effort"] }),
+    ...(mcp === undefined ? {} : { mcp: mcp as StepShape["mcp"] }),
+    ...(directories === undefined ? {} : { directories: [...directories] }),
   };
 }

@@ -5,6 +5,7 @@
  * Does not: keep time; AttemptClock knows when an attempt started.
  */
 import type { AttemptEnd, Place, Recorded } from "../core/event.ts";
+import { deniedText } from "../core/permission.ts";
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -54,10 +55,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_LOOKS.running.glyph} ${stepPath(event)} started${ordinal(run, event)}`;
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
-      return `${STEP_LOOKS.done.glyph} ${said}${left(event)}`;
+      return `${STEP_LOOKS.done.glyph} ${said}${denied(event)}${left(event)}`;
     }
     case "step.failed": {
-      const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
+      const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
@@ -123,6 +124,7 @@ export function isSpared(run: Run, place: Place): boolean {
 function isToldLater(run: Run, place: Place): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
+  if (visit?.talk?.ask?.kind === "permission") return true;
   return kind === "gate" || kind === "pass" || kind === "pick";
 }
 
@@ -192,6 +194,14 @@ function stepCount(run: Run): string {
 
 function words(text: string): string {
   return text === "" ? "" : `: ${text}`;
+}
+
+/** Calls that were denied, unless the message names them already. */
+function denied(event: AttemptEnd): string {
+  const { denied: calls = [] } = event;
+  const text = deniedText(calls);
+  const known = calls.length === 0 || ("message" in event && event.message.includes(text));
+  return known ? "" : `; ${plainText(text)}`;
 }
 
 function left(event: AttemptEnd): string {

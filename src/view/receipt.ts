@@ -74,6 +74,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
     snapshot: snapshotJson(event),
     left_running: (event.left ?? []).map(leftJson),
+    denied: [...(event.denied ?? [])],
     ...vouchedJson(event),
     ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),

@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { ROOT_SCOPE } from "../../core/place.ts";
-import { isDone } from "../../core/run.ts";
+import { findRecord, isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
 import { perdure } from "../../view/command-text.ts";
 import { shortList } from "../../view/display-text.ts";
@@ -14,7 +14,7 @@ import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
 import { parseBudget } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
-import { changedVariables, checkEnvironment } from "../environment.ts";
+import { changedVariables, checkEnvironment, readiness } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
@@ -36,6 +36,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly takeOver?: boolean;
   /** Go on beside other runs in the same directory. */
   readonly beside?: boolean;
+  /** False: what the plan needs is not looked for first. */
+  readonly preflight?: boolean;
   /** Go on in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
@@ -146,6 +148,12 @@ async function goOn(
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
+  const plan = update?.plan ?? known.plan;
+  const looked = {
+    ...options,
+    ...(update === undefined && back === undefined ? doneIn(known) : {}),
+  };
+  const warnings = await readiness(plan, looked, `perdure resume ${known.shortId}`);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -173,10 +181,17 @@ async function goOn(
       ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
+      ...warnings,
     ],
   });
   sayGoodbye(after, screen);
   return exit;
+}
+
+/** The steps of a run that it does not come to again by itself. */
+function doneIn({ run }: KnownRun): { readonly isDone: (step: string) => boolean } {
+  const root = run.scopes.get(ROOT_SCOPE);
+  return { isDone: (id) => root !== undefined && isDone(findRecord(root, id)) };
 }
 
 /** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
@@ -210,6 +225,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.asCopy === true ? ["--as-copy"] : []),
     ...(options.beside === true ? ["--beside"] : []),
+    "--no-preflight",
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update", "--yes"] : []),

@@ -7,7 +7,7 @@ import { countText } from "../../view/display-text.ts";
 import { ask, canAsk } from "../ask.ts";
 import { besideLines, startsBeside } from "../beside.ts";
 import { detach, peopleOptions } from "../detach.ts";
-import { checkEnvironment } from "../environment.ts";
+import { checkEnvironment, readiness } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput } from "../input.ts";
@@ -30,6 +30,8 @@ export interface RunOptions extends OutputOptions, ReadingOptions {
   readonly autoApprove?: boolean;
   /** Start beside other runs in the same directory. */
   readonly beside?: boolean;
+  /** False: what the plan needs is not looked for first. */
+  readonly preflight?: boolean;
 }
 
 /** Starts a new run and drives it to its end. */
@@ -47,6 +49,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   }
   const input = await fitInput(parseInput(options.input, plan.inputSchema), plan.inputSchema, file);
   checkEnvironment(envNamesOf(plan));
+  const warnings = await readiness(plan, options, `perdure run ${file}`);
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
@@ -76,13 +79,14 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   });
   const shortId = shortIdOf(project.journal, runId);
   if (options.detach === true) {
-    const told = [...peopleOptions(options), ...(beside ? ["--beside"] : [])];
+    const told = [...peopleOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
     return detach(project, runId, shortId, told);
   }
   const greet = (): readonly string[] => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
     ...besideLines(project, { ...worker, id: runId }),
+    ...warnings,
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);

@@ -15,9 +15,11 @@ import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "
 import { ClaudeReader } from "./claude-reader.ts";
 
 const SYSTEM_FILE = "system.md";
+const MCP_FILE = "mcp.json";
 
 const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   default: [],
+  plan: ["--permission-mode", "plan"],
   edit: ["--permission-mode", "acceptEdits"],
   all: ["--dangerously-skip-permissions"],
 };
@@ -45,7 +47,7 @@ export const claude: AgentAdapter = {
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model, system, maxTurns, outputSchema } = call;
+  const { session, model, system, maxTurns, outputSchema, effort, mcp } = call;
   const naming = call.kind === "continue" ? "--resume" : "--session-id";
   const argv = [
     "claude",
@@ -56,6 +58,11 @@ function command(call: AgentCall): AgentCommand {
     ...(model === undefined ? [] : ["--model", model]),
     ...(system === undefined ? [] : ["--append-system-prompt-file", join(call.dir, SYSTEM_FILE)]),
     ...PERMISSIONS[call.permissions],
+    ...listed("--allowedTools", call.allow),
+    ...listed("--disallowedTools", call.deny),
+    ...listed("--add-dir", call.directories),
+    ...(effort === undefined ? [] : ["--effort", effort]),
+    ...(mcp === undefined ? [] : ["--mcp-config", join(call.dir, MCP_FILE)]),
     ...(maxTurns === undefined ? [] : ["--max-turns", String(maxTurns)]),
     ...(outputSchema === undefined ? [] : ["--json-schema", JSON.stringify(outputSchema)]),
     ...call.args,
@@ -65,9 +72,17 @@ function command(call: AgentCall): AgentCommand {
   return {
     argv,
     env: unlessSet(call.env, { ...QUIET, ...sandbox }),
-    files: system === undefined ? {} : { [SYSTEM_FILE]: system },
+    files: {
+      ...(system === undefined ? {} : { [SYSTEM_FILE]: system }),
+      ...(mcp === undefined ? {} : { [MCP_FILE]: JSON.stringify({ mcpServers: mcp }) }),
+    },
     ...(call.kind === "start" ? clearance(filesOf(session ?? "", call.env)) : {}),
   };
+}
+
+/** A flag with all its values behind it; none without values. */
+function listed(flag: string, values: readonly string[] = []): readonly string[] {
+  return values.length === 0 ? [] : [flag, ...values];
 }
 
 /** It resumes a conversation from any directory, so all of them are looked through. */

@@ -83,7 +83,7 @@ export class CodexReader implements AgentReader {
     if (this.#open.size === 0) this.#answering = false;
     const status = textAt(item, "status") ?? "completed";
     const ended: AgentEvent = { type: "tool-ended", id, ok: status === "completed" };
-    return status === "declined" ? [ended, { type: "denied", tool: name }] : [ended];
+    return status === "declined" ? [{ type: "denied", tool: name, id }, ended] : [ended];
   }
 
   #turn(): readonly AgentEvent[] {

@@ -11,10 +11,11 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import type { Json, JsonObject } from "../../util/json.ts";
-import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, McpServer } from "./adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { OpencodeReader } from "./opencode-reader.ts";
-import { listAt, objectIn } from "./stream-json.ts";
+import { at, listAt, objectIn } from "./stream-json.ts";
+import { toolRule } from "./tool-rule.ts";
 
 const SESSION_FILE = "opencode-session.json";
 const SYSTEM_FILE = "system.md";
@@ -40,25 +41,28 @@ export const opencode: AgentAdapter = {
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model } = call;
+  const { session, model, effort } = call;
   const imports = call.kind === "start" && session !== undefined;
   const argv = [
     ...["opencode", "run", "--format", "json"],
     ...(session === undefined ? ["--title", TITLE] : ["--session", session]),
     ...(model === undefined ? [] : ["--model", model]),
     ...(call.permissions === "all" ? ["--auto"] : []),
+    ...(call.permissions === "plan" ? ["--agent", "plan"] : []),
+    ...(effort === undefined ? [] : ["--variant", effort]),
     ...call.args,
   ];
-  const system = instructions(call);
+  const config = configured(call);
+  const permission = permissionOf(call);
   return {
     argv,
     env: {
       ...unlessSet(call.env, { OPENCODE_DISABLE_AUTOUPDATE: "1" }),
-      ...(call.permissions === "edit" ? { OPENCODE_PERMISSION: editPermission(call.env) } : {}),
-      ...system.env,
+      ...(permission === undefined ? {} : { OPENCODE_PERMISSION: permission }),
+      ...config.env,
     },
     files: {
-      ...system.files,
+      ...config.files,
       ...(imports ? { [SESSION_FILE]: emptySession(session, call.cwd) } : {}),
     },
     ...(imports ? { before: ["opencode", "import", join(call.dir, SESSION_FILE)] } : {}),
@@ -89,28 +93,60 @@ function emptySession(session: string, cwd: string): string {
   return `${JSON.stringify({ info, messages: [] })}\n`;
 }
 
-function editPermission(env: AgentCall["env"]): string {
-  return JSON.stringify({ edit: "allow", ...objectIn(env.OPENCODE_PERMISSION ?? "") });
+/** What is allowed and denied, beside what the author has in the variable; the last rule counts. */
+function permissionOf(call: AgentCall): string | undefined {
+  const { allow = [], deny = [], directories = [] } = call;
+  const rules: readonly (readonly [string, "allow" | "deny"])[] = [
+    ...(call.permissions === "edit" ? [["edit", "allow"] as const] : []),
+    ...directories.map((path) => [`external_directory(${join(path, "**")})`, "allow"] as const),
+    ...allow.map((rule) => [rule, "allow"] as const),
+    ...deny.map((rule) => [rule, "deny"] as const),
+  ];
+  if (rules.length === 0) return undefined;
+  const set: JsonObject = objectIn(call.env.OPENCODE_PERMISSION ?? "") ?? {};
+  const merged: Record<string, Json> = {};
+  for (const [text, decision] of rules) {
+    const { name, pattern } = toolRule(text);
+    const before = merged[name];
+    const patterns = typeof before === "string" ? { "*": before } : before;
+    if (pattern === undefined) merged[name] = decision;
+    else merged[name] = { ...(patterns as JsonObject | undefined), [pattern]: decision };
+  }
+  return JSON.stringify({ ...merged, ...set });
 }
 
 /**
- * The system text is a file of instructions, named in the configuration that a variable holds. If
- * the author has one there that is no plain JSON, it stays, and ours goes beside it as a file.
+ * The system text is a file of instructions, named in the configuration that a variable holds; MCP
+ * servers stand in it. If the author has one there that is no plain JSON, it stays, and ours goes
+ * beside it as a file.
  */
-function instructions(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
-  const { system, dir, env } = call;
-  if (system === undefined) return { env: {}, files: {} };
-  const files = { [SYSTEM_FILE]: system };
-  const own: Json = [join(dir, SYSTEM_FILE)];
+function configured(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
+  const { system, mcp, dir, env } = call;
+  if (system === undefined && mcp === undefined) return { env: {}, files: {} };
+  const files = system === undefined ? {} : { [SYSTEM_FILE]: system };
+  const own: readonly Json[] = system === undefined ? [] : [join(dir, SYSTEM_FILE)];
+  const servers = Object.fromEntries(
+    Object.entries(mcp ?? {}).map(([name, server]) => [name, serverConfig(server)]),
+  );
   const set = env.OPENCODE_CONFIG_CONTENT ?? "{}";
   const config: JsonObject | undefined = objectIn(set);
+  const added = (before: JsonObject): JsonObject => ({
+    ...before,
+    ...(own.length === 0 ? {} : { instructions: [...listAt(before, "instructions"), ...own] }),
+    ...(mcp === undefined ? {} : { mcp: { ...(at(before, "mcp") as JsonObject), ...servers } }),
+  });
   if (config === undefined) {
     const wanted = { OPENCODE_CONFIG: join(dir, CONFIG_FILE) };
-    const content = JSON.stringify({ instructions: own });
+    const content = JSON.stringify(added({}));
     return { env: unlessSet(env, wanted), files: { ...files, [CONFIG_FILE]: content } };
   }
-  const merged = { ...config, instructions: [...listAt(config, "instructions"), ...own] };
-  return { env: { OPENCODE_CONFIG_CONTENT: JSON.stringify(merged) }, files };
+  return { env: { OPENCODE_CONFIG_CONTENT: JSON.stringify(added(config)) }, files };
+}
+
+function serverConfig(server: McpServer): Json {
+  if ("url" in server) return { type: "remote", url: server.url, headers: server.headers };
+  const { command: program, args, env } = server;
+  return { type: "local", command: [program, ...args], environment: env };
 }
 
 /** The database, if something was said in the session. An imported session alone is empty. */
