@@ -70,11 +70,13 @@ const WITH_RULES = CHOSEN.filter((agent) => RULES[agent] !== undefined);
 
 describe.each(WITH_RULES)("single tools of %s", (agent) => {
   const rule = (command: string): string => RULES[agent]?.(command) ?? "";
-  const first = "touch first.txt";
-  const second = "touch second.txt";
+  // Not a command that edits files by itself: some agents allow those with `edit`.
+  const first = "sh make.sh first";
+  const second = "sh make.sh second";
   const script = stateless(shell(first), shell(second), text("All done."));
 
   function pipeline(project: AgentProject, keys: string, level = "edit"): void {
+    project.write("make.sh", 'touch "$1.txt"\n');
     project.steps(`
   - { id: work, agent: worker, permissions: ${level}, prompt: Do it., ${keys} }
   - { id: next, run: "${project.effect("next")}" }

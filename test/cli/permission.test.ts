@@ -84,8 +84,8 @@ function transcripts(): readonly string[] {
   return names.filter((name) => name.endsWith(".jsonl"));
 }
 
-const CALL = "Bash(npm publish)";
-const DENIED = { do: "denied", command: "npm publish" };
+const CALL = "Bash(touch published)";
+const DENIED = { do: "denied", command: "touch published" };
 const SAID = { do: "text", text: "I did what I could." };
 
 describe("a denied call", () => {
@@ -95,11 +95,11 @@ describe("a denied call", () => {
 
     expect(exit, stdout + stderr).toBe(0);
     expect(project.effects()).toEqual({ next: 1 });
-    expect(stdout).toMatch(/work done .*; it was not permitted to use Bash\(npm publish\)/);
+    expect(stdout).toMatch(/work done .*; it was not permitted to use Bash\(touch published\)/);
     const [id = ""] = await project.runIds();
     expect(project.receipt(id, "work@1.1")?.denied).toEqual([CALL]);
     expect(await project.must(["why"])).toContain(
-      "work was not permitted to use Bash(npm publish)",
+      "work was not permitted to use Bash(touch published)",
     );
     expect(await project.must(["explain", id, "work"])).toContain(`not permitted to use ${CALL}`);
   });
@@ -157,7 +157,7 @@ describe("on_denied: ask", () => {
     return short;
   }
 
-  const PUBLISHED = { do: "denied", command: "npm publish" };
+  const PUBLISHED = { do: "denied", command: "touch published" };
 
   it("asks a person; allowed, the conversation continues with that call allowed", async () => {
     pipeline("on_denied: ask");
@@ -174,9 +174,9 @@ describe("on_denied: ask", () => {
     const [name = ""] = transcripts();
     const transcript = project.read("config", "projects", "here", name);
     expect(transcript).toContain(`a person allowed ${CALL}`);
-    // The fake npm is not there, so the call itself fails, but it was made.
+    expect(project.exists("published")).toBe(true);
     expect((await events("step.completed"))[0]?.denied).toBeUndefined();
-    expect(await project.must(["replay", id])).toContain("the same");
+    expect(await project.must(["replay", id])).toContain("none differs");
   });
 
   it("tells the agent when a person denies it, and does not ask again", async () => {
@@ -190,6 +190,7 @@ describe("on_denied: ask", () => {
     const transcript = project.read("config", "projects", "here", name);
     expect(transcript).toContain(`a person denied ${CALL}: not on a Friday`);
     expect((await events("step.completed"))[0]?.denied).toEqual([CALL]);
+    expect(project.exists("published")).toBe(false);
   });
 
   it("asks nobody when the check has passed", async () => {
@@ -210,7 +211,7 @@ describe("on_denied: ask", () => {
     await project.must(["answer", id, "work", "allow"]);
     const wait = { do: "wait-for-file", path: project.path("go") };
     const runner = start(["resume", id], [DENIED, SAID, PUBLISHED, wait, SAID]);
-    await runner.printed(/work │ → Bash: npm publish[\s\S]*/);
+    await runner.printed(/work │ → Bash: touch published[\s\S]*/);
     await runner.kill("SIGKILL");
     for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
     project.write("go", "");
