@@ -2,8 +2,8 @@
  * What an agent's stream means for its attempt.
  *
  * Owns: the judgement: success is the agent's own terminal event (G2), a denied call by itself is no
- * failure, trouble of the service is a pause and not a failure, an agent that reached a limit did so whoever ended it, and what was used
- * is counted once.
+ * failure, trouble of the service is a pause and not a failure, an agent that reached a limit did so
+ * whoever ended it, and what was used is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
 import type { LastTool, PauseReason, Spent } from "../core/event.ts";

@@ -122,7 +122,8 @@ const left = optional(
     } satisfies Fields<LeftRunning>),
   ),
 );
-const denied = optional(listOf(text));
+/** What every event that ends an attempt may have. */
+const trace = { snapshot: saved, spent, left, denied: optional(listOf(text)) };
 const conversation = optional(
   record({
     session: optional(text),
@@ -289,10 +290,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       check: evidence,
       told,
     } satisfies Fields<Held>),
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
   },
   "step.continued": {
     ...attempt,
@@ -303,12 +301,9 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       allow: optional(listOf(text)),
       refuse: optional(listOf(text)),
     }),
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
   },
-  "step.relayed": { ...attempt, checkpoint: output, snapshot: saved, spent, left, denied },
+  "step.relayed": { ...attempt, checkpoint: output, ...trace },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -319,10 +314,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     settledBy: optional(text),
     told,
     check: evidence,
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
     arrows,
   },
   "step.failed": {
@@ -333,10 +325,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     told,
     context: optional(mapOf(json)),
     check: evidence,
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
     retry,
     signature: optional(text),
     handled: optional(boolean),
@@ -347,29 +336,20 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     message: text,
     retry,
     tool: lastTool,
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
   },
   "step.paused": {
     ...attempt,
     reason: text,
     message: text,
     retry,
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
   },
   "step.interrupted": {
     ...attempt,
     message: text,
     tool: lastTool,
-    snapshot: saved,
-    spent,
-    left,
-    denied,
+    ...trace,
   },
   "step.unsettled": {
     ...attempt,

@@ -102,7 +102,7 @@ function situation(input: WhyInput): Situation {
   switch (run.state.status) {
     case "completed":
       return {
-        happened: `completed in ${formatDuration(run.updatedAt - (run.created?.time ?? 0))}${deniedNote(run)}`,
+        happened: completedText(run),
         advice: completedAdvice(run, shortId),
       };
     case "failed":
@@ -119,6 +119,11 @@ function situation(input: WhyInput): Situation {
       if (waitsForPerson(run)) return waiting(input);
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+function completedText(run: Run): string {
+  const took = formatDuration(run.updatedAt - (run.created?.time ?? 0));
+  return `completed in ${took}${deniedNote(run)}`;
 }
 
 function completedAdvice(run: Run, shortId: string): Situation["advice"] {

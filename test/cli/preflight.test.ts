@@ -100,12 +100,12 @@ describe("before a run", () => {
       "{ id: use, run: no-such-tool }",
       "{ id: judge, agent: codex, permissions: plan, when: false, prompt: Is it good? }",
     );
-    const { exit, stdout, stderr } = await perdure(["run", "p.yaml"], KEYS);
+    const { exit, stderr } = await perdure(["run", "p.yaml"], KEYS);
 
     expect(exit, stderr).toBe(3);
     expect(project.effects()).toEqual({ claude: 1 });
-    expect(stdout).toContain("warning: no-such-tool is not on the PATH (step use)");
-    expect(stdout).toContain("warning: codex is not on the PATH (agent of step judge)");
+    expect(stderr).toContain("warning: no-such-tool is not on the PATH (step use)");
+    expect(stderr).toContain("warning: codex is not on the PATH (agent of step judge)");
   });
 
   it("looks at nothing where nothing is paid for, nor where the person says so", async () => {

@@ -1,6 +1,7 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { readFileSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
 import { sha256 } from "../../util/hash.ts";
@@ -24,7 +25,7 @@ import { refuseCopy } from "../moved-project.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
-import { print, printJson } from "../print.ts";
+import { print, printError, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 
@@ -148,12 +149,7 @@ async function goOn(
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
   if (options.dryRun === true) return showPlan(known, { back, cut }, options);
   checkEnvironment(update?.envNames ?? known.run.created?.envNames ?? []);
-  const plan = update?.plan ?? known.plan;
-  const looked = {
-    ...options,
-    ...(update === undefined && back === undefined ? doneIn(known) : {}),
-  };
-  const warnings = await readiness(plan, looked, `perdure resume ${known.shortId}`);
+  await lookAhead(known, { update, back }, options);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -181,17 +177,26 @@ async function goOn(
       ...besideLines(project, worker),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
-      ...warnings,
     ],
   });
   sayGoodbye(after, screen);
   return exit;
 }
 
-/** The steps of a run that it does not come to again by itself. */
-function doneIn({ run }: KnownRun): { readonly isDone: (step: string) => boolean } {
-  const root = run.scopes.get(ROOT_SCOPE);
-  return { isDone: (id) => root !== undefined && isDone(findRecord(root, id)) };
+/** Looks whether what the steps ahead need is there; where some run again, all of them count. */
+async function lookAhead(
+  { run, plan, shortId }: KnownRun,
+  {
+    update,
+    back,
+  }: { readonly update: UpdateRequested | undefined; readonly back: Back | undefined },
+  options: ResumeOptions,
+): Promise<void> {
+  const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
+  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  const looked = { ...options, isDone: done };
+  const found = await readiness(update?.plan ?? plan, looked, `perdure resume ${shortId}`);
+  for (const line of found) printError(line);
 }
 
 /** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */

@@ -15,7 +15,7 @@ import { loadRun } from "../known-run.ts";
 import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
-import { print } from "../print.ts";
+import { print, printError } from "../print.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
 import { type ReadingOptions, readingOf } from "../reading.ts";
 
@@ -49,7 +49,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   }
   const input = await fitInput(parseInput(options.input, plan.inputSchema), plan.inputSchema, file);
   checkEnvironment(envNamesOf(plan));
-  const warnings = await readiness(plan, options, `perdure run ${file}`);
+  for (const line of await readiness(plan, options, `perdure run ${file}`)) printError(line);
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
@@ -86,7 +86,6 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
     ...besideLines(project, { ...worker, id: runId }),
-    ...warnings,
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);

@@ -10,7 +10,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
-import type { Json, JsonObject } from "../../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, McpServer } from "./adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { OpencodeReader } from "./opencode-reader.ts";
@@ -93,26 +93,29 @@ function emptySession(session: string, cwd: string): string {
   return `${JSON.stringify({ info, messages: [] })}\n`;
 }
 
-/** What is allowed and denied, beside what the author has in the variable; the last rule counts. */
+/**
+ * What is allowed and denied. What the author has in the variable outweighs the level, and is outweighed
+ * by the tools that the step itself names; of the rules of one tool the last that fits counts.
+ */
 function permissionOf(call: AgentCall): string | undefined {
-  const { allow = [], deny = [], directories = [] } = call;
-  const rules: readonly (readonly [string, "allow" | "deny"])[] = [
-    ...(call.permissions === "edit" ? [["edit", "allow"] as const] : []),
-    ...directories.map((path) => [`external_directory(${join(path, "**")})`, "allow"] as const),
-    ...allow.map((rule) => [rule, "allow"] as const),
-    ...deny.map((rule) => [rule, "deny"] as const),
-  ];
-  if (rules.length === 0) return undefined;
-  const set: JsonObject = objectIn(call.env.OPENCODE_PERMISSION ?? "") ?? {};
-  const merged: Record<string, Json> = {};
-  for (const [text, decision] of rules) {
-    const { name, pattern } = toolRule(text);
-    const before = merged[name];
-    const patterns = typeof before === "string" ? { "*": before } : before;
-    if (pattern === undefined) merged[name] = decision;
-    else merged[name] = { ...(patterns as JsonObject | undefined), [pattern]: decision };
-  }
-  return JSON.stringify({ ...merged, ...set });
+  const { allow = [], deny = [], directories = [], permissions, env } = call;
+  const outside = directories.map((path) => `external_directory(${join(path, "**")})`);
+  if (permissions !== "edit" && [...allow, ...deny, ...outside].length === 0) return undefined;
+  const set: JsonObject = {
+    ...(permissions === "edit" ? { edit: "allow" } : {}),
+    ...objectIn(env.OPENCODE_PERMISSION ?? ""),
+  };
+  const allowed = [...outside, ...allow].reduce((all, rule) => withRule(all, rule, "allow"), set);
+  return JSON.stringify(deny.reduce((all, rule) => withRule(all, rule, "deny"), allowed));
+}
+
+function withRule(before: JsonObject, text: string, decision: "allow" | "deny"): JsonObject {
+  const { name, pattern } = toolRule(text);
+  if (pattern === undefined) return { ...before, [name]: decision };
+  const known = before[name];
+  const { [pattern]: _, ...patterns } = isObject(known) ? (known as JsonObject) : {};
+  const general = typeof known === "string" ? { "*": known } : patterns;
+  return { ...before, [name]: { ...general, [pattern]: decision } };
 }
 
 /**
