@@ -226,7 +226,7 @@ function textsOf(work: Work): readonly (string | undefined)[] {
 }
 
 function accessTexts({ mcp, directories = [] }: AgentSettings): readonly string[] {
-  return [...textsIn((mcp ?? null) as Json), ...directories];
+  return [...textsIn(mcp ?? null), ...directories];
 }
 
 /** All texts in a value, however deep. */

@@ -108,7 +108,8 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
       when("a person allowed", shell(second), text("Now it is done.")),
       stateless(shell(second), text("I was not allowed to.")),
     );
-    pipeline(project, "on_denied: ask");
+    // Gemini CLI has a shell only where some command is allowed.
+    pipeline(project, `on_denied: ask, tools: { allow: ['${rule(first)}'] }`);
     const asked = await project.begin(["run", "p.yaml"]).ended;
     expect(asked.exit, asked.stdout + asked.stderr).toBe(6);
     expect(project.exists("second.txt")).toBe(false);

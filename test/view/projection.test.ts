@@ -149,6 +149,7 @@ test("the receipt of an attempt, with its evidence", () => {
     cost: { measured: false },
     resume: { from: "next", steps: ["test"], command: `perdure resume ${RUN_ID}` },
     left_running: [],
+    denied: [],
     finalized_at: "2026-02-01T10:00:09.000Z",
     context_keys: ["version"],
     answer: null,

@@ -113,7 +113,7 @@ function withRule(before: JsonObject, text: string, decision: "allow" | "deny"):
   const { name, pattern } = toolRule(text);
   if (pattern === undefined) return { ...before, [name]: decision };
   const known = before[name];
-  const { [pattern]: _, ...patterns } = isObject(known) ? (known as JsonObject) : {};
+  const { [pattern]: _, ...patterns } = isObject(known) ? known : {};
   const general = typeof known === "string" ? { "*": known } : patterns;
   return { ...before, [name]: { ...general, [pattern]: decision } };
 }
