@@ -41,6 +41,7 @@ const STOPS: Readonly<Record<string, readonly [TroubleKind, string]>> = {
 export class AcpReader implements AgentReader {
   #answer = "";
   #answering = false;
+  #denied: string | undefined;
   #ended = false;
   #spoke = false;
 
@@ -100,6 +101,7 @@ export class AcpReader implements AgentReader {
   #refused(tool: string): readonly AgentEvent[] {
     const begun = this.#turn();
     this.#answering = false;
+    this.#denied = tool;
     return [...begun, { type: "denied", tool }];
   }
 
@@ -124,6 +126,8 @@ export class AcpReader implements AgentReader {
   #whyNot(stop: string, said: Json | undefined): Trouble | undefined {
     if (stop === "error") return troubleIn(said);
     if (stop === "end_turn") return undefined;
+    // Some agents end the turn when they are rejected; nobody interrupted them.
+    if (this.#denied !== undefined) return trouble("denied", `not permitted: ${this.#denied}`);
     const [kind, message] = STOPS[stop] ?? ["other", `the agent stopped: ${stop}`];
     return trouble(kind, message);
   }
