@@ -9,7 +9,7 @@
  *   an earlier step names and so may install, are warned about. What nobody can tell is noted.
  * - preflight/F2 A plan without agents costs nothing to fail, and nothing to look at.
  */
-import { accessSync, constants, existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
@@ -19,6 +19,8 @@ import { windowOf } from "../runner/agents/windows.ts";
 import { AGENT_PROGRAMS, type AgentProgram } from "./agent-program.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+
+const EXECUTABLE = 0o111;
 
 /** One thing that was looked at. */
 export interface Finding {
@@ -224,10 +226,11 @@ function isOnPath(program: string, path: string): boolean {
     .some((folder) => folder !== "" && isExecutable(join(folder, program)));
 }
 
+/** Most files that are looked for are not there, so that is no exception. */
 function isExecutable(file: string): boolean {
   try {
-    accessSync(file, constants.X_OK);
-    return true;
+    const found = statSync(file, { throwIfNoEntry: false });
+    return found?.isFile() === true && (found.mode & EXECUTABLE) !== 0;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
     return false;

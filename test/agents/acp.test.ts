@@ -354,7 +354,7 @@ describe("an agent that does not come to an end", () => {
       "p.yaml",
       project.read("p.yaml").replace(/command: .*/, "command: no-such-agent"),
     );
-    const result = await run([DONE]);
+    const result = await start(["run", "p.yaml", "--no-preflight"], [DONE]).ended;
 
     expect(result.exit).toBe(3);
     expect(result.stdout).toMatch(/no-such-agent: not found/);
