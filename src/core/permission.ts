@@ -9,7 +9,8 @@
  * - permission/K2 A person is asked about the same call once in a visit. The answer holds for all later
  *   attempts of the visit, whoever owns the run then.
  */
-import type { Choice, Plan } from "../plan/plan.ts";
+import type { AgentSettings, Choice, Plan } from "../plan/plan.ts";
+import { covers } from "../util/tool-rule.ts";
 import { paidBy } from "./attempt-end.ts";
 import { draft } from "./draft.ts";
 import type { Answer, Ask, AttemptRef, RunEvent } from "./event.ts";
@@ -26,22 +27,23 @@ const DENY: Choice = { key: "D", label: "deny" };
 export function afterDenial(plan: Plan, visit: Visit, ending: Ending): Ending {
   const { denied = [] } = ending;
   if (ending.how !== "exited" || denied.length === 0) return ending;
-  const wanted = onDenied(plan, visit);
+  const { onDenied: wanted = "continue", tools } = settingsOf(plan, visit);
   if (wanted === "fail" && ending.problem === undefined) {
     return { ...ending, problem: { reason: "agent", message: deniedText(denied) } };
   }
   // Whatever was denied, work that has passed its check is done.
   const passed = ending.problem === undefined && ending.check !== undefined;
-  const calls = passed || wanted !== "ask" ? [] : unanswered(visit, denied);
+  // What the author has denied is not for anybody else to allow.
+  const open = denied.filter((call) => tools?.deny.some((rule) => covers(rule, call)) !== true);
+  const calls = passed || wanted !== "ask" ? [] : unanswered(visit, open);
   if (calls.length === 0) return ending;
   const ask = { kind: "permission", why: deniedText(calls), calls } as const;
   return { how: "asked", ask, ...paidBy(ending) };
 }
 
-function onDenied({ agents }: Plan, visit: Visit): "continue" | "ask" | "fail" {
+function settingsOf({ agents }: Plan, visit: Visit): AgentSettings {
   const { work } = stepOf(visit);
-  if (work.kind !== "agent") return "continue";
-  return work.settings.onDenied ?? agents[work.agent]?.settings.onDenied ?? "continue";
+  return work.kind === "agent" ? { ...agents[work.agent]?.settings, ...work.settings } : {};
 }
 
 /** The calls that no person has said anything about yet; a call that is allowed may still fail. */

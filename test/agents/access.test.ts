@@ -12,7 +12,7 @@ import { codex } from "../../src/runner/agents/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
-import { matchesPattern, ruleFor, toolRule } from "../../src/runner/agents/tool-rule.ts";
+import { covers, matchesPattern, ruleFor, toolRule } from "../../src/util/tool-rule.ts";
 
 const DOCS = readFileSync(new URL("../../docs/PERMISSIONS.md", import.meta.url), "utf8");
 const AT = { kind: "start", promptFile: "/a/prompt", dir: "/a", cwd: "/w" } as const;
@@ -155,6 +155,14 @@ describe("tools in the words of a pipeline", () => {
     expect(ruleFor("Bash", "npm test")).toBe("Bash(npm test)");
     expect(ruleFor("Write", '{"file_path":"x"}')).toBe("Write");
     expect(ruleFor("execute", "")).toBe("execute");
+  });
+
+  it("cover the calls that they stand for", () => {
+    expect(covers("Bash", "Bash(rm -rf x)")).toBe(true);
+    expect(covers("Bash(rm:*)", "Bash(rm -rf x)")).toBe(true);
+    expect(covers("Bash(rm:*)", "Bash(ls)")).toBe(false);
+    expect(covers("Bash(rm:*)", "Bash")).toBe(false);
+    expect(covers("Write", "Bash(ls)")).toBe(false);
   });
 
   it("match as they are written, with * for anything", () => {

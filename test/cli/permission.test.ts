@@ -193,6 +193,11 @@ describe("on_denied: ask", () => {
     expect(project.exists("published")).toBe(false);
   });
 
+  it("asks nobody about what the author has denied", async () => {
+    pipeline('on_denied: ask, tools: { deny: ["Bash(touch:*)"] }');
+    expect((await run(["run", "p.yaml"], DENIED, SAID)).exit).toBe(0);
+  });
+
   it("asks nobody when the check has passed", async () => {
     pipeline('on_denied: ask, check: "true"');
     expect((await run(["run", "p.yaml"], DENIED, SAID)).exit).toBe(0);

@@ -9,10 +9,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Json } from "../../util/json.ts";
+import { ruleFor } from "../../util/tool-rule.ts";
 import type { AcpLine } from "./acp-line.ts";
 import type { AskedCall } from "./acp-permission.ts";
 import { at, inputText, numberAt, textAt } from "./stream-json.ts";
-import { ruleFor } from "./tool-rule.ts";
 
 /** How long words and pending calls are held back: what watches for silence must see them. */
 const HOLD_MS = 500;

@@ -6,9 +6,9 @@
  * Invariants: G4. Only ever once: what is allowed always outlives the step that allowed it.
  */
 import type { Json } from "../../util/json.ts";
+import { matchesPattern, toolRule } from "../../util/tool-rule.ts";
 import type { Permissions } from "./adapter.ts";
 import { listAt, textAt } from "./stream-json.ts";
-import { matchesPattern, toolRule } from "./tool-rule.ts";
 
 const ALLOWED: Readonly<Record<Permissions, (kind: string) => boolean>> = {
   default: () => false,

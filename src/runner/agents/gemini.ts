@@ -11,6 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { toolRule } from "../../util/tool-rule.ts";
 import { errorCode, textOf } from "../file-text.ts";
 import type {
   AgentAdapter,
@@ -24,7 +25,6 @@ import { geminiLedger } from "./gemini-ledger.ts";
 import { GeminiReader } from "./gemini-reader.ts";
 import { repairGemini } from "./gemini-repair.ts";
 import { objectIn } from "./stream-json.ts";
-import { toolRule } from "./tool-rule.ts";
 
 const ID_CHARACTERS_IN_NAME = 8;
 /** In the folder of a directory's conversations: which directory that is. */

@@ -11,11 +11,11 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
+import { toolRule } from "../../util/tool-rule.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, McpServer } from "./adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { OpencodeReader } from "./opencode-reader.ts";
 import { at, listAt, objectIn } from "./stream-json.ts";
-import { toolRule } from "./tool-rule.ts";
 
 const SESSION_FILE = "opencode-session.json";
 const SYSTEM_FILE = "system.md";

@@ -10,9 +10,9 @@
  */
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
+import { ruleFor } from "../../util/tool-rule.ts";
 import type { AgentAdapter, AgentEvent, AgentReader, Trouble, Usage } from "./adapter.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
-import { ruleFor } from "./tool-rule.ts";
 import { addUsage, NOTHING_USED } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;

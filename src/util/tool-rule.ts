@@ -30,6 +30,14 @@ export function ruleFor(name: string, input: string): string {
   return SHELLS.test(name) && command !== "" ? `${name}(${command})` : name;
 }
 
+/** Whether a rule stands for all that another one, which names a single call, stands for. */
+export function covers(rule: string, call: string): boolean {
+  const [wide, narrow] = [toolRule(rule), toolRule(call)];
+  if (wide.name !== narrow.name) return false;
+  if (wide.pattern === undefined) return true;
+  return narrow.pattern !== undefined && matchesPattern(wide.pattern, narrow.pattern);
+}
+
 /** Whether a text is one that a pattern stands for: `*` and a last `:*` stand for anything. */
 export function matchesPattern(pattern: string, text: string): boolean {
   const parts = pattern.replace(/:\*$/, "*").split("*").map(escaped);
