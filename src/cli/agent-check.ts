@@ -1,6 +1,9 @@
-/** Which agents this machine has: for `doctor`. */
+/** Which agents this machine has, and what those of a plan may do: for `doctor`. */
 import { execFile } from "node:child_process";
+import { graphsIn } from "../plan/graph-index.ts";
+import type { Graph, Plan, Step } from "../plan/plan.ts";
 import { AGENT_NAMES, agentAdapter } from "../runner/agents/registry.ts";
+import { AGENT_PROGRAMS } from "./agent-program.ts";
 
 /** How long an agent may take to say its version. */
 const PATIENCE_MS = 15_000;
@@ -18,6 +21,34 @@ export async function agentLines(): Promise<readonly string[]> {
     return version === undefined ? [] : [`✓ ${name} ${version}: ${talk}`];
   });
   return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];
+}
+
+/** What the agents of a plan may do, step by step, in the agents' own flags. */
+export function permissionLines(plan: Plan): readonly string[] {
+  return agentSteps(plan.graph).flatMap(({ id, work }) => {
+    const definition = plan.agents[work.agent];
+    const adapter = definition && agentAdapter(definition.adapter);
+    if (definition === undefined || adapter === undefined) return [];
+    const { permissions = "default", tools } = { ...definition.settings, ...work.settings };
+    const { allow = [], deny = [] } = tools ?? {};
+    const byItself = permissions === "default" ? AGENT_PROGRAMS[adapter.name]?.byItself : undefined;
+    const also = [
+      ...(byItself === undefined ? [] : [byItself]),
+      ...(allow.length === 0 ? [] : [`allowed: ${allow.join(", ")}`]),
+      ...(deny.length === 0 ? [] : [`denied: ${deny.join(", ")}`]),
+    ];
+    const rest = also.length === 0 ? "" : ` (${also.join("; ")})`;
+    return [`· step ${id} asks ${adapter.name} with \`permissions: ${permissions}\`${rest}`];
+  });
+}
+
+type AgentStep = Step & { readonly work: Extract<Step["work"], { kind: "agent" }> };
+
+function agentSteps({ steps }: Graph): readonly AgentStep[] {
+  return steps.flatMap((step) => [
+    ...(step.work.kind === "agent" ? [step as AgentStep] : []),
+    ...graphsIn(step.work).flatMap(agentSteps),
+  ]);
 }
 
 /** What an agent says of its version; undefined when there is no such program. */

@@ -1,8 +1,10 @@
 /** Where this process was started: its directory, and its variables. */
 import { existsSync } from "node:fs";
+import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import type { PreflightSite } from "./preflight.ts";
 
 /**
  * The environment as a plain object. Node asks the system for each variable at each look, so that a
@@ -25,6 +27,24 @@ export function checkEnvironment(names: readonly string[]): void {
   if (missing.length === 0) return;
   const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
   throw new CliError(EXIT.usage, message, `export ${missing[0]}=..., then the same command again`);
+}
+
+/**
+ * Looks whether what a plan needs is there, unless the person wants none of that; gives what to warn
+ * about. Plans without agents need nothing that would be paid for.
+ */
+export async function readiness(
+  plan: Plan,
+  { preflight, isDone }: Pick<PreflightSite, "isDone"> & { readonly preflight?: boolean },
+  command: string,
+  cwd = process.cwd(),
+): Promise<readonly string[]> {
+  if (preflight === false || Object.keys(plan.agents).length === 0) return [];
+  const { requireReady } = await import("./preflight.ts");
+  const { priceListOf } = await import("./prices.ts");
+  const prices = await priceListOf(plan);
+  const site = { cwd, env: process.env, prices, ...(isDone === undefined ? {} : { isDone }) };
+  return requireReady(plan, site, command);
 }
 
 /** Refuses a system on which nobody can tell which processes live, and whose they are. */

@@ -98,6 +98,7 @@ const STAY_HELP = "wait for people's answers when nothing else can move, instead
 const APPROVE_HELP = "answer every question with its first choice that does not reject";
 
 const ENV_HELP = "give a variable its value here (NAME) or another (NAME=value)";
+const PREFLIGHT_HELP = "do not look first whether agents and programs are installed";
 const BESIDE_HELP = "work in a directory in which another run with agents is at work";
 
 function addRunning(program: Command, finish: Finish): void {
@@ -117,11 +118,12 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--validate", "only say what is wrong with the file")
     .option("--logs <dir>", "write checkpoint, prompts and outcomes there, as DOT engines do")
     .option("--agent <name>", "DOT: the agent for prompts that name no provider; default claude")
-    .option("--permissions <which>", "DOT: what agents may do without asking: default, edit or all")
+    .option("--permissions <which>", "DOT: what agents may do unasked: default, plan, edit or all")
     .option("--handler <type=command>", "DOT: a command for a node type; may be repeated", collect)
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
     .option("--beside", BESIDE_HELP)
+    .option("--no-preflight", PREFLIGHT_HELP)
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: only its runs")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
@@ -184,6 +186,7 @@ function addResume(program: Command, finish: Finish): void {
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
     .option("--beside", BESIDE_HELP)
+    .option("--no-preflight", PREFLIGHT_HELP)
     .option("--as-copy", "this project is a copy of the run's: go on here, with the files here")
     .option("--take-over", "its owner cannot be seen from here, and I know that it is dead")
     .option("-o, --output <format>", "text, or json for a stream of events")
@@ -425,10 +428,11 @@ function addKeeping(program: Command, finish: Finish): void {
     );
   program
     .command("doctor")
-    .description("check this machine and the state of this project")
+    .description("check this machine and the state of this project, or what a pipeline needs")
+    .argument("[file]", "a pipeline: are its agents and programs installed and logged in?")
     .option("--repair", "set a broken state.db aside and rebuild it from the events files")
-    .action(async (options) =>
-      finish(await (await import("./commands/doctor.ts")).doctorCommand(options)),
+    .action(async (file, options) =>
+      finish(await (await import("./commands/doctor.ts")).doctorCommand(file, options)),
     );
   program
     .command("completion")

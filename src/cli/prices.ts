@@ -14,8 +14,9 @@ import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
+import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
-import type { AgentSettings, Budget, Graph, Plan } from "../plan/plan.ts";
+import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
 import type { PriceList, Prices } from "../runner/agents/prices.ts";
 import { textOf } from "../runner/file-text.ts";
 import { type Json, parseJson } from "../util/json.ts";
@@ -155,6 +156,21 @@ function unpricedSpending(events: readonly Recorded[]): readonly UnpricedTokens[
   return found;
 }
 
+/** The agents that a step asks: the one that works, and those that judge. */
+export function agentsAsked(
+  step: Step,
+): readonly { readonly agent: string; readonly settings: AgentSettings }[] {
+  const { work } = step;
+  const judges = checksOf(step).filter((check) => check.kind === "judge");
+  return [
+    ...(work.kind === "agent" ? [{ agent: work.agent, settings: work.settings }] : []),
+    ...judges.map(({ agent, model }) => ({
+      agent,
+      settings: model === undefined ? {} : { model },
+    })),
+  ];
+}
+
 interface AgentCall {
   readonly agent: string;
   readonly adapter: string;
@@ -163,11 +179,14 @@ interface AgentCall {
 
 /** Every call of an agent in a graph and in the graphs of its steps. */
 function agentCalls(plan: Plan, graph: Graph): readonly AgentCall[] {
-  return graph.steps.flatMap(({ work }) => {
-    const inner = graphsIn(work).flatMap((one) => agentCalls(plan, one));
-    const definition = work.kind === "agent" ? plan.agents[work.agent] : undefined;
-    if (work.kind !== "agent" || definition === undefined) return inner;
-    const settings = { ...definition.settings, ...work.settings };
-    return [{ agent: work.agent, adapter: definition.adapter, settings }, ...inner];
+  return graph.steps.flatMap((step) => {
+    const inner = graphsIn(step.work).flatMap((one) => agentCalls(plan, one));
+    const asked = agentsAsked(step).flatMap(({ agent, settings: own }): AgentCall[] => {
+      const definition = plan.agents[agent];
+      if (definition === undefined) return [];
+      const settings = { ...definition.settings, ...own };
+      return [{ agent, adapter: definition.adapter, settings }];
+    });
+    return [...asked, ...inner];
   });
 }

@@ -1,4 +1,5 @@
 /** The options that say how a pipeline file is to be read. */
+import { PERMISSION_LEVELS } from "../pipeline/permission-level.ts";
 import type { PlanReading, Simulation } from "../plan/plan.ts";
 import { AGENT_NAMES } from "../runner/agents/registry.ts";
 import { CliError } from "./cli-error.ts";
@@ -13,7 +14,6 @@ export interface ReadingOptions {
 }
 
 const SIMULATIONS: readonly Simulation[] = ["agents", "all"];
-const PERMISSIONS = ["default", "edit", "all"] as const;
 /** What files in DOT are called. */
 const DOT_FILE = /\.(dot|gv|fabro)$/i;
 
@@ -37,7 +37,7 @@ export function readingOf(options: ReadingOptions, file: string): PlanReading {
   const permissions =
     options.permissions === undefined
       ? undefined
-      : oneOf("--permissions", PERMISSIONS, options.permissions);
+      : oneOf("--permissions", PERMISSION_LEVELS, options.permissions);
   const handlers = Object.fromEntries((options.handler ?? []).map(handlerOf));
   return {
     ...(simulate === undefined ? {} : { simulate }),

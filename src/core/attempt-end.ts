@@ -162,9 +162,11 @@ export function paidBy(end: {
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
   readonly left?: readonly LeftRunning[];
-}): Pick<Ending, "spent" | "snapshot" | "left"> {
-  const { spent, snapshot, left } = end;
+  readonly denied?: readonly string[];
+}): Pick<Ending, "spent" | "snapshot" | "left" | "denied"> {
+  const { spent, snapshot, left, denied } = end;
   return {
+    ...(denied === undefined ? {} : { denied }),
     ...(left === undefined ? {} : { left }),
     ...(snapshot === undefined ? {} : { snapshot }),
     ...(spent === undefined ? {} : { spent }),

@@ -74,7 +74,9 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
     const ended = failed ? "its last attempt failed" : "it was interrupted";
     if (startsAnew(run, visit)) return begin(offer, "task", `${ended} and is to start again`);
     if (offer.found) {
-      if (ask !== undefined) return { session, kind: "continue", says: ask.kind, why: ask.why };
+      if (ask !== undefined && ask.kind !== "permission") {
+        return { session, kind: "continue", says: ask.kind, why: ask.why };
+      }
       const why = `${ended}, and its conversation is there`;
       return { session, kind: "continue", says: failed ? "failed" : "interrupted", why };
     }

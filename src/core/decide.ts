@@ -28,6 +28,7 @@ import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { instanceEvents } from "./instance-files.ts";
 import { judgeOf, submitAgain } from "./judge.ts";
 import { messageEvents, messagesToTell } from "./message.ts";
+import { permissionQuestion } from "./permission.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
@@ -214,6 +215,8 @@ function dispatch(
   if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];
   const effect = visit.held === undefined ? effectOf(run, visit) : undefined;
   if (effect !== undefined) return repeated(at, visit, effect);
+  const permission = permissionQuestion(visit, at);
+  if (permission !== undefined) return permission;
   const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
@@ -373,7 +376,8 @@ function ask(
     const again = submitAgain(visit, why, paid);
     return again ?? fail(run, visit, "answer", `its judge gave no verdict: ${why}`, now, paid);
   }
-  if (ending.ask.kind === "message" || (visit.talk?.asks ?? 0) < ASKS_MAX) {
+  const { kind } = ending.ask;
+  if (kind === "message" || kind === "permission" || (visit.talk?.asks ?? 0) < ASKS_MAX) {
     return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
   }
   const reason = ending.ask.kind === "relay" ? "relay" : "answer";

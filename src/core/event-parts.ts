@@ -247,9 +247,17 @@ export interface Thread {
 
 /**
  * What an attempt says to its agent: the task; the task and what a former conversation handed over;
- * that it was interrupted; that it is to hand over; that its answer does not fit; what failed.
+ * that it was interrupted; that it is to hand over; that its answer does not fit; what failed; what a
+ * person said about a call that it was denied.
  */
-export type Says = "task" | "relayed" | "interrupted" | "relay" | "correct" | "failed";
+export type Says =
+  | "task"
+  | "relayed"
+  | "interrupted"
+  | "relay"
+  | "correct"
+  | "failed"
+  | "permitted";
 
 /** Why a conversation continues although its agent neither failed nor was interrupted from outside. */
 export type Ask =
@@ -261,7 +269,16 @@ export type AgentRequest =
   /** It has grown past its limit and is to write down what the next one needs. */
   | { readonly kind: "relay"; readonly why: string }
   /** Its answer does not fit what was asked for. */
-  | { readonly kind: "correct"; readonly why: string };
+  | { readonly kind: "correct"; readonly why: string }
+  /** It was denied calls, and a person is to be asked about them before it continues. */
+  | { readonly kind: "permission"; readonly why: string; readonly calls: readonly string[] }
+  /** A person has allowed calls, or refused them. */
+  | {
+      readonly kind: "permitted";
+      readonly why: string;
+      readonly allow?: readonly string[];
+      readonly refuse?: readonly string[];
+    };
 
 /** What a person wants an agent to know. */
 export interface Message {
@@ -372,4 +389,5 @@ export interface StepSubmitted extends AttemptRef {
   readonly snapshot?: Saved;
   readonly spent?: Spent;
   readonly left?: readonly LeftRunning[];
+  readonly denied?: readonly string[];
 }

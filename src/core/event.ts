@@ -132,6 +132,7 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
+        readonly denied?: readonly string[];
       })
   /** The workspace was saved right before the attempt; `aside` is what the base takes the place of. */
   | ({ readonly type: "step.based" } & AttemptRef & {
@@ -152,6 +153,7 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
+        readonly denied?: readonly string[];
       })
   /** The conversation has handed over; the next one starts from this file. */
   | ({ readonly type: "step.relayed" } & AttemptRef & {
@@ -161,6 +163,7 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
+        readonly denied?: readonly string[];
       })
   | StepSubmitted
   | StepCompleted
@@ -173,6 +176,7 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
+        readonly denied?: readonly string[];
       })
   | ({ readonly type: "step.paused" } & AttemptRef & {
         readonly reason: PauseReason;
@@ -182,6 +186,7 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
+        readonly denied?: readonly string[];
       })
   | ({ readonly type: "step.interrupted" } & AttemptRef & {
         readonly message: string;
@@ -189,6 +194,7 @@ export type RunEvent =
         readonly snapshot?: Saved;
         readonly spent?: Spent;
         readonly left?: readonly LeftRunning[];
+        readonly denied?: readonly string[];
       })
   /** The attempt of a step that must not happen twice is over: it may have happened or not. */
   | ({ readonly type: "step.unsettled" } & AttemptRef & Doubt & { readonly spent?: Spent })
@@ -396,6 +402,8 @@ export interface StepCompleted extends AttemptRef {
   readonly snapshot?: Saved;
   readonly spent?: Spent;
   readonly left?: readonly LeftRunning[];
+  /** Calls that its agent was not permitted, as the `tools` that would have allowed them. */
+  readonly denied?: readonly string[];
   /** Which arrows of the graph were followed. */
   readonly arrows: readonly number[];
 }
@@ -417,6 +425,7 @@ export interface StepFailed extends AttemptRef {
   readonly snapshot?: Saved;
   readonly spent?: Spent;
   readonly left?: readonly LeftRunning[];
+  readonly denied?: readonly string[];
   /** When the next attempt starts; absent when the allowance is used up. */
   readonly retry?: Retry;
   /** What tells this failure from others of its step, for a step that may come again. */

@@ -37,6 +37,7 @@ import { applyToScope } from "./instance-files.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
 import { move } from "./move.ts";
+import { noteDenial } from "./permission.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
 import { restartScope } from "./restart-flow.ts";
 import { rewind } from "./rewind-flow.ts";
@@ -230,6 +231,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if (ENDS.has(event.type)) {
     work(run, visit, time);
     noteDelivered(run, visit, event);
+    noteDenial(visit, event);
   }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const talk = talkOfWork(visit, event);

@@ -265,6 +265,8 @@ export type Ending = {
   readonly spent?: Spent;
   readonly snapshot?: Saved;
   readonly left?: readonly LeftRunning[];
+  /** Calls that its agent was not permitted, as the `tools` that would have allowed them. */
+  readonly denied?: readonly string[];
 } & (
   | {
       readonly how: "exited";

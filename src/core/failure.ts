@@ -19,7 +19,16 @@ const LAST_WORDS_MAX = 200;
 /** What is known of a failure beside its reason. */
 export type FailureEvidence = Pick<
   StepFailed,
-  "exit" | "told" | "context" | "check" | "checks" | "trouble" | "spent" | "snapshot" | "left"
+  | "exit"
+  | "told"
+  | "context"
+  | "check"
+  | "checks"
+  | "trouble"
+  | "spent"
+  | "snapshot"
+  | "left"
+  | "denied"
 > & {
   /** The last of what it printed. */
   readonly said?: string;

@@ -15,6 +15,7 @@ import type { JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
 import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
+import { afterPermission } from "./permission.ts";
 import { attemptOf, findVisit, type Run, stepOf, type Visit } from "./run.ts";
 import { renderIn } from "./values.ts";
 
@@ -83,6 +84,7 @@ export function answerEvents(
   const chosen = choices.find(({ key }) => key === answer.choice);
   const label = chosen === undefined ? {} : { label: chosen.label };
   const answered = { type: "step.answered", ...attemptOf(visit), ...answer, ...label } as const;
+  if (stepOf(visit).work.kind === "agent") return [answered, afterPermission(visit, answer)];
   return [answered, endOf(run, visit, answer, chosen, now)];
 }
 

@@ -16,6 +16,7 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
     ...(event.spent === undefined ? {} : { spent: event.spent }),
     ...(event.snapshot === undefined ? {} : { snapshot: event.snapshot }),
     ...(event.left === undefined ? {} : { left: event.left }),
+    ...(event.denied === undefined ? {} : { denied: event.denied }),
   };
   switch (event.type) {
     case "step.conflicted": {
@@ -72,7 +73,7 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
   }
 }
 
-type Paid = Pick<Ending, "spent" | "snapshot" | "left">;
+type Paid = Pick<Ending, "spent" | "snapshot" | "left" | "denied">;
 type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */

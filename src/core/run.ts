@@ -255,6 +255,10 @@ export interface Visit {
   /** What its agent was told of the run, and how often it had failed by then. */
   readonly telling?: Telling & { readonly failures: number };
   readonly spent?: Spent;
+  /** Calls that its agent was not permitted in the last attempt that ended. */
+  readonly denied?: readonly string[];
+  /** What a person said about such calls; it holds for all later attempts of the visit. */
+  readonly permits?: Permits;
   readonly instances?: Instances;
 }
 
@@ -266,6 +270,12 @@ export interface Submission {
   readonly attempt: number;
   /** How often the judge that is to be asked gave no verdict. */
   readonly asks: number;
+}
+
+/** Calls that a person allowed to the agent of a visit, and those that a person refused. */
+export interface Permits {
+  readonly allow: readonly string[];
+  readonly refuse: readonly string[];
 }
 
 /** The instances of a composite visit. */

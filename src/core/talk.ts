@@ -59,13 +59,14 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
   if (before === undefined) return undefined;
   const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
   const said = turns > before.turns ? ({ begun: true } as const) : {};
-  const talk = { ...before, ...said, turns };
+  const talk = { ...(turns > before.turns ? withoutPermit(before) : before), ...said, turns };
   switch (event.type) {
     case "step.continued": {
       // Whoever answers has been told what failed before.
       const { failure: _, ...informed } = talk;
-      if (event.ask.kind !== "message") {
-        return { ...informed, ask: event.ask, asks: talk.asks + 1 };
+      const { ask } = event;
+      if (ask.kind !== "message") {
+        return { ...informed, ask, asks: talk.asks + (isRepeated(ask) ? 1 : 0) };
       }
       // Only an agent that has given what it was asked for continues with a message (message.ts).
       const { ask: _given, ...rest } = informed;
@@ -107,6 +108,17 @@ function grantOf({ turnsGranted }: Talk): Pick<Talk, "turnsGranted"> {
 
 function failureOf({ failure }: Talk): Pick<Talk, "failure"> {
   return failure === undefined ? {} : { failure };
+}
+
+/** What a person said about a denied call is said once: an agent that has answered has heard it. */
+function withoutPermit(talk: Talk): Talk {
+  const { ask, ...rest } = talk;
+  return ask?.kind === "permitted" ? rest : talk;
+}
+
+/** What an agent may be asked for only so often. */
+function isRepeated({ kind }: AgentRequest): boolean {
+  return kind === "relay" || kind === "correct";
 }
 
 function started(talk: Talk, conversation: Conversation, attempt: number): Talk {

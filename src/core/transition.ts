@@ -34,6 +34,7 @@ export const VISIT_TRANSITIONS: Readonly<
   },
   asked: {
     "step.answered": ["asked"],
+    "step.continued": ["ready", "interrupted"],
     "step.completed": ["completed"],
     "step.failed": ["waiting", "failed"],
   },

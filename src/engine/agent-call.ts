@@ -9,7 +9,7 @@
  *   wherever the agent lets us choose it.
  */
 import { writeFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { join, relative, resolve } from "node:path";
 import type { AttemptRef, Place, UsedBefore } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
 import { judgeOf } from "../core/judge.ts";
@@ -24,8 +24,9 @@ import { agentAdapter } from "../runner/agents/registry.ts";
 import { textOf } from "../runner/file-text.ts";
 import type { Launch } from "../runner/step-process.ts";
 import { assert } from "../util/assert.ts";
+import { isObject } from "../util/json.ts";
 import { quote } from "../util/shell.ts";
-import { renderText } from "../util/template.ts";
+import { type Evaluate, renderText } from "../util/template.ts";
 import { promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
 import { failureReport } from "./failure-report.ts";
@@ -227,7 +228,7 @@ function callOf(
   visit: Visit,
   { adapter, definition, settings }: ServedStep,
 ): Omit<AgentCall, "promptFile" | "dir" | "cwd" | "env"> {
-  const { model, system, permissions = "default", outputSchema } = settings;
+  const { model, system, permissions = "default", outputSchema, effort } = settings;
   const judges = visit.submitted !== undefined;
   const { session = judges ? adapter.newSession() : undefined, conversation } = talkOf(visit) ?? {};
   const maxTurns = turnsLeftOf(settings, visit);
@@ -237,6 +238,8 @@ function callOf(
     ...(model === undefined ? {} : { model }),
     ...(system === undefined ? {} : { system: renderText(system, evaluatorAt(site, visit)) }),
     permissions,
+    ...(effort === undefined ? {} : { effort }),
+    ...accessOf(site, visit, settings),
     ...(maxTurns === undefined ? {} : { maxTurns }),
     ...(outputSchema === undefined || conversation?.says === "relay" ? {} : { outputSchema }),
     ...(definition.command === undefined ? {} : { command: definition.command }),
@@ -264,12 +267,41 @@ export function openAgent(site: LaunchSite, visit: Visit, session: string): Open
   adapter.repair?.(transcript);
   const env = environmentOf(site, visit, at);
   const cwd = workDirOf(site, visit);
-  const { model, system, permissions, args } = callOf(site, visit, served);
-  const call = { session, permissions, args, cwd, env };
-  const command = adapter.open({ ...call, ...(model && { model }), ...(system && { system }) });
+  const { kind: _, ...call } = callOf(site, visit, served);
+  const command = adapter.open({ ...call, session, cwd, env });
   const [program = adapter.name, ...words] = command.argv;
   const argv = [definition.command ?? program, ...words];
   return { argv, cwd, env: { ...env, ...command.env }, transcript };
+}
+
+/** What it may use: as its author wrote it, and what a person has allowed since. */
+function accessOf(
+  site: LaunchSite,
+  visit: Visit,
+  { tools, mcp, directories = [] }: AgentSettings,
+): Pick<AgentCall, "allow" | "deny" | "mcp" | "directories"> {
+  const evaluate = evaluatorAt(site, visit);
+  const allow = [...(tools?.allow ?? []), ...(visit.permits?.allow ?? [])];
+  const deny = tools?.deny ?? [];
+  const from = site.run.created?.cwd ?? ".";
+  return {
+    ...(allow.length === 0 ? {} : { allow }),
+    ...(deny.length === 0 ? {} : { deny }),
+    ...(mcp === undefined ? {} : { mcp: rendered(mcp, evaluate) as AgentCall["mcp"] & object }),
+    ...(directories.length === 0
+      ? {}
+      : { directories: directories.map((path) => resolve(from, renderText(path, evaluate))) }),
+  };
+}
+
+/** A value whose texts are templates, rendered. */
+function rendered(value: unknown, evaluate: Evaluate): unknown {
+  if (typeof value === "string") return renderText(value, evaluate);
+  if (Array.isArray(value)) return value.map((one) => rendered(one, evaluate));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => [key, rendered(one, evaluate)]),
+  );
 }
 
 /** How many answers the model may still give: a kill does not give it its turns back. */

@@ -70,6 +70,8 @@ function requestText(input: PromptInput): string {
       return relayPrompt(input);
     case "correct":
       return correctPrompt(input);
+    case "permitted":
+      return permittedPrompt(input);
   }
 }
 
@@ -107,6 +109,15 @@ function relayedPrompt(input: PromptInput): string {
     "Another agent has worked on this task before you and handed it over with these notes. Go on " +
       "from there: check the working tree first, and do not do again what is done.",
     input.checkpoint ?? "",
+  ].join("\n\n");
+}
+
+function permittedPrompt({ why, task }: PromptInput): string {
+  return [
+    `You were denied the use of a tool, and a person has been asked about it: ${why}.`,
+    "Continue the task from where it stopped, in this same conversation: make the call again if it " +
+      "was allowed, do without it if it was denied. Do not repeat what is already done.",
+    `The task, as it was given:\n\n${task}`,
   ].join("\n\n");
 }
 

@@ -116,7 +116,8 @@ export class AgentSteps {
       end: async (ending) => {
         const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
         const spent = this.#spent(visit, served, report);
-        return { ...(await this.#verdict(visit, at, ending, report)), spent };
+        const denied = report.denied.length === 0 ? {} : { denied: report.denied };
+        return { ...(await this.#verdict(visit, at, ending, report)), spent, ...denied };
       },
     };
   }

@@ -1,9 +1,9 @@
 /**
  * What an agent's stream means for its attempt.
  *
- * Owns: the judgement: success is the agent's own terminal event (G2), trouble of the service is a
- * pause and not a failure, an agent that reached a limit did so whoever ended it, and what was used
- * is counted once.
+ * Owns: the judgement: success is the agent's own terminal event (G2), a denied call by itself is no
+ * failure, trouble of the service is a pause and not a failure, an agent that reached a limit did so
+ * whoever ended it, and what was used is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
 import type { AgentTrouble, LastTool, PauseReason, Spent, UsedBefore } from "../core/event.ts";
@@ -39,7 +39,7 @@ const TROUBLES: readonly TroubleKind[] = [
 /** The ending of an agent's attempt, given how its process ended. */
 export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLimits): Ending {
   const trouble = report.result?.trouble ?? report.lastTrouble;
-  const ok = report.result?.ok === true && report.denied.length === 0;
+  const ok = report.result?.ok === true;
   if (ending.how === "lost" && ok) {
     // Its stream already holds the good end: only the exit status is missing.
     return { how: "exited", exit: 0, outputs: {}, context: {}, fromStream: true };
@@ -49,7 +49,7 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
   }
   if (ending.how !== "exited") return ending;
   if (ok) return { ...ending, exit: 0 };
-  if (trouble?.kind === "interrupted" && report.denied.length === 0) {
+  if (trouble?.kind === "interrupted") {
     // Somebody else ended it (a kill, the system out of memory): that is no failure of its own.
     const { message } = trouble;
     return reined(report, limits) ?? { how: "lost", started: true, message, ...toolOf(report) };
@@ -91,8 +91,7 @@ function toolOf({ lastTool }: AgentReport): { readonly tool?: LastTool } {
   return { tool: ok === undefined ? tool : { ...tool, ok } };
 }
 
-function whyNot({ denied, result }: AgentReport, message: string | undefined): string {
-  if (denied.length > 0) return `it was not permitted to use ${denied.join(", ")}`;
+function whyNot({ result }: AgentReport, message: string | undefined): string {
   if (message !== undefined) return message;
   return result === undefined ? "it ended without a result" : "it says that it did not succeed";
 }

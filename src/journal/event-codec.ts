@@ -139,11 +139,13 @@ const left = optional(
     } satisfies Fields<LeftRunning>),
   ),
 );
+/** What every event that ends an attempt may have. */
+const trace = { snapshot: saved, spent, left, denied: optional(listOf(text)) };
 const conversation = optional(
   record({
     session: optional(text),
     kind: oneOf("start", "continue"),
-    says: oneOf("task", "relayed", "interrupted", "relay", "correct", "failed"),
+    says: oneOf("task", "relayed", "interrupted", "relay", "correct", "failed", "permitted"),
     gone: optional(boolean),
     why: text,
     used: optional(
@@ -335,26 +337,21 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     message: text,
     base: text,
     held,
-    snapshot: saved,
-    spent,
-    left,
+    ...trace,
   },
   "step.continued": {
     ...attempt,
-    ask: record({ kind: oneOf("message", "relay", "correct"), why: text }),
-    snapshot: saved,
-    spent,
-    left,
+    ask: record({
+      kind: oneOf("message", "relay", "correct", "permission", "permitted"),
+      why: text,
+      calls: optional(listOf(text)),
+      allow: optional(listOf(text)),
+      refuse: optional(listOf(text)),
+    }),
+    ...trace,
   },
-  "step.relayed": {
-    ...attempt,
-    checkpoint: output,
-    why: optional(text),
-    snapshot: saved,
-    spent,
-    left,
-  },
-  "step.submitted": { ...attempt, held, message: optional(text), snapshot: saved, spent, left },
+  "step.relayed": { ...attempt, checkpoint: output, why: optional(text), ...trace },
+  "step.submitted": { ...attempt, held, message: optional(text), ...trace },
   "step.completed": {
     ...attempt,
     exit: integer,
@@ -366,9 +363,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     told,
     exposes: optional(listOf(record({ secret: text, in: text } satisfies Fields<Exposure>))),
     ...findings,
-    snapshot: saved,
-    spent,
-    left,
+    ...trace,
     arrows,
   },
   "step.failed": {
@@ -381,17 +376,32 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     ...findings,
     trouble: optional(text),
     conversation: optional(oneOf("continue")),
-    snapshot: saved,
-    spent,
-    left,
+    ...trace,
     retry,
     signature: optional(text),
     handled: optional(boolean),
     arrows,
   },
-  "step.lost": { ...attempt, message: text, retry, tool: lastTool, snapshot: saved, spent, left },
-  "step.paused": { ...attempt, reason: text, message: text, retry, snapshot: saved, spent, left },
-  "step.interrupted": { ...attempt, message: text, tool: lastTool, snapshot: saved, spent, left },
+  "step.lost": {
+    ...attempt,
+    message: text,
+    retry,
+    tool: lastTool,
+    ...trace,
+  },
+  "step.paused": {
+    ...attempt,
+    reason: text,
+    message: text,
+    retry,
+    ...trace,
+  },
+  "step.interrupted": {
+    ...attempt,
+    message: text,
+    tool: lastTool,
+    ...trace,
+  },
   "step.unsettled": {
     ...attempt,
     cause: oneOf(

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { unavailable } from "../cli/available-run.ts";
 import { type FilesOption, filesOption } from "../cli/back-files.ts";
 import { refuseWithoutTurns } from "../cli/budget.ts";
-import { checkEnvironment } from "../cli/environment.ts";
+import { checkEnvironment, readiness } from "../cli/environment.ts";
 import { answerGate } from "../cli/give-answer.ts";
 import type { BackRequest } from "../cli/going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
@@ -47,6 +47,8 @@ export interface RunOptions {
   readonly stay?: boolean;
   /** Answers every question with the choice that approves. */
   readonly autoApprove?: boolean;
+  /** False: whether its agents and programs are installed is not looked at first. */
+  readonly preflight?: boolean;
 }
 
 export interface ResumeOptions extends Omit<RunOptions, "input"> {
@@ -95,6 +97,7 @@ export async function startRun(
     const input = await fitInput(options.input ?? null, schema, file);
     checkEnvironment(envNamesOf(plan));
     await checkPrices(plan, plan.budget ?? {}, `perdure run ${origin.file || "FILE"}`);
+    await readiness(plan, options, "perdure run FILE", cwd);
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -146,6 +149,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
   if (!raised) refuseWithoutTurns(known);
   await checkPricesOnResume(known, undefined, options.budget);
+  await readiness(known.plan, options, `perdure resume ${known.shortId}`);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

@@ -5,6 +5,13 @@
  * Owns: these rules, and reading the prompts that stand in files of their own.
  * Does not: judge what stands in a prompt (expression-rules.ts).
  */
+import {
+  ACCESS_KEYS,
+  type AccessKey,
+  inabilityOf,
+  type McpFiles,
+  readServers,
+} from "./agent-access.ts";
 import type { MistakeReport, Report } from "./report.ts";
 import {
   ADAPTERS,
@@ -51,6 +58,42 @@ export function readPrompts(
   return prompts;
 }
 
+/** The MCP servers that stand in files of their own, by the file's name. */
+export function readMcpFiles(
+  shape: PipelineShape,
+  root: StepList,
+  readNamed: (name: string) => string | undefined,
+  report: Report,
+): McpFiles {
+  const found = new Map<string, NonNullable<ReturnType<McpFiles["get"]>>>();
+  const read = (name: unknown, path: Path): void => {
+    if (typeof name !== "string" || found.has(name)) return;
+    const text = readNamed(name);
+    const servers = text === undefined ? undefined : readServers(text);
+    if (servers?.ok === true) {
+      found.set(name, servers.servers);
+      return;
+    }
+    const message =
+      servers === undefined ? `there is no file \`${name}\`` : `\`${name}\`: ${servers.message}`;
+    const help =
+      servers === undefined
+        ? "the path is relative to the pipeline's file"
+        : 'write it like {"mcpServers": {"docs": {"command": "docs-server"}}}';
+    report.add({ rule: "mcp-file", message, help, path });
+  };
+  read(shape.defaults?.mcp, ["defaults", "mcp"]);
+  for (const [name, agent] of Object.entries(shape.agents ?? {})) {
+    if (typeof agent !== "string") read(agent.mcp, ["agents", name, "mcp"]);
+  }
+  for (const list of allLists(root)) {
+    for (const [index, step] of list.steps.entries()) {
+      if (!isCut(list, index)) read(step.mcp, pathIn(list, index, "mcp"));
+    }
+  }
+  return found;
+}
+
 /** A report about another file, which stands behind one value of this one. */
 export function inFile(report: Report, name: string, text: string): MistakeReport {
   return {
@@ -69,7 +112,12 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
     const help = 'add `command:`, for example "opencode acp" or "gemini --acp"';
     report.add({ rule: "agent-command", message, help, path: [...path, "adapter"] });
   }
-  if (agent.adapter !== undefined) return;
+  if (agent.adapter !== undefined) {
+    for (const key of ACCESS_KEYS) {
+      if (agent[key] !== undefined) checkAbility(agent.adapter, key, [...path, key], report);
+    }
+    return;
+  }
   if (agent.command === undefined) {
     const message = "the agent has neither `command` nor `adapter`";
     const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTERS.join(", ")}`;
@@ -191,7 +239,10 @@ function checkAgentSettings(
 ): void {
   const step = list.steps[index] as StepShape;
   const agent = agentOf(shape, step);
-  if (talks(shape, list.cut, agent)) return;
+  if (talks(shape, list.cut, agent)) {
+    checkAccess(shape, list, index, report);
+    return;
+  }
   for (const key of ["session", ...AGENT_SETTINGS] as const) {
     if (step[key] === undefined) continue;
     const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
@@ -203,6 +254,44 @@ function checkAgentSettings(
   const message = "`conversation` means nothing to a step that has no conversation with an agent";
   const path = pathIn(list, index, "retry", "conversation");
   report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
+}
+
+/** What a step's agent is told beside its prompt must be something that it understands (A1). */
+function checkAccess(shape: PipelineShape, list: StepList, index: number, report: Report): void {
+  const step = list.steps[index] as StepShape;
+  const name = agentOf(shape, step) ?? "";
+  const declared = shape.agents?.[name];
+  const own: Partial<AgentShape> = typeof declared === "object" ? declared : {};
+  const adapter = own.adapter ?? name;
+  const at = (key: string): Path => pathIn(list, index, key);
+  for (const key of ACCESS_KEYS) {
+    if (step[key] !== undefined) checkAbility(adapter, key, at(key), report);
+    else if (own[key] === undefined && shape.defaults?.[key] !== undefined) {
+      checkAbility(adapter, key, ["defaults", key], report, `, which step \`${step.id}\` asks`);
+    }
+  }
+  const level = step.permissions ?? own.permissions ?? shape.defaults?.permissions;
+  if (adapter !== "codex" || level !== undefined || step.output_schema !== undefined) return;
+  report.add({
+    rule: "read-only-agent",
+    severity: "warning",
+    message: `step \`${step.id}\` can change no file: by itself codex works in a read-only sandbox`,
+    help: "add `permissions: edit` or `all`; `permissions: plan` says that it is only to read",
+    path: step.agent === undefined ? at("id") : at("agent"),
+  });
+}
+
+function checkAbility(
+  adapter: string,
+  key: AccessKey,
+  path: Path,
+  report: Report,
+  whose = "",
+): void {
+  const inability = inabilityOf(adapter, key);
+  if (inability === undefined) return;
+  const message = `\`${key}\` means nothing to ${adapter}${whose}: ${inability.why}`;
+  report.add({ rule: "agent-setting", message, help: inability.help, path, on: "key" });
 }
 
 /** Whether an adapter talks to the agent, as far as the file says what it is. */

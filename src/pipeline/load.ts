@@ -8,7 +8,8 @@
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import { agentOf, readPrompts } from "./agent-rules.ts";
+import { lowerAccess } from "./agent-access.ts";
+import { agentOf, readMcpFiles, readPrompts } from "./agent-rules.ts";
 import { lowerChecks, readCheckFiles } from "./check-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { statusWords } from "./dot/status-words.ts";
@@ -138,6 +139,7 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
     prompts: readPrompts(list, readHere, report),
     checks: readCheckFiles(list, readHere, report),
     pipelines: readPipelines(list, shelf, load, report),
+    mcp: readMcpFiles(read.shape, list, readHere, report),
   };
   validate(read, files, report);
   const found = report.sorted();
@@ -177,7 +179,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,
-        lowerAgent(agent, ["agents", name], source),
+        lowerAgent(agent, ["agents", name], { shape, files, source }),
       ]),
     ),
     ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
@@ -185,7 +187,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
     workspace: lowerWorkspace(shape.workspace),
     defaults: {
       ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
-      agent: lowerAgentSettings(shape.defaults ?? {}),
+      agent: lowerAgentSettings(shape.defaults ?? {}, files),
       ...(maxVisits === undefined ? {} : { maxVisits }),
     },
     steps: lowerList(rootList({ shape, cut: new Set() }), { shape, files, source }),
@@ -241,7 +243,7 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
 
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
-function lowerAgent(agent: AgentShape, path: Path, source: Source): PipelineAgent {
+function lowerAgent(agent: AgentShape, path: Path, { source, files }: File): PipelineAgent {
   if (typeof agent === "string") return commandAgent(agent);
   const { adapter = "command", command, args = [] } = agent;
   return {
@@ -249,7 +251,7 @@ function lowerAgent(agent: AgentShape, path: Path, source: Source): PipelineAgen
     ...(command === undefined ? {} : { command }),
     args,
     env: lowerEnv(agent.env, [...path, "env"], source),
-    settings: lowerAgentSettings(agent),
+    settings: lowerAgentSettings(agent, files),
   };
 }
 
@@ -259,7 +261,7 @@ function commandAgent(command: string): PipelineAgent {
 
 type SettingsShape = Pick<StepShape, (typeof AGENT_SETTINGS)[number]>;
 
-function lowerAgentSettings(shape: SettingsShape): AgentSettings {
+function lowerAgentSettings(shape: SettingsShape, { mcp }: NamedFiles): AgentSettings {
   const { model, system, permissions, max_turns, output_schema, billing, relay } = shape;
   return {
     ...(model === undefined ? {} : { model }),
@@ -269,6 +271,7 @@ function lowerAgentSettings(shape: SettingsShape): AgentSettings {
     ...(output_schema === undefined ? {} : { outputSchema: output_schema as Json }),
     ...(billing === undefined ? {} : { billing }),
     ...(relay === undefined ? {} : { relay: lowerRelay(relay.at) }),
+    ...lowerAccess(shape, mcp),
   };
 }
 
@@ -329,7 +332,7 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     agent,
     prompt: `${prompt}${asked}`,
     ...sharing,
-    settings: lowerAgentSettings(step),
+    settings: lowerAgentSettings(step, file.files),
   };
 }
 

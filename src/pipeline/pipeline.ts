@@ -3,7 +3,9 @@
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
 import type { Json, JsonObject } from "../util/json.ts";
+import type { AgentAccess } from "./agent-access.ts";
 import type { Fidelity, Retelling } from "./fidelity.ts";
+import type { PermissionLevel } from "./permission-level.ts";
 
 export interface Pipeline {
   readonly name: string;
@@ -72,10 +74,10 @@ export interface PipelineAgent {
   readonly settings: AgentSettings;
 }
 
-export interface AgentSettings {
+export interface AgentSettings extends AgentAccess {
   readonly model?: string;
   readonly system?: string;
-  readonly permissions?: "default" | "edit" | "all";
+  readonly permissions?: PermissionLevel;
   readonly maxTurns?: number;
   readonly outputSchema?: Json;
   readonly billing?: "api" | "subscription";

@@ -6,8 +6,10 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
+import { accessKeys } from "./agent-access.ts";
 import { check } from "./check-schema.ts";
 import { RETELLINGS } from "./fidelity.ts";
+import { PERMISSION_LEVELS } from "./permission-level.ts";
 import { prices } from "./price-schema.ts";
 import { gate, wait } from "./prompt-schema.ts";
 import { links, NEEDS_MAX } from "./schema-links.ts";
@@ -132,9 +134,13 @@ const agentSettings = {
     .describe("The model, by the agent's name."),
   system: command.optional().describe("Added to the agent's own instructions."),
   permissions: z
-    .enum(["default", "edit", "all"])
+    .enum(PERMISSION_LEVELS)
     .optional()
-    .describe("What it may do without asking: what it allows by itself, edit files, or all."),
+    .describe(
+      "What it may do without asking: what it allows by itself, only read and plan, edit files, " +
+        "or all.",
+    ),
+  ...accessKeys,
   max_turns: z.int().min(1).max(TURNS_MAX).optional().describe("How often the model may answer."),
   output_schema: jsonSchema.optional().describe("The JSON Schema that its answer must satisfy."),
   billing: z

@@ -76,6 +76,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is neither a number of tokens nor a share from 1% to 99%",
     "write it like 150000 or 70%",
   ],
+  "bad-tool": ["does not name a tool", 'write it like Edit or "Bash(npm test:*)"'],
   "bad-choice-key": ["cannot be typed for a choice", "use letters, digits and _"],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],
   "bad-pipeline-name": [
@@ -208,6 +209,7 @@ const UNIONS: Readonly<Record<string, string>> = {
   goal: "true, false or visited",
   restart: "true or {keep: [keys]}",
   choices: "a label or an object",
+  mcp: "a file or a map of servers",
   wait: "a duration, {for: 10m} or {until: 2026-12-01T08:00:00Z}",
   at: "a number of tokens or a share such as 70%",
 };

@@ -11,6 +11,7 @@
  * - D2 A mistake is told once: nothing is judged by a piece that is itself wrong.
  */
 import { isObject } from "../util/json.ts";
+import type { McpFiles } from "./agent-access.ts";
 import {
   type AgentShape,
   checkAgent,
@@ -59,6 +60,7 @@ export interface NamedFiles {
   readonly prompts: ReadonlyMap<StepShape, string>;
   readonly checks: CheckFiles;
   readonly pipelines: ReadonlyMap<StepShape, Pipeline>;
+  readonly mcp: McpFiles;
 }
 
 /** Adds every mistake beyond the shape to the report. */
@@ -283,7 +285,8 @@ function checkPipeline(read: ReadShape, rules: ExpressionRules, report: Report):
     }
   }
   checkTexts(shape.defaults?.env, { path: ["defaults", "env"] }, rules);
-  const { cwd, system, output_schema } = shape.defaults ?? {};
+  const { cwd, system, output_schema, mcp, directories } = shape.defaults ?? {};
+  checkInputTexts({ mcp, directories }, { path: ["defaults"] }, rules);
   if (cwd !== undefined) rules.text(cwd, { path: ["defaults", "cwd"] });
   if (system !== undefined) rules.text(system, { path: ["defaults", "system"] });
   if (output_schema !== undefined) {
@@ -301,6 +304,7 @@ function checkAgentTexts(
   const { adapter, command, system, output_schema } = agent;
   checkTexts(agent.env, { path: [...path, "env"] }, rules);
   if (system !== undefined) rules.text(system, { path: [...path, "system"] });
+  checkInputTexts({ mcp: agent.mcp, directories: agent.directories }, { path }, rules);
   if (output_schema !== undefined) checkSchema(output_schema, [...path, "output_schema"], report);
   if (adapter === undefined && command !== undefined) {
     rules.shell(command, { path: [...path, "command"] });
@@ -366,6 +370,7 @@ function checkStepTexts(
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
   checkPromptTexts(step, at, rules);
   if (step.system !== undefined) rules.text(step.system, at("system"));
+  checkInputTexts({ mcp: step.mcp, directories: step.directories }, at(), rules);
   if (step.output_schema !== undefined) {
     checkSchema(step.output_schema, at("output_schema").path, report);
   }

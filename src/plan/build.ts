@@ -156,7 +156,8 @@ export function envNamesOf(plan: Plan): string[] {
   const names = new EnvNames();
   names.addTexts(values(plan.env), {});
   for (const { command, env, settings } of Object.values(plan.agents)) {
-    names.addTexts([command, settings.system, ...values(env)], plan.env);
+    const texts = [command, settings.system, ...accessTexts(settings), ...values(env)];
+    names.addTexts(texts, plan.env);
   }
   addGraph(plan.graph, plan.env, names);
   return [...names.found].sort();
@@ -214,7 +215,7 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     case "shell":
       return [work.run];
     case "agent":
-      return [work.prompt, work.settings.system];
+      return [work.prompt, work.settings.system, ...accessTexts(work.settings)];
     case "pipeline":
       return textsIn(work.input ?? null);
     case "each":
@@ -231,6 +232,10 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     default:
       return unreachable(work);
   }
+}
+
+function accessTexts({ mcp, directories = [] }: AgentSettings): readonly string[] {
+  return [...textsIn(mcp ?? null), ...directories];
 }
 
 /** All texts in a value, however deep. */

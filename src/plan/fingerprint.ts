@@ -6,7 +6,8 @@
  * Does not: know a run; values that expressions get at run time are recorded there.
  * Invariants:
  * - L3 What says how long, how often or how safely a step is tried (retry, timeouts, max_turns,
- *   once, recover, isolate, limits of parallelism) does not change what it does and is left out.
+ *   permissions, tools, directories, once, recover, isolate, limits of parallelism) does not change
+ *   what it does and is left out.
  * - L4 A step is told by its id: a renamed step is another step.
  * - L5 Upstream counts: a step's hash holds those of the steps that lead to it by forward arrows. What
  *   a step chooses between when it ends is part of the step that chooses.
@@ -153,10 +154,14 @@ function workOf(plan: Plan, step: Step): Definition {
   }
 }
 
-/** Without `maxTurns`, which is a limit (L3), and `billing`: what it costs changes no result. */
+/**
+ * Without what limits the agent (L3): its turns, and what it may do and use. Who allows more after a
+ * denied call wants the same work continued, not begun anew. Without `billing` too: what it costs
+ * changes no result.
+ */
 function settingsOf(settings: AgentSettings): Definition {
-  const { model, system, permissions, outputSchema, relay } = settings;
-  return { model, system, permissions, output_schema: outputSchema, relay };
+  const { model, system, outputSchema, relay, effort, mcp } = settings;
+  return { model, system, output_schema: outputSchema, relay, effort, mcp };
 }
 
 /** The steps of a composite by their ids, in whatever order they were written. */

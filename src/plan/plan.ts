@@ -9,7 +9,9 @@
  * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
+import type { AgentAccess } from "../pipeline/agent-access.ts";
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
+import type { PermissionLevel } from "../pipeline/permission-level.ts";
 import type { ModelPrice } from "../pipeline/pipeline.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
@@ -111,12 +113,12 @@ export interface AgentDefinition {
 }
 
 /** What an agent, or a step for its own call of it, may set. */
-export interface AgentSettings {
+export interface AgentSettings extends AgentAccess {
   readonly model?: string;
   /** Added to the agent's own instructions. */
   readonly system?: string;
   /** What it may do without asking; `default` is what the agent itself allows. */
-  readonly permissions?: "default" | "edit" | "all";
+  readonly permissions?: PermissionLevel;
   /** How often the model may answer in one conversation. */
   readonly maxTurns?: number;
   /** JSON Schema of the answer. */

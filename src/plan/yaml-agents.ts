@@ -37,6 +37,7 @@ function agentShape({ adapter, command, args, env, settings }: AgentDefinition):
 /** What a step or an agent says about its calls. */
 export function settingsShape(settings: AgentSettings): Partial<StepShape> {
   const { model, system, permissions, maxTurns, outputSchema, billing, relay } = settings;
+  const { tools, onDenied, effort, mcp, directories } = settings;
   const at = relay && ("tokens" in relay ? relay.tokens : `${Math.round(relay.share * 100)}%`);
   return {
     ...(model === undefined ? {} : { model }),
@@ -46,5 +47,10 @@ export function settingsShape(settings: AgentSettings): Partial<StepShape> {
     ...(outputSchema === undefined ? {} : { output_schema: outputSchema as JsonObject }),
     ...(billing === undefined ? {} : { billing }),
     ...(at === undefined ? {} : { relay: { at } }),
+    ...(tools === undefined ? {} : { tools: { allow: [...tools.allow], deny: [...tools.deny] } }),
+    ...(onDenied === undefined ? {} : { on_denied: onDenied }),
+    ...(effort === undefined ? {} : { effort: effort as StepShape["effort"] }),
+    ...(mcp === undefined ? {} : { mcp: mcp as StepShape["mcp"] }),
+    ...(directories === undefined ? {} : { directories: [...directories] }),
   };
 }

@@ -13,12 +13,13 @@ import type {
   StepCompleted,
   StepSubmitted,
 } from "../core/event.ts";
+import { deniedText } from "../core/permission.ts";
 import { stepPath } from "../core/place.ts";
 import { PAUSES_MAX } from "../core/retry.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
 import { warningText } from "./check-text.ts";
-import { commitText, shortList } from "./display-text.ts";
+import { commitText, plainText, shortList } from "./display-text.ts";
 import { doubtText } from "./doubt-text.ts";
 import { exposureText } from "./exposure-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
@@ -64,10 +65,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return startedLine(run, event, time);
     case "step.completed": {
       const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
-      return `${STEP_LOOKS.done.glyph} ${said}${warningText(event)}${left(event)}${exposed(event)}`;
+      const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
+      return `${STEP_LOOKS.done.glyph} ${said}${notes}`;
     }
     case "step.failed": {
-      const said = `${stepPath(event)} failed: ${failureText(event)}${left(event)}`;
+      const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
       }
@@ -173,6 +175,7 @@ export function isSpared(run: Run, place: Place): boolean {
 function isToldLater(run: Run, place: Place): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
+  if (visit?.talk?.ask?.kind === "permission") return true;
   return kind === "gate" || kind === "pass" || kind === "pick";
 }
 
@@ -250,6 +253,14 @@ function stepCount(run: Run): string {
 
 function words(text: string): string {
   return text === "" ? "" : `: ${text}`;
+}
+
+/** Calls that were denied, unless the message names them already. */
+function denied(event: AttemptEnd): string {
+  const { denied: calls = [] } = event;
+  const text = deniedText(calls);
+  const known = calls.length === 0 || ("message" in event && event.message.includes(text));
+  return known ? "" : `; ${plainText(text)}`;
 }
 
 function left(event: AttemptEnd): string {

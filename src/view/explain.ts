@@ -6,6 +6,7 @@
  * Does not: know anything that the journal does not say.
  */
 import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
+import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
@@ -149,6 +150,8 @@ class Story {
     const took = ` after ${formatDuration(Math.max(0, time - this.#startedAt))}`;
     const left = leftText("left" in event ? event.left : undefined);
     if (left !== undefined) this.#note(left);
+    const denied = "denied" in event ? event.denied : undefined;
+    if (denied !== undefined) this.#note(deniedText(denied));
     switch (event.type) {
       case "step.completed":
         this.#end(`it completed${took}`);

@@ -79,6 +79,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     snapshot: snapshotJson(event),
     left_running: (event.left ?? []).map(leftJson),
     exposed_secrets: exposedJson(event),
+    denied: [...(event.denied ?? [])],
     ...vouchedJson(event),
     ...fidelityJson(input),
     ...toldJson("told" in event ? event.told : undefined),

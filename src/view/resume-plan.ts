@@ -197,6 +197,7 @@ const TAKEN_UP: Readonly<Record<Says, string>> = {
   interrupted: "its conversation is continued",
   relay: "its conversation is continued, to be handed over",
   correct: "its conversation is continued, for a better answer",
+  permitted: "its conversation is continued, with what a person said about a denied call",
   relayed: "a new conversation goes on from the notes of the last",
   failed: "its conversation is continued, and it is told what failed",
 };

@@ -12,6 +12,7 @@ import { BUDGET_STOP } from "../core/advance.ts";
 import type { Answer, Owner, Verdict } from "../core/event.ts";
 import { FORK_STOP } from "../core/fork.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
+import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import {
@@ -27,7 +28,7 @@ import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
-import { shortList } from "./display-text.ts";
+import { plainText, shortList } from "./display-text.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
 import { type Advice, failureAdvice, suggestedBudget } from "./failure-advice.ts";
 import { failureText, messageText } from "./failure-words.ts";
@@ -143,7 +144,7 @@ function situation(input: WhyInput): Situation {
 
 function completedText(run: Run): string {
   const took = formatDuration(run.updatedAt - (run.created?.time ?? 0));
-  return `completed in ${took}${warningsOf(run)}`;
+  return `completed in ${took}${warningsOf(run)}${deniedNote(run)}`;
 }
 
 /** ", with a warning of lint (...)" for the steps whose checks warn, as many as are named. */
@@ -412,8 +413,32 @@ function failed(
     return { happened, advice: [{ say: "It ends here. A new run", command: newRun(run) }, look] };
   }
   if (!grants) return { happened, advice: [{ say: "Go on", command: retry }, look] };
-  const advice = failureAdvice(run, visit, shortId) ?? { say: "Go on", command: resume };
-  return { happened, advice: [advice, look] };
+  const goOn = failureAdvice(run, visit, shortId) ?? { say: "Go on", command: resume };
+  const { denied = [] } = visit;
+  if (denied.length === 0) return { happened, advice: [goOn, look] };
+  const update = perdure("resume", shortId, "--update");
+  const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
+  const told = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
+  return { happened: `${happened}${told}`, advice: [{ say, command: update }, goOn, look] };
+}
+
+/** The steps of a completed run whose agents were denied a call. */
+function deniedNote(run: Run): string {
+  const visits = [...run.scopes.values()]
+    .flatMap(({ steps }) => steps)
+    .flatMap((record) => record?.visits.at(-1) ?? [])
+    .filter(({ denied }) => denied !== undefined);
+  const [first] = visits;
+  if (first === undefined) return "";
+  const more = visits.length === 1 ? "" : `, and ${visits.length - 1} more steps were denied calls`;
+  const text = deniedText(first.denied ?? []).replace(/^it/, stepPath(placeOf(first)));
+  return `; ${plainText(text)}${more}`;
+}
+
+/** The key of a step that allows calls which were denied. */
+function allowText(denied: readonly string[]): string {
+  const calls = denied.slice(0, NAMES_MAX).map((call) => JSON.stringify(plainText(call)));
+  return `\`tools: {allow: [${calls.join(", ")}]}\`, or \`permissions: all\``;
 }
 
 /** The failure to talk about: one that only a person can settle, else the innermost. */

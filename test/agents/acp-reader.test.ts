@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { acp } from "../../src/runner/agents/acp.ts";
 import type { AcpLine } from "../../src/runner/agents/acp-line.ts";
 import { AcpNotes } from "../../src/runner/agents/acp-notes.ts";
-import { answerPermission } from "../../src/runner/agents/acp-permission.ts";
+import { type AskedCall, answerPermission } from "../../src/runner/agents/acp-permission.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
 import type { Json } from "../../src/util/json.ts";
 import { ACP_CASES } from "./acp-record.ts";
@@ -166,15 +166,20 @@ describe("permissions", () => {
     return { options: some.map((kind) => ({ kind, optionId: `the ${kind}`, name: kind })) };
   };
 
+  const call = (kind: string, input = ""): AskedCall => {
+    return { kind, name: "bash", title: `\`${input}\``, input };
+  };
+
   it("never allow always, even where nothing else is offered", () => {
-    for (const permissions of ["default", "edit", "all"] as const) {
+    for (const permissions of ["default", "plan", "edit", "all"] as const) {
       const request = options("allow_always", "reject_always");
-      expect(answerPermission(permissions, "read", request)).toEqual({
+      expect(answerPermission({ permissions }, call("read"), request)).toEqual({
         allowed: false,
         outcome: { outcome: "cancelled" },
       });
     }
-    expect(answerPermission("all", "read", options(...kinds)).outcome).toEqual({
+    const all = answerPermission({ permissions: "all" }, call("read"), options(...kinds));
+    expect(all.outcome).toEqual({
       outcome: "selected",
       optionId: "the allow_once",
     });
@@ -183,7 +188,22 @@ describe("permissions", () => {
   it("edit: does not delete, execute, fetch, or what has no kind", () => {
     const all = ["read", "search", "think", "edit", "move", "delete", "execute", "fetch", "other"];
     const request = options(...kinds);
-    const allowed = all.filter((kind) => answerPermission("edit", kind, request).allowed);
-    expect(allowed).toEqual(["read", "search", "think", "edit", "move"]);
+    const allowedBy = (permissions: "plan" | "edit"): readonly string[] =>
+      all.filter((kind) => answerPermission({ permissions }, call(kind), request).allowed);
+    expect(allowedBy("edit")).toEqual(["read", "search", "think", "edit", "move"]);
+    expect(allowedBy("plan")).toEqual(["read", "search", "think"]);
+  });
+
+  it("allow and deny single tools by name or kind, and by what they are called with", () => {
+    const test = call("execute", "npm test -- --all");
+    const answers = (allow: readonly string[], deny: readonly string[] = []): boolean =>
+      answerPermission({ permissions: "default", allow, deny }, test, options(...kinds)).allowed;
+    expect(answers([])).toBe(false);
+    expect(answers(["execute"])).toBe(true);
+    expect(answers(["bash(npm test*)"])).toBe(true);
+    expect(answers(["execute(npm test:*)"])).toBe(true);
+    expect(answers(["execute(npm test)"])).toBe(false);
+    expect(answers(["edit"])).toBe(false);
+    expect(answers(["execute"], ["execute(npm *)"])).toBe(false);
   });
 });

@@ -102,9 +102,10 @@ describe.each(agents)("%s", (agent) => {
   it("is not permitted what the author did not permit", async () => {
     const project = await AcpProject.open(agent, "default", WORK);
     const result = await project.finish("run", "p.yaml");
-    expect(result.exit, result.stdout + result.stderr).toBe(3);
-    expect(result.stdout).toContain("it was not permitted to use echo tool");
-    expect(project.effects()).toEqual({});
+    // Some go on without it, and some end their turn.
+    expect([0, 3], result.stdout + result.stderr).toContain(result.exit);
+    expect(result.stdout).toContain("not permitted: execute(echo tool");
+    expect(project.effects().tool).toBeUndefined();
   });
 
   it("outlives its runner; its result is taken", async () => {

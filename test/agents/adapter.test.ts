@@ -83,13 +83,14 @@ const CASES: Readonly<Record<string, Expected & { per?: Partial<Record<Agent, Ex
       gemini: { trouble: "cut" },
     },
   },
-  // Codex: the sandbox refuses the write, and the agent does not hear of a permission.
+  // A denied call is no failure, unless the agent stops at it, as opencode does. Codex: the sandbox
+  // refuses the write, and the agent does not hear of a permission.
   denied: {
     per: {
-      claude: { trouble: "denied", denied: ["Bash"] },
-      gemini: { trouble: "denied", denied: ["run_shell_command"] },
-      opencode: { trouble: "denied", denied: ["bash"] },
-      acp: { trouble: "denied", denied: ["touch forbidden.txt"] },
+      claude: { denied: ["Bash(touch forbidden.txt)"] },
+      gemini: { denied: ["run_shell_command(touch forbidden.txt)"] },
+      opencode: { trouble: "denied", denied: ["bash(touch forbidden.txt)"] },
+      acp: { denied: ["touch forbidden.txt"] },
     },
   },
   interrupted: { trouble: "interrupted" },

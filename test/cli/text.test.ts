@@ -847,7 +847,7 @@ it("help", async () => {
       export [options] [run]                  write a run into a file, to go on with it elsewhere
       import [options] <file>                 take in a run from a file; perdure resume goes on with it
       prices [options] [file]                 what models cost, since when, and who says so
-      doctor [options]                        check this machine and the state of this project
+      doctor [options] [file]                 check this machine and the state of this project, or what a pipeline needs
       completion <shell>                      print a completion script
       help [command]                          display help for command
 
@@ -886,8 +886,8 @@ it("help", async () => {
                                 engines do
       --agent <name>            DOT: the agent for prompts that name no provider;
                                 default claude
-      --permissions <which>     DOT: what agents may do without asking: default,
-                                edit or all
+      --permissions <which>     DOT: what agents may do unasked: default, plan, edit
+                                or all
       --handler <type=command>  DOT: a command for a node type; may be repeated
       --stay                    wait for people's answers when nothing else can
                                 move, instead of ending with 6
@@ -895,6 +895,8 @@ it("help", async () => {
                                 does not reject
       --beside                  work in a directory in which another run with agents
                                 is at work
+      --no-preflight            do not look first whether agents and programs are
+                                installed
       --resume <run>            the same as: perdure resume RUN
       --resume-last             the same as: perdure resume; with FILE: only its
                                 runs
@@ -946,6 +948,8 @@ it("help", async () => {
                              not reject
       --beside               work in a directory in which another run with agents is
                              at work
+      --no-preflight         do not look first whether agents and programs are
+                             installed
       --as-copy              this project is a copy of the run's: go on here, with
                              the files here
       --take-over            its owner cannot be seen from here, and I know that it

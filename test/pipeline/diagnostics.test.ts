@@ -359,6 +359,36 @@ steps:
     ]);
   });
 
+  it("are told what they understand; the rest is a mistake, wherever it stands", () => {
+    const text = `agents:
+  mine: { adapter: gemini, effort: high }
+defaults: { tools: { deny: [WebFetch] } }
+steps:
+  - { id: a, agent: codex, permissions: edit, prompt: p, on_denied: ask }
+  - { id: b, agent: gemini, prompt: p, mcp: { docs: { command: docs } } }
+  - { id: c, agent: claude, prompt: p, tools: { allow: ["Bash(npm test", "a b"] } }
+  - { id: d, agent: claude, prompt: p, mcp: gone.json }
+  - { id: e, agent: claude, prompt: p, mcp: { docs: { comand: x } }, effort: hihg }
+  - { id: f, agent: codex, tools: {}, prompt: p }
+`;
+    expect(brief(text)).toEqual([
+      "2:28 agent-setting `effort` means nothing to gemini: it has no such setting",
+      "3:13 agent-setting `tools` means nothing to codex, which step `a` asks: " +
+        "its sandbox decides by files and network, not by tool",
+      "5:58 agent-setting `on_denied` means nothing to codex: " +
+        "it does not report what its sandbox denied",
+      "6:40 agent-setting `mcp` means nothing to gemini: it takes servers from its own settings alone",
+      "7:57 bad-tool `Bash(npm test` does not name a tool",
+      "7:74 bad-tool `a b` does not name a tool",
+      "8:45 mcp-file there is no file `gone.json`",
+      "9:55 unknown-key unknown key `comand`",
+      "9:78 bad-value `effort` cannot be `hihg`",
+      "10:21 read-only-agent step `f` can change no file: by itself codex works in a read-only sandbox",
+      "10:28 agent-setting `tools` means nothing to codex: " +
+        "its sandbox decides by files and network, not by tool",
+    ]);
+  });
+
   const agent = (body: string, head = ""): string => `${head}steps:\n  - id: a\n${body}`;
   const asks = (body: string): string => agent(`    agent: claude\n    prompt: p\n${body}`);
 
@@ -547,7 +577,7 @@ describe("shared sessions", () => {
     [steps("id: a, agent: claude", "id: b, agent: claude", "id: c, agent: claude"), []],
     [`defaults: {agent: claude}\n${steps("id: a", "id: b, agent: claude")}`, []],
     [
-      steps("id: a, agent: claude", "id: b, agent: codex"),
+      steps("id: a, agent: claude", "id: b, agent: gemini"),
       ["3:26 shared-session steps `a` and `b` share a session but not an agent"],
     ],
     [

@@ -87,7 +87,7 @@ agents:
   careful: { adapter: claude, model: opus, permissions: edit, args: [--verbose], max_turns: 9 }
 steps:
   - { id: one, agent: careful, prompt: Go., model: sonnet }
-  - { id: two, agent: codex, prompt: Go. }
+  - { id: two, agent: codex, permissions: plan, prompt: Go. }
 `);
     const { agents, graph } = buildPlan(loaded);
     expect(agents).toEqual({
@@ -105,7 +105,7 @@ steps:
   it("lets a step outweigh its agent, and that the defaults", () => {
     const loaded = load(`
 agents:
-  mine: { adapter: codex, model: agents, relay: { at: 70% } }
+  mine: { adapter: gemini, model: agents, relay: { at: 70% } }
   plain: { command: cat }
 defaults: { agent: mine, model: defaults, system: defaults, max_turns: 5, relay: { at: 9000 } }
 steps:

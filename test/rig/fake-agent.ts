@@ -153,7 +153,7 @@ class Agent {
     const id = `toolu_${randomUUID()}`;
     const call = { type: "tool_use", id, name: "Bash", input };
     this.#reply([call], usage, recorded);
-    if (action.do === "denied") {
+    if (action.do === "denied" && !isAllowed(action.command)) {
       this.#stream.denied({ tool_name: "Bash", tool_use_id: id, tool_input: input });
       this.#answer(call, "Bash needs approval.", { exit: 1 });
       return;
@@ -197,6 +197,12 @@ class Agent {
     this.#messages = [...this.#messages, message];
     this.#transcript.append({ type: message.role, message });
   }
+}
+
+/** Whether a call that is denied otherwise is among the tools that the agent was told to allow. */
+function isAllowed(command: string): boolean {
+  const allowed = (process.env.FAKE_AGENT_ALLOWED ?? "").split("\n");
+  return allowed.includes(`Bash(${command})`);
 }
 
 function textOf(block: Json): string {

@@ -565,7 +565,8 @@ class Simulation {
 
   #answer(visit: Visit): void {
     const attempt = attemptText(attemptOf(visit));
-    const choice = this.#random.pick(["A", "R", "N"]);
+    const permission = stepOf(visit).work.kind === "agent";
+    const choice = this.#random.pick(permission ? ["A", "D"] : ["A", "R", "N"]);
     const answer = { choice, by: "p@h", from: "command", given: this.#world.clock } as const;
     const { first } = this.#journal.answer(RUN_ID, attempt, answer);
     this.#note(`${choice} is ${first ? "the answer" : "too late"} to ${attempt}`);

@@ -133,11 +133,19 @@ export class TalkCheckers {
         const pending = this.#pending.get(placeText(event));
         if (pending === undefined || event.conversation === undefined) return;
         const { kind, says } = event.conversation;
-        if (kind === "start" || says === "task") this.#pending.delete(placeText(event));
+        // What a person said is said once; who is interrupted after that is told only that.
+        const over = says === "permitted" && pending.kind === "permitted";
+        if (kind === "start" || says === "task" || over) this.#pending.delete(placeText(event));
         else if (says !== pending.kind) {
           fail(`${attemptText(event)} says ${says}, but ${pending.kind} was to be asked`);
         }
         pending.said = true;
+        return;
+      }
+      case "step.asked": {
+        // A person is asked, before the agent hears anything.
+        const pending = this.#pending.get(placeText(event));
+        if (pending?.kind === "permission") pending.said = true;
         return;
       }
       case "step.relayed":

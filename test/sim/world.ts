@@ -258,6 +258,11 @@ function agentWord(random: Random, says: Says): Ending {
       return { how: "paused", reason: "session-gone", message: "gone" };
     case 6:
       return tooLong;
+    case 7: {
+      const calls = [`Bash(call ${random.below(3)})`];
+      const ask = { kind: "permission", why: "it was not permitted", calls } as const;
+      return { how: "asked", ask, denied: calls };
+    }
     default:
       return { ...exited(random, 0.85), answer: "done" };
   }

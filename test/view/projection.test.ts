@@ -156,6 +156,7 @@ test("the receipt of an attempt, with its evidence", () => {
     resume: { from: "next", steps: ["test"], command: `perdure resume ${RUN_ID}` },
     left_running: [],
     exposed_secrets: [],
+    denied: [],
     finalized_at: "2026-02-01T10:00:09.000Z",
     context_keys: ["version"],
     answer: null,

@@ -1,22 +1,25 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
 import { existsSync, rmSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, resolve } from "node:path";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { runDirOf, stateDirOf } from "../../engine/state-dir.ts";
 import { checkState, LivingRunError, type RepairReport, repair } from "../../journal/repair.ts";
 import { openSqliteJournal } from "../../journal/sqlite.ts";
+import { envNamesOf } from "../../plan/build.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { isolationProblem } from "../../runner/isolation.ts";
-import { firstLine } from "../../view/display-text.ts";
+import { countText, firstLine } from "../../view/display-text.ts";
 import type { Leftover } from "../../workspace/leftovers.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { agentLines } from "../agent-check.ts";
+import { agentLines, permissionLines } from "../agent-check.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { parsePlan } from "../known-run.ts";
 import { isOwnerAlive } from "../owner.ts";
+import { requirePlan } from "../pipeline-file.ts";
+import { type Finding, preflight } from "../preflight.ts";
 import { priceFile, priceListOf } from "../prices.ts";
 import { print } from "../print.ts";
 import { findStateDir, isUnused, livenessOf } from "../project.ts";
@@ -27,8 +30,12 @@ export interface DoctorOptions {
 }
 
 /** Checks, and repairs when asked to. */
-export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
+export async function doctorCommand(
+  file: string | undefined,
+  options: DoctorOptions,
+): Promise<ExitCode> {
   print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
+  if (file !== undefined) return checkPipeline(file);
   if (options.repair !== true) {
     for (const line of await agentLines()) print(line);
     print(await pricesLine());
@@ -59,6 +66,37 @@ export async function doctorCommand(options: DoctorOptions): Promise<ExitCode> {
   }
   listUnfinished(dir.database);
   return EXIT.done;
+}
+
+const GLYPHS = { there: "✓", missing: "✗", doubtful: "!", unknown: "·" } as const;
+
+/** What a pipeline needs, and what its agents may do: the look that `run` takes, all of it shown. */
+async function checkPipeline(file: string): Promise<ExitCode> {
+  const { plan } = await requirePlan(resolve(file), `perdure doctor ${file}`, {});
+  const found = [
+    ...variableFindings(envNamesOf(plan)),
+    ...preflight(plan, { cwd: process.cwd(), env: process.env, prices: await priceListOf(plan) }),
+  ];
+  for (const { state, text, remedy } of found) {
+    const helps = remedy === undefined || state === "there" ? "" : `: ${remedy}`;
+    print(`${GLYPHS[state]} ${text}${helps}`);
+  }
+  for (const line of permissionLines(plan)) print(line);
+  const missing = found.filter(({ state }) => state === "missing").length;
+  if (missing === 0) {
+    print(`${file} can run here: perdure run ${file}`);
+    return EXIT.done;
+  }
+  print(`${file} cannot run here: ${countText(missing, "thing")} missing`);
+  return EXIT.usage;
+}
+
+function variableFindings(names: readonly string[]): readonly Finding[] {
+  return names.map((name) =>
+    process.env[name] === undefined
+      ? { state: "missing", text: `${name} is not set`, remedy: `export ${name}=...` }
+      : { state: "there", text: `${name} is set` },
+  );
 }
 
 /** What kills have left in the middle of git's work; without git there is none. */

@@ -1,8 +1,9 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
-import { isDone } from "../../core/run.ts";
+import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { sha256 } from "../../util/hash.ts";
 import { perdure } from "../../view/command-text.ts";
@@ -14,6 +15,7 @@ import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
 import { parseBudget, parseTurns, refuseWithoutTurns } from "../budget.ts";
 import { CliError } from "../cli-error.ts";
+import { readiness } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
@@ -24,7 +26,7 @@ import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts"
 import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
 import { checkPricesOnResume } from "../prices.ts";
-import { print, printJson } from "../print.ts";
+import { print, printError, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 import { environmentLines, givenVariables, requireVariables } from "../run-environment.ts";
@@ -37,6 +39,8 @@ export interface ResumeOptions extends OutputOptions {
   readonly takeOver?: boolean;
   /** Go on beside other runs in the same directory. */
   readonly beside?: boolean;
+  /** False: what the plan needs is not looked for first. */
+  readonly preflight?: boolean;
   /** Go on in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
@@ -159,6 +163,7 @@ async function goOn(
   const raised = options.turns !== undefined || update !== undefined;
   if (!raised && recover !== "restart" && request?.verb !== "from-step") refuseWithoutTurns(known);
   const priceLines = await checkPricesOnResume(known, update?.plan, options.budget);
+  await lookAhead(known, { update, back }, options);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -193,6 +198,22 @@ async function goOn(
   });
   sayGoodbye(after, screen);
   return exit;
+}
+
+/** Looks whether what the steps ahead need is there; where some run again, all of them count. */
+async function lookAhead(
+  { run, plan, shortId }: KnownRun,
+  {
+    update,
+    back,
+  }: { readonly update: UpdateRequested | undefined; readonly back: Back | undefined },
+  options: ResumeOptions,
+): Promise<void> {
+  const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
+  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  const looked = { ...options, isDone: done };
+  const found = await readiness(update?.plan ?? plan, looked, `perdure resume ${shortId}`);
+  for (const line of found) printError(line);
 }
 
 /** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
@@ -233,6 +254,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.takeOver === true ? ["--take-over"] : []),
     ...(options.asCopy === true ? ["--as-copy"] : []),
     ...(options.beside === true ? ["--beside"] : []),
+    "--no-preflight",
     ...(options.budget === undefined ? [] : ["--budget", options.budget]),
     ...(options.env ?? []).flatMap((word) => ["--env", word]),
     ...(options.turns === undefined ? [] : ["--turns", options.turns]),

@@ -8,7 +8,7 @@ import { countText } from "../../view/display-text.ts";
 import { ask, canAsk } from "../ask.ts";
 import { besideLines, startsBeside } from "../beside.ts";
 import { detach, peopleOptions } from "../detach.ts";
-import { checkEnvironment } from "../environment.ts";
+import { checkEnvironment, readiness } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
@@ -17,7 +17,7 @@ import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
 import { requirePlan } from "../pipeline-file.ts";
 import { checkPrices } from "../prices.ts";
-import { hideSecrets, print } from "../print.ts";
+import { hideSecrets, print, printError } from "../print.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
 import { type ReadingOptions, readingOf } from "../reading.ts";
 
@@ -31,6 +31,8 @@ export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly autoApprove?: boolean;
   /** Start beside other runs in the same directory. */
   readonly beside?: boolean;
+  /** False: what the plan needs is not looked for first. */
+  readonly preflight?: boolean;
 }
 
 /** Starts a new run and drives it to its end. */
@@ -53,6 +55,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const input = await fitInput(typed, schema, file);
   checkEnvironment(envNamesOf(plan));
   const priceLines = await checkPrices(plan, plan.budget ?? {}, `perdure run ${file}`);
+  for (const line of await readiness(plan, options, `perdure run ${file}`)) printError(line);
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
@@ -82,7 +85,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   });
   const shortId = shortIdOf(project.journal, runId);
   if (options.detach === true) {
-    const told = [...peopleOptions(options), ...(beside ? ["--beside"] : [])];
+    const told = [...peopleOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
     return detach(project, runId, shortId, told);
   }
   const greet = (): readonly string[] => [

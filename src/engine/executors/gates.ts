@@ -12,7 +12,7 @@ import type { Operation } from "../../core/action.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { approvingChoice, deadlineOf } from "../../core/gate.ts";
 import { attemptText } from "../../core/place.ts";
-import { attemptOf, findVisit, type Run } from "../../core/run.ts";
+import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import type { Answered, Journal } from "../../journal/journal.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { GatesExecutor, Outlet } from "./executor.ts";
@@ -72,6 +72,8 @@ export class GateExecutor implements GatesExecutor {
 
   #approve(outlet: Outlet, at: AttemptRef): void {
     const visit = findVisit(this.#options.run(), at);
+    // Whoever approves everything approves of the pipeline, not of calls that it does not name.
+    if (visit !== undefined && stepOf(visit).work.kind !== "gate") return;
     const choices = visit?.state.status === "asked" ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;
     if (choice !== undefined) this.#claim(outlet, at, "auto-approve", { choice });

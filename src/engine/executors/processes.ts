@@ -9,6 +9,7 @@ import type { Operation } from "../../core/action.ts";
 import { endsWell } from "../../core/attempt-end.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
+import { afterDenial } from "../../core/permission.ts";
 import { attemptText } from "../../core/place.ts";
 import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../core/run.ts";
 import type { Plan } from "../../plan/plan.ts";
@@ -198,12 +199,14 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     const visit = this.#visit(at);
     if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending);
     const said = await agent.end(ending);
-    const judged = visit.submitted !== undefined;
-    if (said.how !== "exited" || said.problem !== undefined || judged) return said;
+    if (visit.submitted !== undefined) return said;
+    const { plan } = this.#options;
+    if (said.how !== "exited" || said.problem !== undefined) return afterDenial(plan, visit, said);
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
     // What the agent itself said stays beside what its files and its check say.
-    return { ...said, ...(await collectEvidence(this.#site(), visit, dir, good)) };
+    const evidence = await collectEvidence(this.#site(), visit, dir, good);
+    return afterDenial(plan, visit, { ...said, ...evidence });
   }
 
   /** Ends what an attempt left running; when a judge rejects work, also what that work left. */

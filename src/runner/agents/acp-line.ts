@@ -13,7 +13,7 @@
  * - `usage`: what the prompt used; `cost`: what the whole conversation has cost so far.
  * - `result`: the last line, why the prompt ended: the protocol's stop reason, or `error`.
  */
-import type { Trouble, Usage } from "./adapter.ts";
+import type { McpServer, Permissions, Trouble, Usage } from "./adapter.ts";
 
 /** One line of the stream. */
 export type AcpLine =
@@ -32,7 +32,12 @@ export type AcpLine =
       readonly ok: boolean;
       readonly result?: string;
     }
-  | { readonly type: "denied"; readonly tool: string }
+  | {
+      readonly type: "denied";
+      readonly tool: string;
+      /** What would have allowed it, in the words of a pipeline; older clients did not say it. */
+      readonly rule?: string;
+    }
   | ({ readonly type: "usage" } & Usage)
   | { readonly type: "cost"; readonly totalUsd: number }
   | { readonly type: "result"; readonly stop: string; readonly trouble?: Trouble };
@@ -47,5 +52,8 @@ export interface AcpCall {
   readonly session?: string;
   readonly model?: string;
   readonly system?: string;
-  readonly permissions: "default" | "edit" | "all";
+  readonly permissions: Permissions;
+  readonly allow?: readonly string[];
+  readonly deny?: readonly string[];
+  readonly mcp?: Readonly<Record<string, McpServer>>;
 }

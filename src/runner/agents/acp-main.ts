@@ -109,8 +109,7 @@ function connect(call: AcpCall, agent: Agent, { notes, stopping }: Scene): Clien
       }
       if (stopping.signal !== undefined) return { outcome: { outcome: "cancelled" } };
       const asked = at(params as Json, "toolCall");
-      const { kind } = notes.asked(asked);
-      const { allowed, outcome } = answerPermission(call.permissions, kind, params as Json);
+      const { allowed, outcome } = answerPermission(call, notes.asked(asked), params as Json);
       notes.answered(asked, allowed);
       return { outcome };
     })

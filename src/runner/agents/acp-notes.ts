@@ -9,7 +9,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Json } from "../../util/json.ts";
+import { ruleFor } from "../../util/tool-rule.ts";
 import type { AcpLine } from "./acp-line.ts";
+import type { AskedCall } from "./acp-permission.ts";
 import { at, headOf, inputText, listAt, numberAt, textAt } from "./stream-json.ts";
 
 /** How long words and pending calls are held back: what watches for silence must see them. */
@@ -76,10 +78,9 @@ export class AcpNotes {
     }
   }
 
-  /** A permission was asked for a call: its kind and title, as far as they are known. */
-  asked(call: Json | undefined): { readonly kind: string; readonly title: string } {
-    const { kind, title } = this.#known(textAt(call, "toolCallId") ?? "", call);
-    return { kind, title };
+  /** A permission was asked for a call: what is known of it. */
+  asked(call: Json | undefined): AskedCall {
+    return this.#known(textAt(call, "toolCallId") ?? "", call);
   }
 
   /** What came of it: the call of which nothing was told before begins when it is allowed. */
@@ -87,7 +88,10 @@ export class AcpNotes {
     this.flush();
     const id = textAt(call, "toolCallId") ?? "";
     const tool = this.#known(id, call);
-    if (!allowed) return this.#print({ type: "denied", tool: tool.title });
+    if (!allowed) {
+      const rule = ruleFor(tool.kind, tool.input || tool.title);
+      return this.#print({ type: "denied", tool: tool.title, rule });
+    }
     this.#keep(id, tool);
     this.#started(id);
   }

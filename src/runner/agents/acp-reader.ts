@@ -5,7 +5,7 @@
  * protocol does not say: with whatever comes first after the tools.
  * Does not: keep what they say, but for the last answer.
  * Invariants:
- * - G2 Success is the stop reason `end_turn`, and nothing denied.
+ * - G2 Success is the stop reason `end_turn`.
  * - G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../util/json.ts";
@@ -69,7 +69,7 @@ export class AcpReader implements AgentReader {
       case "tool-ended":
         return this.#tool(line);
       case "denied":
-        return this.#refused(textAt(line, "tool") ?? "a tool");
+        return this.#refused(textAt(line, "rule") ?? textAt(line, "tool") ?? "a tool");
       case "usage":
       case "cost":
         return spending(line);
@@ -109,7 +109,7 @@ export class AcpReader implements AgentReader {
   #refused(tool: string): readonly AgentEvent[] {
     const begun = this.#turn();
     this.#answering = false;
-    this.#denied ??= tool;
+    this.#denied = tool;
     return [...begun, { type: "denied", tool }];
   }
 
@@ -133,8 +133,9 @@ export class AcpReader implements AgentReader {
 
   #whyNot(stop: string, said: Json | undefined): Trouble | undefined {
     if (stop === "error") return troubleIn(said);
-    if (this.#denied !== undefined) return trouble("denied", `not permitted: ${this.#denied}`);
     if (stop === "end_turn") return undefined;
+    // Some agents end the turn when they are rejected; nobody interrupted them.
+    if (this.#denied !== undefined) return trouble("denied", `not permitted: ${this.#denied}`);
     const [kind, message] = STOPS[stop] ?? ["other", `the agent stopped: ${stop}`];
     return trouble(kind, message);
   }

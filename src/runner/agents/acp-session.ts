@@ -56,6 +56,7 @@ export async function openSession(
         );
   told(id);
   if (call.model !== undefined) await chooseModel(ask, id, offer, call.model);
+  if (call.permissions === "plan") await choosePlanMode(ask, id, offer);
   const model = call.model ?? currentModel(offer);
   return {
     id,
@@ -72,8 +73,8 @@ interface Opened {
   readonly replays: boolean;
 }
 
-async function newSession(ask: Ask, { cwd }: AcpCall): Promise<Opened> {
-  const offer = await ask(methods.agent.session.new, { cwd, mcpServers: [] });
+async function newSession(ask: Ask, { cwd, mcp }: AcpCall): Promise<Opened> {
+  const offer = await ask(methods.agent.session.new, { cwd, mcpServers: serversIn(mcp) });
   const id = textAt(offer, "sessionId");
   if (id === undefined) throw new AcpTrouble("other", "the agent opened a session without an id");
   return { id, offer, replays: false };
@@ -82,7 +83,7 @@ async function newSession(ask: Ask, { cwd }: AcpCall): Promise<Opened> {
 /** Without a replay where the agent can do that; else with one, which nobody listens to. */
 async function oldSession(
   ask: Ask,
-  { session: id, cwd }: AcpCall & { readonly session: string },
+  { session: id, cwd, mcp }: AcpCall & { readonly session: string },
   capabilities: Json | undefined,
 ): Promise<Opened> {
   const { resume, load } = methods.agent.session;
@@ -92,7 +93,7 @@ async function oldSession(
     throw new AcpTrouble("session-gone", "the agent cannot continue a conversation");
   }
   try {
-    const params = { sessionId: id, cwd, mcpServers: [] };
+    const params = { sessionId: id, cwd, mcpServers: serversIn(mcp) };
     return { id, offer: await ask(resumes ? resume : load, params), replays: !resumes };
   } catch (error) {
     const why = troubleBehind(error);
@@ -133,6 +134,26 @@ async function chooseModel(ask: Ask, id: string, offer: Json, model: string): Pr
     const has = all.length === 0 ? "it offers no choice of models" : `it has ${all.join(", ")}`;
     throw new AcpTrouble("other", `the agent does not offer the model "${model}": ${has}`);
   }
+}
+
+/** Agents call the mode in which they only read and plan differently; most say "plan". */
+async function choosePlanMode(ask: Ask, id: string, offer: Json): Promise<void> {
+  const modes = listAt(offer, "modes", "availableModes").flatMap((one) => textAt(one, "id") ?? []);
+  const plan =
+    modes.find((mode) => mode === "plan") ?? modes.find((mode) => /plan|read/i.test(mode));
+  // Without such a mode, what it asks for beyond reading is rejected all the same.
+  if (plan !== undefined) await ask(methods.agent.session.setMode, { sessionId: id, modeId: plan });
+}
+
+/** MCP servers in the words of the protocol. */
+function serversIn(mcp: AcpCall["mcp"] = {}): readonly object[] {
+  const pairs = (values: Readonly<Record<string, string>>): readonly object[] =>
+    Object.entries(values).map(([name, value]) => ({ name, value }));
+  return Object.entries(mcp).map(([name, server]) =>
+    "url" in server
+      ? { type: server.type, name, url: server.url, headers: pairs(server.headers) }
+      : { name, command: server.command, args: server.args, env: pairs(server.env) },
+  );
 }
 
 function promptOf({ system, promptFile }: AcpCall, sessionId: string): object {

@@ -31,7 +31,7 @@ export const acp: AgentAdapter = {
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model, system, cwd, promptFile, permissions } = call;
+  const { session, model, system, cwd, promptFile, permissions, allow, deny, mcp } = call;
   const words: AcpCall = {
     command: [call.command ?? "", ...call.args.map(quote)].join(" "),
     cwd,
@@ -40,6 +40,9 @@ function command(call: AgentCall): AgentCommand {
     ...(model === undefined ? {} : { model }),
     ...(system === undefined ? {} : { system }),
     permissions,
+    ...(allow === undefined ? {} : { allow }),
+    ...(deny === undefined ? {} : { deny }),
+    ...(mcp === undefined ? {} : { mcp }),
   };
   return {
     argv: [process.execPath, MAIN, join(call.dir, CALL_FILE)],

@@ -13,7 +13,20 @@ import type { Json } from "../../util/json.ts";
 import type { PriceList, Tokens } from "./prices.ts";
 
 /** What an agent may do without asking; `default` is what the agent itself allows headless. */
-export type Permissions = "default" | "edit" | "all";
+export type Permissions = "default" | "plan" | "edit" | "all";
+
+/** A program that speaks MCP on its pipes, or a server at an address. */
+export type McpServer =
+  | {
+      readonly command: string;
+      readonly args: readonly string[];
+      readonly env: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly url: string;
+      readonly type: "http" | "sse";
+      readonly headers: Readonly<Record<string, string>>;
+    };
 
 /** One invocation of an agent. */
 export interface AgentCall {
@@ -30,6 +43,15 @@ export interface AgentCall {
   readonly model?: string;
   readonly system?: string;
   readonly permissions: Permissions;
+  /** Tools in the agent's own words, `Name` or `Name(pattern)`: allowed beside its permissions. */
+  readonly allow?: readonly string[];
+  /** Denied, whatever else is allowed. */
+  readonly deny?: readonly string[];
+  readonly effort?: string;
+  /** By name. */
+  readonly mcp?: Readonly<Record<string, McpServer>>;
+  /** Absolute paths of directories outside of `cwd` that it may work in. */
+  readonly directories?: readonly string[];
   readonly maxTurns?: number;
   /** JSON Schema of the final answer. */
   readonly outputSchema?: Json;
@@ -153,7 +175,13 @@ export type AgentEvent =
       readonly attempt?: number;
       readonly attemptsMax?: number;
     }
-  | { readonly type: "denied"; readonly tool: string }
+  /** A call was denied. `id` is that of a call that began; else `input` is what it was called with. */
+  | {
+      readonly type: "denied";
+      readonly tool: string;
+      readonly id?: string;
+      readonly input?: string;
+    }
   | {
       readonly type: "result";
       readonly ok: boolean;

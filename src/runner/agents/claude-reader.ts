@@ -158,7 +158,11 @@ export class ClaudeReader implements AgentReader {
       const id = textAt(denial, "tool_use_id") ?? "";
       if (this.#denied.has(id)) return [];
       if (this.#denied.size < DENIALS_MAX) this.#denied.add(id);
-      return [{ type: "denied", tool: textAt(denial, "tool_name") ?? "unknown" }];
+      const input = at(denial, "tool_input");
+      const tool = textAt(denial, "tool_name") ?? "unknown";
+      return [
+        { type: "denied", tool, id, ...(input === undefined ? {} : { input: inputText(input) }) },
+      ];
     });
   }
 
@@ -168,7 +172,7 @@ export class ClaudeReader implements AgentReader {
     const denials = listAt(line, "permission_denials").filter(
       (denial) => !this.#skipped.has(textAt(denial, "tool_use_id") ?? ""),
     );
-    const why = this.#troubleIn(line, denials);
+    const why = this.#troubleIn(line);
     const text = textAt(line, "result");
     const structured = at(line, "structured_output");
     return [
@@ -184,15 +188,11 @@ export class ClaudeReader implements AgentReader {
     ];
   }
 
-  #troubleIn(line: JsonObject, denials: readonly Json[]): Trouble | undefined {
+  #troubleIn(line: JsonObject): Trouble | undefined {
     const subtype = textAt(line, "subtype") ?? "";
     const reason = textAt(line, "terminal_reason") ?? "completed";
     const failed = line.is_error !== false || subtype !== "success" || reason !== "completed";
-    if (!failed) {
-      if (denials.length === 0) return undefined;
-      const tools = new Set(denials.map((denial) => textAt(denial, "tool_name") ?? "unknown"));
-      return trouble("denied", `not permitted: ${[...tools].join(", ")}`);
-    }
+    if (!failed) return undefined;
     const errors = listAt(line, "errors").filter((error) => typeof error === "string");
     const message = [textAt(line, "result"), ...errors].filter(Boolean).join("; ") || subtype;
     if (reason === "max_turns" || subtype === "error_max_turns") {

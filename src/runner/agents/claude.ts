@@ -16,9 +16,11 @@ import { ClaudeReader } from "./claude-reader.ts";
 import { unrecordedByClaude } from "./unrecorded-calls.ts";
 
 const SYSTEM_FILE = "system.md";
+const MCP_FILE = "mcp.json";
 
 const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   default: [],
+  plan: ["--permission-mode", "plan"],
   edit: ["--permission-mode", "acceptEdits"],
   all: ["--dangerously-skip-permissions"],
 };
@@ -42,15 +44,15 @@ export const claude: AgentAdapter = {
     beside: {},
   }),
   command,
-  open: ({ session, model, system, permissions, args, env }) => ({
+  open: ({ session, model, system, ...call }) => ({
     argv: [
       ...["claude", "--resume", session],
       ...(model === undefined ? [] : ["--model", model]),
       ...(system === undefined ? [] : ["--append-system-prompt", system]),
-      ...PERMISSIONS[permissions],
-      ...args,
+      ...accessFlags(call),
+      ...call.args,
     ],
-    env: unlessSet(env, sandboxFor(permissions)),
+    env: unlessSet(call.env, sandboxFor(call.permissions)),
   }),
   unrecorded: unrecordedByClaude,
   reader: (prices) => new ClaudeReader(prices),
@@ -58,7 +60,7 @@ export const claude: AgentAdapter = {
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model, system, maxTurns, outputSchema } = call;
+  const { session, model, system, maxTurns, outputSchema, effort, mcp } = call;
   const naming = call.kind === "continue" ? "--resume" : "--session-id";
   const argv = [
     "claude",
@@ -68,7 +70,9 @@ function command(call: AgentCall): AgentCommand {
     ...(session === undefined ? [] : [naming, session]),
     ...(model === undefined ? [] : ["--model", model]),
     ...(system === undefined ? [] : ["--append-system-prompt-file", join(call.dir, SYSTEM_FILE)]),
-    ...PERMISSIONS[call.permissions],
+    ...accessFlags(call),
+    ...(effort === undefined ? [] : ["--effort", effort]),
+    ...(mcp === undefined ? [] : ["--mcp-config", join(call.dir, MCP_FILE)]),
     ...(maxTurns === undefined ? [] : ["--max-turns", String(maxTurns)]),
     ...(outputSchema === undefined ? [] : ["--json-schema", JSON.stringify(outputSchema)]),
     ...call.args,
@@ -76,7 +80,10 @@ function command(call: AgentCall): AgentCommand {
   return {
     argv,
     env: unlessSet(call.env, { ...QUIET, ...sandboxFor(call.permissions) }),
-    files: system === undefined ? {} : { [SYSTEM_FILE]: system },
+    files: {
+      ...(system === undefined ? {} : { [SYSTEM_FILE]: system }),
+      ...(mcp === undefined ? {} : { [MCP_FILE]: JSON.stringify({ mcpServers: mcp }) }),
+    },
     ...(call.kind === "start" ? clearance(filesOf(session ?? "", call.env)) : {}),
   };
 }
@@ -84,6 +91,23 @@ function command(call: AgentCall): AgentCommand {
 /** Root may skip permissions only in what calls itself a sandbox. */
 function sandboxFor(permissions: Permissions): Readonly<Record<string, string>> {
   return permissions === "all" && process.getuid?.() === 0 ? { IS_SANDBOX: "1" } : {};
+}
+
+/** What it may do and use without asking. */
+function accessFlags(
+  call: Pick<AgentCall, "permissions" | "allow" | "deny" | "directories">,
+): readonly string[] {
+  return [
+    ...PERMISSIONS[call.permissions],
+    ...listed("--allowedTools", call.allow),
+    ...listed("--disallowedTools", call.deny),
+    ...listed("--add-dir", call.directories),
+  ];
+}
+
+/** A flag with all its values behind it; none without values. */
+function listed(flag: string, values: readonly string[] = []): readonly string[] {
+  return values.length === 0 ? [] : [flag, ...values];
 }
 
 /** It resumes a conversation from any directory, so all of them are looked through. */

@@ -84,7 +84,7 @@ export class CodexReader implements AgentReader {
     const status = textAt(item, "status") ?? "completed";
     const ok = status === "completed";
     const ended: AgentEvent = { type: "tool-ended", id, ok, result: resultIn(item) };
-    return status === "declined" ? [ended, { type: "denied", tool: name }] : [ended];
+    return status === "declined" ? [{ type: "denied", tool: name, id }, ended] : [ended];
   }
 
   #turn(): readonly AgentEvent[] {

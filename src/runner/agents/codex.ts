@@ -8,7 +8,7 @@
  */
 import { globSync } from "node:fs";
 import { join } from "node:path";
-import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, McpServer, Permissions } from "./adapter.ts";
 import { folderIn, hasFirstLine, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { codexLedger } from "./codex-ledger.ts";
 import { CodexReader } from "./codex-reader.ts";
@@ -22,6 +22,7 @@ const PARTS_BELOW_SESSIONS = 4;
 /** `exec resume` knows no `--sandbox`, so it is set by its name in the configuration. */
 const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   default: [],
+  plan: ["-c", 'sandbox_mode="read-only"'],
   edit: ["-c", 'sandbox_mode="workspace-write"'],
   all: ["--dangerously-bypass-approvals-and-sandbox"],
 };
@@ -55,7 +56,7 @@ export const codex: AgentAdapter = {
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model, system, outputSchema } = call;
+  const { session, model, system, outputSchema, effort, directories = [] } = call;
   const resumed = call.kind === "continue" && session !== undefined;
   const argv = [
     ...["codex", "exec", ...(resumed ? ["resume"] : []), "--json"],
@@ -66,6 +67,13 @@ function command(call: AgentCall): AgentCommand {
     ...(model === undefined ? [] : ["-m", model]),
     ...(system === undefined ? [] : ["-c", `developer_instructions=${tomlText(system)}`]),
     ...PERMISSIONS[call.permissions],
+    ...(effort === undefined ? [] : setting("model_reasoning_effort", effort)),
+    ...(directories.length === 0
+      ? []
+      : setting("sandbox_workspace_write.writable_roots", directories)),
+    ...Object.entries(call.mcp ?? {}).flatMap(([name, server]) =>
+      setting(`mcp_servers.${name}`, serverTable(server)),
+    ),
     ...(outputSchema === undefined ? [] : ["--output-schema", join(call.dir, SCHEMA_FILE)]),
     ...call.args,
     ...(resumed ? [session] : []),
@@ -89,6 +97,25 @@ function transcript(session: string, { env }: { env: AgentCall["env"] }): string
 
 function homeOf(env: AgentCall["env"]): string {
   return folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
+}
+
+function setting(key: string, value: Toml): readonly string[] {
+  return ["-c", `${key}=${tomlValue(value)}`];
+}
+
+function serverTable(server: McpServer): Toml {
+  if ("url" in server) return { url: server.url, http_headers: server.headers };
+  return { command: server.command, args: server.args, env: server.env };
+}
+
+type Toml = string | readonly string[] | { readonly [key: string]: Toml };
+
+/** A value on one line, which is all that a flag can hold. */
+function tomlValue(value: Toml): string {
+  if (typeof value === "string") return tomlText(value);
+  if (Array.isArray(value)) return `[${value.map(tomlText).join(",")}]`;
+  const pairs = Object.entries(value).map(([key, one]) => `${tomlText(key)}=${tomlValue(one)}`);
+  return `{${pairs.join(",")}}`;
 }
 
 /** A TOML string: JSON's, but for the one control character that TOML wants escaped too. */

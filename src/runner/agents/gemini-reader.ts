@@ -30,7 +30,6 @@ const REFUSED = /denied by policy|requires user confirmation/;
 /** The reader of one stream of Gemini CLI. */
 export class GeminiReader implements AgentReader {
   readonly #open = new Map<string, string>();
-  readonly #denied = new Set<string>();
   #answer = "";
   #answering = false;
   #ended = false;
@@ -94,9 +93,7 @@ export class GeminiReader implements AgentReader {
     if (this.#open.size === 0) this.#answering = false;
     const result = textAt(line, "output") ?? textAt(line, "error", "message") ?? "";
     const ended: AgentEvent = { type: "tool-ended", id, ok: line.status === "success", result };
-    if (!isDenial(line, name)) return [ended];
-    this.#denied.add(name);
-    return [ended, { type: "denied", tool: name }];
+    return isDenial(line, name) ? [{ type: "denied", tool: name, id }, ended] : [ended];
   }
 
   /** An answer of the model begins with whatever comes first after the tools. */
@@ -109,7 +106,7 @@ export class GeminiReader implements AgentReader {
 
   #result(line: JsonObject): readonly AgentEvent[] {
     this.#ended = true;
-    const why = line.status === "success" ? this.#refusal() : troubleIn(line);
+    const why = line.status === "success" ? undefined : troubleIn(line);
     const text = this.#answer === "" ? {} : { text: this.#answer };
     return [
       { type: "usage", counting: "delta", usage: usageIn(line) },
@@ -120,11 +117,6 @@ export class GeminiReader implements AgentReader {
         ...(why === undefined ? {} : { trouble: why }),
       },
     ];
-  }
-
-  #refusal(): Trouble | undefined {
-    if (this.#denied.size === 0) return undefined;
-    return trouble("denied", `not permitted: ${[...this.#denied].join(", ")}`);
   }
 }
 

@@ -11,6 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { toolRule } from "../../util/tool-rule.ts";
 import { errorCode, textOf } from "../file-text.ts";
 import type {
   AgentAdapter,
@@ -32,12 +33,17 @@ const ROOT_FILE = ".project_root";
 
 const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
   default: [],
+  plan: ["--skip-trust", "--approval-mode", "plan"],
   edit: ["--skip-trust", "--approval-mode", "auto_edit"],
   all: ["--skip-trust", "--yolo"],
 };
 
 /** Names for which it chooses the model, from call to call. */
 const MODEL_ALIASES = ["auto", "pro", "flash", "flash-lite"];
+const POLICY_FILE = "policy.toml";
+/** The highest that a policy of a user may have; what is denied is denied whatever is allowed. */
+const DENY_PRIORITY = 999;
+const ALLOW_PRIORITY = 998;
 
 const QUIET = {
   GEMINI_TELEMETRY_ENABLED: "false",
@@ -71,19 +77,45 @@ export const gemini: AgentAdapter = {
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model, system } = call;
+  const { session, model, system, directories = [] } = call;
+  const policy = policyOf(call);
   const naming = call.kind === "continue" ? "--resume" : "--session-id";
   const argv = [
     ...["gemini", "--output-format", "stream-json"],
     ...(session === undefined ? [] : [naming, session]),
     ...(model === undefined ? [] : ["--model", model]),
     ...PERMISSIONS[call.permissions],
+    ...(policy === undefined ? [] : ["--policy", join(call.dir, POLICY_FILE)]),
+    ...directories.flatMap((directory) => ["--include-directories", directory]),
     ...call.args,
     // Its system prompt can only be replaced as a whole; this text is put behind the prompt.
     ...(system === undefined ? [] : [`--prompt=${system}`]),
   ];
   const stale = call.kind === "start" ? filesOf(session ?? "", call.cwd, call.env) : [];
-  return { argv, env: unlessSet(call.env, QUIET), files: {}, ...clearance(stale) };
+  const files = policy === undefined ? {} : { [POLICY_FILE]: policy };
+  return { argv, env: unlessSet(call.env, QUIET), files, ...clearance(stale) };
+}
+
+/** Rules for single tools; a pattern is the beginning of a command. */
+function policyOf({ allow = [], deny = [] }: AgentCall): string | undefined {
+  const rules = [
+    ...deny.map((text) => policyRule(text, "deny", DENY_PRIORITY)),
+    ...allow.map((text) => policyRule(text, "allow", ALLOW_PRIORITY)),
+  ];
+  return rules.length === 0 ? undefined : rules.join("\n");
+}
+
+function policyRule(text: string, decision: "allow" | "deny", priority: number): string {
+  const { name, pattern } = toolRule(text);
+  const beginning = pattern?.replace(/:?\*$/, "");
+  return [
+    "[[rule]]",
+    `toolName = ${JSON.stringify(name)}`,
+    ...(beginning === undefined ? [] : [`commandPrefix = ${JSON.stringify(beginning)}`]),
+    `decision = "${decision}"`,
+    `priority = ${priority}`,
+    "",
+  ].join("\n");
 }
 
 /** It resumes a conversation only in the directory that it was begun in. */

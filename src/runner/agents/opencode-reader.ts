@@ -81,18 +81,17 @@ export class OpencodeReader implements AgentReader {
     const state = at(part, "state");
     const ok =
       textAt(state, "status") === "completed" && !(numberAt(state, "metadata", "exit") ?? 0);
-    const events: AgentEvent[] = [
-      { type: "tool-started", id, name, input: inputText(at(state, "input")) },
-      {
-        type: "tool-ended",
-        id,
-        ok,
-        result: textAt(state, "output") ?? textAt(state, "error") ?? "",
-      },
-    ];
-    if (!REJECTED.test(textAt(state, "error") ?? "")) return events;
+    const started = {
+      type: "tool-started",
+      id,
+      name,
+      input: inputText(at(state, "input")),
+    } as const;
+    const result = textAt(state, "output") ?? textAt(state, "error") ?? "";
+    const ended = { type: "tool-ended", id, ok, result } as const;
+    if (!REJECTED.test(textAt(state, "error") ?? "")) return [started, ended];
     this.#denied = name;
-    return [...events, { type: "denied", tool: name }];
+    return [started, { type: "denied", tool: name, id }, ended];
   }
 
   #troubleAt(exit: number | undefined, stderr: string | undefined): Trouble | undefined {

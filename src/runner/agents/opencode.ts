@@ -10,11 +10,12 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
-import type { Json, JsonObject } from "../../util/json.ts";
-import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
+import { toolRule } from "../../util/tool-rule.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, McpServer } from "./adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { OpencodeReader } from "./opencode-reader.ts";
-import { listAt, objectIn, textAt } from "./stream-json.ts";
+import { at, listAt, objectIn, textAt } from "./stream-json.ts";
 
 const SESSION_FILE = "opencode-session.json";
 const SYSTEM_FILE = "system.md";
@@ -38,37 +39,43 @@ export const opencode: AgentAdapter = {
   modelIn,
   reportsCost: true,
   command,
-  open: ({ session, model, permissions, args, env }) => ({
-    argv: [
-      ...["opencode", "--session", session],
-      ...(model === undefined ? [] : ["--model", model]),
-      ...args,
-    ],
-    env: permissions === "edit" ? { OPENCODE_PERMISSION: editPermission(env) } : {},
-  }),
+  open: (call) => {
+    const permission = permissionOf(call);
+    return {
+      argv: [
+        ...["opencode", "--session", call.session],
+        ...(call.model === undefined ? [] : ["--model", call.model]),
+        ...call.args,
+      ],
+      env: permission === undefined ? {} : { OPENCODE_PERMISSION: permission },
+    };
+  },
   reader: () => new OpencodeReader(),
 };
 
 function command(call: AgentCall): AgentCommand {
-  const { session, model } = call;
+  const { session, model, effort } = call;
   const imports = call.kind === "start" && session !== undefined;
   const argv = [
     ...["opencode", "run", "--format", "json"],
     ...(session === undefined ? ["--title", TITLE] : ["--session", session]),
     ...(model === undefined ? [] : ["--model", model]),
     ...(call.permissions === "all" ? ["--auto"] : []),
+    ...(call.permissions === "plan" ? ["--agent", "plan"] : []),
+    ...(effort === undefined ? [] : ["--variant", effort]),
     ...call.args,
   ];
-  const system = instructions(call);
+  const config = configured(call);
+  const permission = permissionOf(call);
   return {
     argv,
     env: {
       ...unlessSet(call.env, { OPENCODE_DISABLE_AUTOUPDATE: "1" }),
-      ...(call.permissions === "edit" ? { OPENCODE_PERMISSION: editPermission(call.env) } : {}),
-      ...system.env,
+      ...(permission === undefined ? {} : { OPENCODE_PERMISSION: permission }),
+      ...config.env,
     },
     files: {
-      ...system.files,
+      ...config.files,
       ...(imports ? { [SESSION_FILE]: emptySession(session, call.cwd) } : {}),
     },
     ...(imports ? { before: ["opencode", "import", join(call.dir, SESSION_FILE)] } : {}),
@@ -99,28 +106,65 @@ function emptySession(session: string, cwd: string): string {
   return `${JSON.stringify({ info, messages: [] })}\n`;
 }
 
-function editPermission(env: AgentCall["env"]): string {
-  return JSON.stringify({ edit: "allow", ...objectIn(env.OPENCODE_PERMISSION ?? "") });
+/**
+ * What is allowed and denied. What the author has in the variable outweighs the level, and is outweighed
+ * by the tools that the step itself names; of the rules of one tool the last that fits counts.
+ */
+function permissionOf(
+  call: Pick<AgentCall, "allow" | "deny" | "directories" | "permissions" | "env">,
+): string | undefined {
+  const { allow = [], deny = [], directories = [], permissions, env } = call;
+  const outside = directories.map((path) => `external_directory(${join(path, "**")})`);
+  if (permissions !== "edit" && [...allow, ...deny, ...outside].length === 0) return undefined;
+  const set: JsonObject = {
+    ...(permissions === "edit" ? { edit: "allow" } : {}),
+    ...objectIn(env.OPENCODE_PERMISSION ?? ""),
+  };
+  const allowed = [...outside, ...allow].reduce((all, rule) => withRule(all, rule, "allow"), set);
+  return JSON.stringify(deny.reduce((all, rule) => withRule(all, rule, "deny"), allowed));
+}
+
+function withRule(before: JsonObject, text: string, decision: "allow" | "deny"): JsonObject {
+  const { name, pattern } = toolRule(text);
+  if (pattern === undefined) return { ...before, [name]: decision };
+  const known = before[name];
+  const { [pattern]: _, ...patterns } = isObject(known) ? known : {};
+  const general = typeof known === "string" ? { "*": known } : patterns;
+  return { ...before, [name]: { ...general, [pattern]: decision } };
 }
 
 /**
- * The system text is a file of instructions, named in the configuration that a variable holds. If
- * the author has one there that is no plain JSON, it stays, and ours goes beside it as a file.
+ * The system text is a file of instructions, named in the configuration that a variable holds; MCP
+ * servers stand in it. If the author has one there that is no plain JSON, it stays, and ours goes
+ * beside it as a file.
  */
-function instructions(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
-  const { system, dir, env } = call;
-  if (system === undefined) return { env: {}, files: {} };
-  const files = { [SYSTEM_FILE]: system };
-  const own: Json = [join(dir, SYSTEM_FILE)];
+function configured(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
+  const { system, mcp, dir, env } = call;
+  if (system === undefined && mcp === undefined) return { env: {}, files: {} };
+  const files = system === undefined ? {} : { [SYSTEM_FILE]: system };
+  const own: readonly Json[] = system === undefined ? [] : [join(dir, SYSTEM_FILE)];
+  const servers = Object.fromEntries(
+    Object.entries(mcp ?? {}).map(([name, server]) => [name, serverConfig(server)]),
+  );
   const set = env.OPENCODE_CONFIG_CONTENT ?? "{}";
   const config: JsonObject | undefined = objectIn(set);
+  const added = (before: JsonObject): JsonObject => ({
+    ...before,
+    ...(own.length === 0 ? {} : { instructions: [...listAt(before, "instructions"), ...own] }),
+    ...(mcp === undefined ? {} : { mcp: { ...(at(before, "mcp") as JsonObject), ...servers } }),
+  });
   if (config === undefined) {
     const wanted = { OPENCODE_CONFIG: join(dir, CONFIG_FILE) };
-    const content = JSON.stringify({ instructions: own });
+    const content = JSON.stringify(added({}));
     return { env: unlessSet(env, wanted), files: { ...files, [CONFIG_FILE]: content } };
   }
-  const merged = { ...config, instructions: [...listAt(config, "instructions"), ...own] };
-  return { env: { OPENCODE_CONFIG_CONTENT: JSON.stringify(merged) }, files };
+  return { env: { OPENCODE_CONFIG_CONTENT: JSON.stringify(added(config)) }, files };
+}
+
+function serverConfig(server: McpServer): Json {
+  if ("url" in server) return { type: "remote", url: server.url, headers: server.headers };
+  const { command: program, args, env } = server;
+  return { type: "local", command: [program, ...args], environment: env };
 }
 
 /** The database, if something was said in the session. An imported session alone is empty. */

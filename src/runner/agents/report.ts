@@ -10,6 +10,7 @@
  */
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
+import { ruleFor } from "../../util/tool-rule.ts";
 import type {
   AgentAdapter,
   AgentEvent,
@@ -28,7 +29,7 @@ const INPUT_CHARACTERS_MAX = 2_000;
 const OPEN_TOOLS_MAX = 64;
 const FINISHED_CALLS_MAX = 64;
 const RESULT_CHARACTERS_MAX = 4_000;
-const DENIED_TOOLS_MAX = 64;
+const DENIED_CALLS_MAX = 64;
 /** So many failures of the same call in a row are no progress. */
 export const STALL_FAILURES = 5;
 
@@ -71,7 +72,7 @@ export interface AgentReport {
   readonly finished: readonly FinishedCall[];
   /** The last call that began; `ok` once it has ended. */
   readonly lastTool?: ToolCall & { readonly ok?: boolean };
-  /** The tools that were not permitted, each once. */
+  /** The calls that were denied, each once, as the rules that would have allowed them. */
   readonly denied: readonly string[];
   readonly retries: number;
   readonly lastTrouble?: Trouble;
@@ -149,10 +150,17 @@ export class AgentFollower {
       case "retrying":
         return { ...report, retries: report.retries + 1, lastTrouble: event.trouble };
       case "denied":
-        return { ...report, denied: withTool(report.denied, event.tool) };
+        return { ...report, denied: withRule(report.denied, this.#deniedRule(event)) };
       case "result":
         return withResult(report, event);
     }
+  }
+
+  /** A call that is known to have begun says itself what it was. */
+  #deniedRule({ tool, id, input }: Extract<AgentEvent, { type: "denied" }>): string {
+    const call = id === undefined ? undefined : this.#calls.get(id);
+    const known = input ?? call?.input;
+    return known === undefined ? tool : ruleFor(tool, known);
   }
 
   #toolStarted(
@@ -249,9 +257,9 @@ function withCall(
   return [...finished, { id, name, input, ok, result: bounded, turn }].slice(-FINISHED_CALLS_MAX);
 }
 
-function withTool(denied: readonly string[], tool: string): readonly string[] {
-  if (denied.includes(tool) || denied.length >= DENIED_TOOLS_MAX) return denied;
-  return [...denied, tool];
+function withRule(denied: readonly string[], rule: string): readonly string[] {
+  if (denied.includes(rule) || denied.length >= DENIED_CALLS_MAX) return denied;
+  return [...denied, rule];
 }
 
 function withResult(
