@@ -25,13 +25,14 @@ type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event that ends an attempt whose process ended by itself. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, check, said, signature, told, context } = ending;
+  const { exit, problem, check, said, signature, told, context, output } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
     ...(signature === undefined ? {} : { signature }),
     ...(check === undefined ? {} : { check }),
     ...(told === undefined ? {} : { told }),
+    ...(output === undefined ? {} : { output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
     ...paidBy(ending),
   };
@@ -69,12 +70,15 @@ export function complete(
   result: Completion,
   at: AttemptRef = attemptOf(visit),
 ): RunEvent {
-  const { outputs, answer, check, identity, settledBy, told } = result;
+  const { outputs, answer, output, check, identity, settledBy, told } = result;
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
   const paid = paidBy(result);
-  const words = told === undefined ? {} : { told };
+  const words = {
+    ...(told === undefined ? {} : { told }),
+    ...(output === undefined ? {} : { output }),
+  };
   if (!chosen.ok) {
     const handed = Object.keys(context).length === 0 ? {} : { context };
     const evidence = { exit, ...words, ...handed, ...paid };
@@ -112,7 +116,7 @@ export function fail(
   const { retry: policy } = stepOf(visit);
   if (failures < visit.failuresMax && isTriedAgain(policy, reason)) {
     // What it handed on counts only when nothing comes after it.
-    const { said: _, signature: __, context: ___, ...told } = evidence;
+    const { said: _, signature: __, context: ___, output: ____, ...told } = evidence;
     const keys = keysAtRetry(run, visit);
     const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
     const salt = `${run.id}/${placeText(placeOf(visit))}`;

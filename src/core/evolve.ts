@@ -219,6 +219,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
+      if (event.report !== undefined) draft(visit).report = event.report;
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);

@@ -6,6 +6,7 @@ import type {
   Ask,
   AttemptRef,
   CheckEvidence,
+  ExitProblem,
   Found,
   Held,
   LastTool,
@@ -174,8 +175,10 @@ export interface UpdateRequested {
   readonly restore?: string;
 }
 
-/** What a person wants of the files when a step runs again; the step's own way when nothing. */
+/** What a person wants when a step runs again. Of the files: the step's own way when nothing. */
 export interface FilesWish {
+  /** The step must not happen twice and has happened: it is to happen again nevertheless. */
+  readonly repeat?: true;
   /** The snapshot to which they are to be put back. */
   readonly restore?: string;
   /** They stay as they are. */
@@ -237,6 +240,8 @@ export type Ending = {
   readonly spent?: Spent;
   readonly snapshot?: Saved;
   readonly left?: readonly LeftRunning[];
+  /** The end of what it printed, where the plan refers to it. */
+  readonly output?: string;
 } & (
   | {
       readonly how: "exited";
@@ -247,10 +252,7 @@ export type Ending = {
       readonly check?: CheckEvidence;
       readonly told?: Told;
       /** What is wrong with its files, although it exited with 0. */
-      readonly problem?: {
-        readonly reason: "output" | "context" | "status" | "check" | "agent";
-        readonly message: string;
-      };
+      readonly problem?: ExitProblem;
       /** The last of what it printed before it failed, for a step that may come again. */
       readonly said?: string;
       /** What told its failure from others, where that is known and not to be made of `said`. */

@@ -18,7 +18,7 @@ const LAST_WORDS_MAX = 200;
 /** What is known of a failure beside its reason. */
 export type FailureEvidence = Pick<
   StepFailed,
-  "exit" | "told" | "context" | "check" | "spent" | "snapshot" | "left"
+  "exit" | "told" | "answer" | "output" | "context" | "check" | "spent" | "snapshot" | "left"
 > & {
   /** The last of what it printed. */
   readonly said?: string;

@@ -22,9 +22,10 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
       return [{ how: "conflicted", paths, message, base, held, ...paid }];
     }
     case "step.completed": {
-      const { exit, outputs, context, answer, check, told } = event;
+      const { exit, outputs, context, answer, output, check, told } = event;
       const known = {
         ...(answer === undefined ? {} : { answer }),
+        ...(output === undefined ? {} : { output }),
         ...(check === undefined ? {} : { check }),
         ...(told === undefined ? {} : { told }),
       };
@@ -71,8 +72,9 @@ type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */
 const exited: EndingsOf = (event, paid) => {
-  const { reason, message, exit = 0, check, told, context = {}, signature } = event;
+  const { reason, message, exit = 0, check, told, context = {}, signature, output } = event;
   const known = {
+    ...(output === undefined ? {} : { output }),
     ...(check === undefined ? {} : { check }),
     ...(told === undefined ? {} : { told }),
     ...(signature === undefined ? {} : { signature }),

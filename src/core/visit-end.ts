@@ -18,13 +18,14 @@ import { share } from "./talk-flow.ts";
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, told: said } = event;
+  const { exit, outputs, answer, output, told: said } = event;
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   share(run, visit);
   const known = {
     ...(answer !== undefined && { answer }),
+    ...(output !== undefined && { output }),
     ...(said !== undefined && { told: said }),
     ...vouched(event),
   };
@@ -48,6 +49,7 @@ function noteLast(visit: Visit): void {
 export function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   handOn(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;
+  if (event.effect !== undefined) noteEffect(run, visit, event.effect);
   delete draft(visit).held;
   draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
@@ -60,12 +62,14 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature, told } = event;
+  const { reason, message, exit, signature, told, answer, output } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
     ...(exit === undefined ? {} : { exit }),
     ...(told === undefined ? {} : { told }),
+    ...(answer === undefined ? {} : { answer }),
+    ...(output === undefined ? {} : { output }),
     ...(signature === undefined ? {} : { signature }),
   });
   noteLast(visit);

@@ -138,6 +138,7 @@ function promptOf(
     says,
     why,
     ...(preamble === undefined ? {} : { preamble }),
+    ...(visit.report === undefined ? {} : { report: visit.report }),
     task: renderText(served?.work.prompt ?? "", evaluate),
     ...(schema === undefined ? {} : { schema }),
     before: before ?? { openTools: [] },

@@ -5,6 +5,7 @@
  * Does not: choose what to say (core/talk.ts), or speak to anybody.
  */
 import type { Says } from "../core/event.ts";
+import { withReport } from "../core/failure-report.ts";
 import { withPreamble } from "../core/preamble.ts";
 import { continuePrompt } from "../runner/agents/continue-prompt.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
@@ -17,6 +18,8 @@ export interface PromptInput {
   readonly says: Says;
   /** What is told of the run first, where a conversation begins. */
   readonly preamble?: string;
+  /** What failed before the step, and led to it. */
+  readonly report?: string;
   readonly task: string;
   /** Asked for in words, for an agent that does not take a schema itself. */
   readonly schema?: Json;
@@ -34,9 +37,9 @@ export interface PromptInput {
 export function promptText(input: PromptInput): string {
   switch (input.says) {
     case "task":
-      return withPreamble(input.preamble, withSchema(input));
+      return withPreamble(input.preamble, withReport(input.report, withSchema(input)));
     case "relayed":
-      return withPreamble(input.preamble, relayedPrompt(input));
+      return withPreamble(input.preamble, withReport(input.report, relayedPrompt(input)));
     case "interrupted":
       return continuePrompt(withSchema(input), input.before);
     case "relay":

@@ -28,10 +28,8 @@ import { takeRelay } from "./agent-relay.ts";
 import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { AgentWatch } from "./agent-watch.ts";
 import { type LaunchSite, workDirOf } from "./launch.ts";
+import { RESPONSE_FILE } from "./printed.ts";
 import { attemptDirOf } from "./state-dir.ts";
-
-/** The agent's last word, for people. */
-const RESPONSE_FILE = "response.md";
 
 /** An attempt whose stream is being followed. */
 export interface FollowedAgent {

@@ -16,6 +16,7 @@ import { waysFrom } from "./walk-links.ts";
 /** Keys that say how a process is run; nothing is run for a gate or a wait. */
 const PROCESS_KEYS = [
   ...["agent", "prompt", "prompt_file", "session", "check", "outputs", "once", "workspace"],
+  ...["capture"],
   ...["env", "cwd", "timeout", "idle_timeout", "retry", "isolate", "recover", "leaves_running"],
   ...AGENT_SETTINGS,
 ] as const;

@@ -195,6 +195,7 @@ const UNIONS: Readonly<Record<string, string>> = {
   check: "a command or an object",
   when: "an expression",
   once: "true, false or an object",
+  capture: "text, lines, json, number or an object",
   workspace: "here, worktree, directory, copy or an object",
   until: "an expression",
   for_each: "an expression, a list or an object",

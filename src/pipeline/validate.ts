@@ -348,7 +348,9 @@ function checkStepTexts(
   reportOutputsOutside(step, at("outputs").path, report);
   checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
   const { check, once } = step;
-  if (typeof once === "object") rules.shell(once.probe, at("once", "probe"));
+  if (typeof once === "object" && once.probe !== undefined) {
+    rules.shell(once.probe, at("once", "probe"));
+  }
   if (typeof check === "string") rules.shell(check, at("check"));
   else if (check !== undefined && "run" in check) rules.shell(check.run, at("check", "run"));
   else if (check !== undefined) {

@@ -10,10 +10,11 @@
  *   return to a step from which they were reached, so the others form no cycle.
  */
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
+import type { Capture } from "../pipeline/pipeline.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 
-export type { Fidelity, Retelling };
+export type { Capture, Fidelity, Retelling };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -154,6 +155,10 @@ export interface Step {
   readonly once: boolean;
   /** Shell text that says whether it happened: exit 0 is yes, 1 no, all else unknown (a template). */
   readonly probe?: string;
+  /** Exit statuses that prove that nothing happened; every other one but 0 proves nothing. */
+  readonly notDone?: readonly number[];
+  /** What it prints to stdout, or what its agent answers, is a value of the context. */
+  readonly capture?: Capture;
   /** It works in a directory of its own, which is merged back when it is done. */
   readonly own?: true;
   /** Its processes live in a PID namespace of their own. */

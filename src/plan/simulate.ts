@@ -23,7 +23,8 @@ function simulatedStep(step: Step, what: Simulation): Step {
   const work = simulatedWork(step, what);
   if (work.kind !== "pass" || step.work.kind === "pass") return { ...step, work };
   const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
-  return { ...rest, work, outputs: {}, once: false };
+  const { notDone: ______, capture: _______, ...kept } = rest;
+  return { ...kept, work, outputs: {}, once: false };
 }
 
 function simulatedWork({ id, work }: Step, what: Simulation): Work {

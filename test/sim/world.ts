@@ -60,8 +60,11 @@ export class World {
     const endsAt = this.now + 1 + random.below(500);
     const ending =
       conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
-    const failed = !endedWell(ending);
-    const effectAt = failed ? Number.POSITIVE_INFINITY : this.now + random.below(endsAt - this.now);
+    // What fails may have done what it was for nevertheless.
+    const happens = endedWell(ending) || random.chance(0.3);
+    const effectAt = happens
+      ? this.now + random.below(endsAt - this.now)
+      : Number.POSITIVE_INFINITY;
     const base = { at, endsAt, ending, effectAt, killed: false, killedAt: 0 };
     if (conversation === undefined) {
       this.processes.set(attemptText(at), { ...base, trace: "nothing" });
@@ -81,11 +84,17 @@ export class World {
     return process.effectAt <= (process.killed ? process.killedAt : this.now);
   }
 
+  /** Whether this attempt of a visit or one before it has. */
+  happenedIn(at: AttemptRef): boolean {
+    const attempts = Array.from({ length: at.attempt }, (_, before) => before + 1);
+    return attempts.some((attempt) => this.happened({ ...at, attempt }));
+  }
+
   /** What the probe of an attempt finds: the truth, unless it cannot be found out. */
   probe(at: AttemptRef): Extract<Fact, { type: "probed" }> {
     const asked = { type: "probed", at } as const;
     if (this.#random.chance(0.15)) return { ...asked, answer: "unknown", message: "no network" };
-    if (!this.happened(at)) return { ...asked, answer: "not-done" };
+    if (!this.happenedIn(at)) return { ...asked, answer: "not-done" };
     return { ...asked, answer: "done", identity: attemptText(at), result: this.resultOf(at) };
   }
 

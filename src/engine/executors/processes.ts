@@ -24,6 +24,7 @@ import type { AgentSteps, FollowedAgent } from "../agent-steps.ts";
 import { collectEvidence } from "../evidence.ts";
 import { findItems } from "../item-source.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "../launch.ts";
+import { withPrinted } from "../printed.ts";
 import { attemptDirOf, type RunDir } from "../state-dir.ts";
 import type { Executor, Outlet } from "./executor.ts";
 
@@ -154,7 +155,10 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#early.delete(key);
     if (early !== undefined) this.stop(at, early);
     const report = async (ended: ProcessEnding): Promise<void> => {
-      const ending = withLeft(await this.#evidence(at, dir, ended, agent), ended);
+      const worker = agent === undefined ? "command" : "agent";
+      const found = await this.#evidence(at, dir, ended, agent);
+      const printed = withPrinted(this.#options.plan, visit, { dir, worker }, found);
+      const ending = withLeft(printed, ended);
       // A server that its step may leave running does not outlive an attempt that failed after all.
       const mayStay = stepOf(visit).leavesRunning === true;
       if (mayStay && !succeeds(visit, ending)) await sweep(this.#marker(at));
