@@ -32,7 +32,6 @@ import {
   type Thread,
   type Told,
 } from "../core/event.ts";
-import { isObject } from "../util/json.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
 import {
   boolean,
@@ -45,6 +44,7 @@ import {
   number,
   oneOf,
   optional,
+  parseObject,
   record,
   text,
 } from "./field-check.ts";
@@ -433,18 +433,4 @@ export function decodeOwner(runId: string, data: string): Owner {
     throw new JournalError("broken", `The lease of run ${runId} is damaged at ${fault}.`);
   }
   return value as unknown as Owner;
-}
-
-/** The object in a text. Throws "broken". */
-export function parseObject(data: string, where: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch (cause) {
-    throw new JournalError("broken", `${where} is damaged: it is not JSON.`, { cause });
-  }
-  if (!isObject(value)) {
-    throw new JournalError("broken", `${where} is damaged: it is not an object.`);
-  }
-  return value;
 }

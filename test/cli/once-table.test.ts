@@ -4,7 +4,8 @@
  * says.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { eventually, Project } from "../rig/project.ts";
+import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -211,11 +212,14 @@ ${tell}`;
 
   it("survives a kill while the probe is asked", async () => {
     const asked = project.hold("asked");
-    project.write("p.yaml", step(`${asked.command.replaceAll("'", '"')}; echo id-2`));
+    project.write("probe.sh", `${asked.command}\necho id-2\n`);
+    project.write("p.yaml", step("exec sh probe.sh"));
     const runner = project.start(["run", "p.yaml"]);
     await asked.arrived();
     await runner.kill("SIGKILL");
+    const [left = 0] = project.stepProcesses();
     const again = project.start(["resume", await newest()]);
+    await eventually("the old probe is dead", () => !project.stepProcesses().includes(left));
     await asked.release();
     expect((await again.ended).exit, again.stdout).toBe(0);
     expect(project.read("told")).toBe("id-2");
@@ -245,5 +249,27 @@ describe("asking for a repeat of what is done", () => {
     await project.must(suggested.split(" "));
     await project.run(["resume", id]);
     expect(project.effects()).toEqual({ pay: 2, z: 2 });
+  });
+
+  it("is a question on a terminal", async () => {
+    pipeline("exit 0", "true");
+    await project.must(["run", "p.yaml"]);
+    const id = await newest();
+    const terminal = new Terminal(project, { columns: 100, rows: 24 });
+    try {
+      terminal.perdure(`retry ${id} pay`);
+      await terminal.shows("pay@1 happened and must not happen twice. Let it happen again? [y/N]");
+      terminal.type("n");
+      await terminal.shows("Nothing was started.");
+      expect(paid()).toBe(1);
+      terminal.type("clear");
+      terminal.perdure(`retry ${id} pay`);
+      await terminal.shows("Let it happen again? [y/N]");
+      terminal.type("y");
+      await terminal.shows("status 0");
+      expect(project.effects()).toEqual({ pay: 2, z: 2 });
+    } finally {
+      terminal.close();
+    }
   });
 });

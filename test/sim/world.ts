@@ -60,8 +60,9 @@ export class World {
     const endsAt = this.now + 1 + random.below(500);
     const ending =
       conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
-    // What fails may have done what it was for nevertheless.
-    const happens = endedWell(ending) || random.chance(0.3);
+    // What fails may have done what it was for nevertheless. Agents that go on know what they did.
+    const failed = ["exited", "timed-out", "reined"].includes(ending.how);
+    const happens = endedWell(ending) || (failed && random.chance(0.3));
     const effectAt = happens
       ? this.now + random.below(endsAt - this.now)
       : Number.POSITIVE_INFINITY;
