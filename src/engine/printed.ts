@@ -41,20 +41,29 @@ export function withPrinted(
   ending: Ending,
 ): Ending {
   const { id, work, capture } = stepOf(visit);
-  const output = refersTo(plan, id, "output") ? { output: endOfOutput(dir, worker) } : {};
-  const known = { ...ending, ...output };
+  const checked = ending.how === "exited" && ending.problem?.reason === "check";
+  const output = refersTo(plan, id, "output") ? endOfOutput(dir, worker, checked) : undefined;
+  const known = output === undefined ? ending : { ...ending, output };
   if (known.how !== "exited" || known.exit !== 0 || known.problem !== undefined) return known;
   const asked = work.kind === "agent" && worker === "command";
   const answered = asked ? { ...known, answer: commandAnswer(dir) } : known;
   return capture === undefined ? answered : captured(answered, capture, dir, worker);
 }
 
-/** The end of what an attempt printed; complaints that were kept apart come last. */
-function endOfOutput(dir: string, worker: Worker): string {
-  if (worker === "agent") return lastText(join(dir, RESPONSE_FILE), OUTPUT_VALUE_BYTES_MAX);
-  const errors = lastText(join(dir, ATTEMPT_FILE.stderr), OUTPUT_VALUE_BYTES_MAX / 2);
-  const left = OUTPUT_VALUE_BYTES_MAX - Buffer.byteLength(errors);
-  return lastText(join(dir, ATTEMPT_FILE.output), left) + errors;
+/** The end of what an attempt printed; errors that were kept apart and a failed check come last. */
+function endOfOutput(dir: string, worker: Worker, checked: boolean): string {
+  const files = [
+    ...(checked ? [ATTEMPT_FILE.checkOutput] : []),
+    ...(worker === "agent" ? [RESPONSE_FILE] : [ATTEMPT_FILE.stderr, ATTEMPT_FILE.output]),
+  ];
+  let output = "";
+  for (const [index, file] of files.entries()) {
+    const left = OUTPUT_VALUE_BYTES_MAX - Buffer.byteLength(output);
+    // Each leaves half of the room to what comes before it.
+    const bytesMax = index === files.length - 1 ? left : Math.floor(left / 2);
+    output = lastText(join(dir, file), bytesMax) + output;
+  }
+  return output;
 }
 
 function commandAnswer(dir: string): string {

@@ -50,6 +50,22 @@ describe("results.<step>.output", () => {
     expect(told).toContain("<one\ntwo\n|why\n|4>");
   });
 
+  it("has what a failed check printed, and errors after the rest where they are kept apart", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: work
+    run: 'echo oops >&2; echo done'
+    capture: text
+    check: echo 2 tests failed; exit 1
+    on_failure: continue
+  - { id: tell, run: 'printf %s \${{ results.work.output }} > told' }
+`,
+    );
+    await project.must(["run", "p.yaml"]);
+    expect(project.read("told")).toBe("done\noops\n2 tests failed\n");
+  });
+
   it("is there for a condition on the step's own edges, and after a timeout", async () => {
     project.write(
       "p.yaml",
