@@ -5,11 +5,12 @@
  * Owns: what each of them asks of the engine, and what is told before it is done.
  * Does not: change anything.
  */
+import { effectsWithin } from "../core/effect.ts";
 import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, Refusal, retryEvents } from "../core/rewind.ts";
-import { currentVisit, findStep, type StepRecord, type Visit } from "../core/run.ts";
+import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
 import { assumedOutputs } from "./assumed-outputs.ts";
 import { type FilesOption, type FilesPlan, planFiles } from "./back-files.ts";
@@ -25,6 +26,8 @@ export interface BackRequest {
   readonly failed?: boolean | undefined;
   /** How many turns more its agent gets. */
   readonly turns?: number | undefined;
+  /** A person agrees that the step happens again, although it must not happen twice. */
+  readonly repeat?: true;
 }
 
 /** What is asked of the engine, and what that does. */
@@ -35,6 +38,18 @@ export interface Back {
   readonly files: FilesPlan;
   /** Absent when the step failed and only gets another try. */
   readonly rewind?: Omit<RunRewound, "type">;
+}
+
+/** What a step, or one in it, has done that must not happen twice and that a request would repeat. */
+export function repeatsOf(
+  { run }: KnownRun,
+  { verb, step, failed }: BackRequest,
+): readonly Effect[] {
+  const path = stepPath(parsePlace(step));
+  const visit = currentVisit(findStep(run, path));
+  // Another try of what failed repeats nothing that is done.
+  if (verb === "retry" && (failed === true || visit?.state.status === "failed")) return [];
+  return effectsWithin(run, path).filter(({ done }) => done === true);
 }
 
 /** Works a request out; throws a Refusal when it cannot be granted. */
@@ -56,13 +71,14 @@ async function planRetry(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  { files: given, failed, turns }: BackRequest,
+  { files: given, failed, turns, repeat }: BackRequest,
 ): Promise<Back> {
   const { plan, run } = known;
   const wish = {
     step: stepPath(place),
     ...(failed === true ? { failed } : {}),
     ...(turns === undefined ? {} : { turns }),
+    ...(repeat === undefined ? {} : { repeat }),
   };
   const { step } = wish;
   const [first] = retryEvents(plan, run, wish);
@@ -79,7 +95,7 @@ async function planRetry(
   const again = [...(rewind?.items ?? []), ...reopened];
   return {
     facts: [{ type: "retry-requested", ...wish, ...files.wish }],
-    steps: backPlan(run, { reopened: again, assumed: [] }),
+    steps: backPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
     files,
     ...(rewind === undefined ? {} : { rewind }),
   };
@@ -97,7 +113,7 @@ async function planReturn(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  { verb, files: given }: BackRequest,
+  { verb, files: given, repeat }: BackRequest,
 ): Promise<Back> {
   const { plan, run } = known;
   const step = stepPath(place);
@@ -116,12 +132,13 @@ async function planReturn(
     verb === "invalidate"
       ? { wish: {}, line: "the files stay as they are" }
       : await planFiles(project, known, target, given);
+  const agreed = repeat === undefined ? {} : { repeat };
   const which = place.visit === undefined ? {} : { visit: place.visit };
   return {
-    facts: [{ type: "rewind-requested", step, ...which, ...files.wish }],
-    steps: backPlan(run, rewind),
+    facts: [{ type: "rewind-requested", step, ...which, ...files.wish, ...agreed }],
+    steps: backPlan(run, { ...rewind, ...agreed }),
     files,
-    rewind,
+    rewind: { ...rewind, ...agreed },
   };
 }
 

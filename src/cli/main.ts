@@ -12,7 +12,7 @@ import { addConverting } from "./file-commands.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
 import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
-import { addComparing, addReturning, collect, FILES_HELP } from "./time-commands.ts";
+import { addComparing, addReturning, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
 import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
@@ -141,6 +141,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--env <name>", ENV_HELP, collect)
     .option("--failed", "of a fan-out that completed: run only its failed items again")
     .option("--turns <count>", "more turns for its agent: +20")
+    .option("-y, --yes", REPEAT_HELP)
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step; change nothing")
     .option("--beside", BESIDE_HELP)
@@ -179,7 +180,7 @@ function addResume(program: Command, finish: Finish): void {
       "work that was cut off: continue with it, restart it, or ask about each",
     )
     .option("--update", "adopt the edit of the pipeline's file; shows what that does, and asks")
-    .option("-y, --yes", "with --update: agree without being asked")
+    .option("-y, --yes", "with --update or --from-step: agree without being asked")
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "say what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")

@@ -14,6 +14,9 @@ export const collect = (value: string, before: readonly string[] = []): readonly
 export const FILES_HELP =
   "keep the files as they are, or restore them; default: restore, in the project itself keep";
 
+/** What `--yes` means where a step is named that is to run again. */
+export const REPEAT_HELP = "yes, repeat what happened and must not happen twice (`once`)";
+
 /** Going back, and runs that go another way from there. */
 export function addReturning(program: Command, finish: Finish): void {
   program
@@ -22,6 +25,7 @@ export function addReturning(program: Command, finish: Finish): void {
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step, or a visit of it: fix@2")
     .option("--files <how>", FILES_HELP)
+    .option("-y, --yes", REPEAT_HELP)
     .option("--dry-run", "say what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
       finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
@@ -31,6 +35,7 @@ export function addReturning(program: Command, finish: Finish): void {
     .description("take back the result of a step and of all behind it; no file is touched")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
+    .option("-y, --yes", REPEAT_HELP)
     .option("--dry-run", "say what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
       finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),

@@ -211,12 +211,13 @@ function mergedEnd(
 /** What an attempt has to show while its work is not merged yet. */
 function heldBy(ending: Ending | undefined): Held | undefined {
   if (ending?.how !== "exited") return undefined;
-  const { exit, outputs, context, answer, told } = ending;
+  const { exit, outputs, context, answer, output, told } = ending;
   return {
     exit,
     outputs,
     context,
     ...(answer === undefined ? {} : { answer }),
+    ...(output === undefined ? {} : { output }),
     ...findingsIn(ending),
     ...(told === undefined ? {} : { told }),
   };

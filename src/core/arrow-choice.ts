@@ -115,10 +115,11 @@ function heaviest(candidates: readonly Candidate[]): Candidate | undefined {
 export function wayAfterFailure(
   run: Run,
   visit: Visit,
-  known: Pick<StepFailed, "exit" | "told" | "context">,
+  known: Pick<StepFailed, "exit" | "told" | "context" | "answer" | "output">,
 ): Pick<StepFailed, "arrows" | "handled"> {
-  const { exit = 1, told, context = {} } = known;
-  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, told };
+  const { exit = 1, told, context = {}, answer, output } = known;
+  const left = { answer, output };
+  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, told, ...left };
   const chosen = chooseArrows(run, visit, outcome);
   if (!chosen.ok) return { arrows: [] };
   if (chosen.arrows.length > 0 || stepOf(visit).onFailure !== "continue") {

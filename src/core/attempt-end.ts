@@ -28,13 +28,14 @@ type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event that ends an attempt whose process ended by itself. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, said, signature, told, context } = ending;
+  const { exit, problem, said, signature, told, context, output } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
     ...(signature === undefined ? {} : { signature }),
     ...findingsIn(ending),
     ...(told === undefined ? {} : { told }),
+    ...(output === undefined ? {} : { output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
     ...paidBy(ending),
   };
@@ -92,12 +93,15 @@ export function complete(
   result: Completion,
   at: AttemptRef = attemptOf(visit),
 ): RunEvent {
-  const { outputs, answer, identity, settledBy, told, exposes } = result;
+  const { outputs, answer, output, identity, settledBy, told, exposes } = result;
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
   const paid = paidBy(result);
-  const words = told === undefined ? {} : { told };
+  const words = {
+    ...(told === undefined ? {} : { told }),
+    ...(output === undefined ? {} : { output }),
+  };
   if (!chosen.ok) {
     const handed = Object.keys(context).length === 0 ? {} : { context };
     const evidence = { exit, ...words, ...handed, ...findingsIn(result), ...paid };
@@ -139,7 +143,7 @@ export function fail(
   const spentTurns = reason === "turns" && conversation.conversation !== undefined;
   if (failures < visit.failuresMax && !spentTurns && isTriedAgain(policy, reason)) {
     // What it handed on counts only when nothing comes after it.
-    const { said: _, signature: __, context: ___, ...told } = evidence;
+    const { said: _, signature: __, context: ___, output: ____, ...told } = evidence;
     const keys = keysAtRetry(run, visit);
     const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
     const salt = `${run.id}/${placeText(placeOf(visit))}`;

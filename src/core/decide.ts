@@ -9,6 +9,7 @@
  *   be late or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
+import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
@@ -23,11 +24,13 @@ import { effectOf } from "./effect.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
+import { reportFor } from "./failure-report.ts";
 import { LOSSES_MAX } from "./flow.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { instanceEvents } from "./instance-files.ts";
 import { judgeOf, submitAgain } from "./judge.ts";
 import { messageEvents, messagesToTell } from "./message.ts";
+import { exitOnce } from "./once-exit.ts";
 import { permissionQuestion } from "./permission.ts";
 import { placeText } from "./place.ts";
 import { pretend } from "./pretence.ts";
@@ -119,7 +122,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return [];
     default: {
       const visit = runningAt(run, fact.at);
-      return visit === undefined ? [] : aboutAttempt(run, visit, fact, now);
+      return visit === undefined ? [] : aboutAttempt(plan, run, visit, fact, now);
     }
   }
 }
@@ -130,7 +133,13 @@ type AttemptFact = Extract<
 >;
 
 /** What is told about the running attempt of a visit. */
-function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): readonly RunEvent[] {
+function aboutAttempt(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  fact: AttemptFact,
+  now: number,
+): readonly RunEvent[] {
   const at = attemptOf(visit);
   switch (fact.type) {
     case "adopted":
@@ -146,7 +155,7 @@ function aboutAttempt(run: Run, visit: Visit, fact: AttemptFact, now: number): r
       if (visit.submitted !== undefined || visit.talk?.session === fact.session) return [];
       return [{ type: "step.session", ...at, session: fact.session }];
     case "attempt-ended":
-      return endOrDoubt(run, visit, fact.ending, now);
+      return endOrDoubt(plan, run, visit, fact.ending, now);
     default:
       return unreachable(fact);
   }
@@ -239,6 +248,7 @@ function dispatch(
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
   const fidelity = tellingFor(plan, run, visit, conversation);
   const messages = messagesToTell(run, visit, conversation, offer);
+  const report = reportFor(run, visit, conversation);
   return [
     {
       ...started,
@@ -246,6 +256,7 @@ function dispatch(
       ...(conversation === undefined ? {} : { conversation }),
       ...(messages.length === 0 ? {} : { messages }),
       ...(fidelity === undefined ? {} : { fidelity }),
+      ...(report === undefined ? {} : { report }),
     },
   ];
 }
@@ -319,9 +330,20 @@ function failAtStart(
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
 }
 
-function endOrDoubt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[] {
+function endOrDoubt(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  ending: Ending,
+  now: number,
+): readonly RunEvent[] {
   const cutOff = doubtfulEnd(visit, ending);
-  return cutOff === undefined ? endAttempt(run, visit, ending, now) : [unsettled(visit, cutOff)];
+  if (cutOff !== undefined) return [unsettled(visit, cutOff)];
+  const events = endAttempt(run, visit, ending, now);
+  const end = events.at(-1);
+  if (ending.how !== "exited" || end === undefined) return events;
+  const wantsIdentity = refersTo(plan, stepOf(visit).id, "identity");
+  return [...events.slice(0, -1), exitOnce(visit, ending, end, wantsIdentity)];
 }
 
 /** How attempts end, for what ends them after a doubt. */
@@ -336,7 +358,9 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
         ? [{ type: "step.adopted", ...at, found: "result" }, exited(run, visit, ending, now)]
         : [exited(run, visit, ending, now)];
     case "timed-out":
-      return [fail(run, visit, ending.limit, ending.message, now, paid)];
+      return [
+        fail(run, visit, ending.limit, ending.message, now, { ...paid, ...outputOf(ending) }),
+      ];
     case "stopped": {
       const tool = ending.tool === undefined ? {} : { tool: ending.tool };
       return [{ type: "step.interrupted", ...at, message: ending.message, ...tool, ...paid }];
@@ -346,7 +370,9 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
       return [{ type: "step.conflicted", ...at, paths, message, base, held, ...paid }];
     }
     case "reined":
-      return [fail(run, visit, ending.reason, ending.message, now, paid)];
+      return [
+        fail(run, visit, ending.reason, ending.message, now, { ...paid, ...outputOf(ending) }),
+      ];
     case "asked":
       return [ask(run, visit, ending, now)];
     case "relayed":
@@ -361,6 +387,10 @@ function endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readon
     default:
       return unreachable(ending);
   }
+}
+
+function outputOf({ output }: Ending): { readonly output?: string } {
+  return output === undefined ? {} : { output };
 }
 
 /** The conversation goes on with a request, unless that was made often enough. */

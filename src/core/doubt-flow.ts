@@ -19,10 +19,16 @@ type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "
 export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: number): void {
   switch (event.type) {
     case "step.unsettled": {
-      const { cause, message, asks, tool, snapshot } = event;
-      const known = { ...(tool && { tool }), ...(snapshot && { snapshot }) };
+      const { cause, message, asks, tool, snapshot, exited } = event;
+      const known = {
+        ...(tool && { tool }),
+        ...(snapshot && { snapshot }),
+        ...(exited && { exited }),
+      };
       draft(visit).doubt = { cause, message, asks, ...known };
-      if (cause !== "repeated") noteEffect(run, visit, "uncertain");
+      if (cause !== "repeated") {
+        noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
+      }
       if (asks === "person") return leaveToPerson(run, visit, message, time);
       return enter(run, visit, { status: "unsettled", message });
     }

@@ -4,8 +4,10 @@
  * Owns: which endings leave that in doubt, and what follows from the answer of a probe or a person.
  * Does not: know how attempts end otherwise; decide.ts says that (`Ends`).
  * Invariants:
- * - O1 An exit status is evidence: what ended by itself is in no doubt, whatever its status. What was
- *   cut off is, unless it is proven that nothing of it ran.
+ * - O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): what failed
+ *   by itself may have happened. So may what was cut off, unless it is proven that nothing of it ran.
+ *   With a probe, that is asked at once. Without one a person is asked, unless an edge for failures
+ *   leads on: then the effect stays uncertain until something brings the step back.
  * - O2 A visit in doubt is not started again before its probe says "not done" or a person "redo".
  *   So does a visit whose effect an earlier one had, whatever brought the step back (O3).
  */
@@ -97,6 +99,7 @@ export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly
 /** What completes a visit, whoever vouches for it. */
 export interface Completion extends Result {
   readonly answer?: Json;
+  readonly output?: string;
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
   readonly left?: readonly LeftRunning[];
@@ -134,13 +137,41 @@ export function afterProbe(
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
   const doubt = doubtOf(visit);
   if (answer === "unknown") return [probed];
+  if (doubt.cause === "identity") return [...named(run, visit, { doubt, probed, ends })];
   if (answer === "not-done") {
     return [probed, ...ends.endAttempt(run, visit, endingOf(doubt), now)];
   }
   const { snapshot } = doubt;
-  const done = { ...earlier(run, visit), ...result, settledBy: "its probe", snapshot };
-  const named = { ...done, ...(identity && { identity }) };
-  return [probed, ends.complete(run, visit, 0, named)];
+  const done = { ...earlier(run, visit), ...leftOf(doubt), ...result, snapshot };
+  const vouched = { ...done, settledBy: "its probe", ...(identity && { identity }) };
+  return [probed, ends.complete(run, visit, 0, vouched)];
+}
+
+/** What follows when a step succeeded and its probe was asked for the identity of its effect. */
+function named(
+  run: Run,
+  visit: Visit,
+  { doubt, probed, ends }: { doubt: Doubt; probed: Probed; ends: Ends },
+): readonly RunEvent[] {
+  const { exited, snapshot } = doubt;
+  if (probed.answer === "done" && exited !== undefined) {
+    const { identity } = probed;
+    return [probed, ends.complete(run, visit, exited.exit, { ...exited, snapshot, identity })];
+  }
+  const message = "it exited with 0, but its probe says that it did not happen";
+  return [{ ...probed, answer: "unknown", message }];
+}
+
+type Probed = Extract<RunEvent, { type: "step.probed" }>;
+
+/** What an attempt left that exited, and that somebody else vouches for. */
+function leftOf({ exited }: Doubt): Pick<Completion, "answer" | "output" | "left"> {
+  const { answer, output, left } = exited ?? {};
+  return {
+    ...(answer === undefined ? {} : { answer }),
+    ...(output === undefined ? {} : { output }),
+    ...(left === undefined ? {} : { left }),
+  };
 }
 
 /** What follows from a person's word; refuses what is in no doubt. */
@@ -154,13 +185,15 @@ export function afterVerdict(
   const visit = visitInDoubt(run, fact.step);
   const at = attemptOf(visit);
   const settled = { type: "step.settled", ...at, as, by, ...(identity && { identity }) } as const;
-  const { message, snapshot } = doubtOf(visit);
+  const doubt = doubtOf(visit);
+  const { message, snapshot } = doubt;
   switch (as) {
     case "done":
       return [
         settled,
         ends.complete(run, visit, 0, {
           ...earlier(run, visit),
+          ...leftOf(doubt),
           ...result,
           ...(identity && { identity }),
           ...{ settledBy: by, snapshot },
@@ -192,14 +225,17 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "
 }
 
 /** The end of the attempt as it would have been told had there been no doubt about it. */
-function endingOf({ cause, message, tool }: Doubt): CutOff {
+function endingOf({ cause, message, tool, exited }: Doubt): Ending {
   const known = tool === undefined ? {} : { tool };
+  if (exited !== undefined) return { how: "exited", ...exited };
   switch (cause) {
     case "lost":
       return { how: "lost", started: true, message, ...known };
     case "stopped":
     // Nothing of the attempt ran: the next one is the first that does.
     case "repeated":
+    case "exit":
+    case "identity":
       return { how: "stopped", message, ...known };
     case "stall":
     case "turns":

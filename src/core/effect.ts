@@ -6,6 +6,8 @@
  * Invariants:
  * - O3 The name of an effect does not change when a person or a retry brings its step back. A new
  *   round of a loop, the next iteration and a scope that its author begins anew are other effects.
+ * - O4 An edge that leads back to a step whose last visit may have had its effect would repeat that
+ *   effect: it is uncertain for the new visit too, and keeps its key.
  */
 import { draft } from "./draft.ts";
 import type { KnownEffect } from "./event.ts";
@@ -29,7 +31,15 @@ function effectName(visit: Visit): string {
 
 /** The effect that a visit would repeat; undefined when nothing of it has happened. */
 export function effectOf(run: Run, visit: Visit): Effect | undefined {
-  return hasEffect(visit) ? run.effects.get(effectName(visit)) : undefined;
+  if (!hasEffect(visit)) return undefined;
+  return run.effects.get(effectName(visit)) ?? uncertainBefore(run, visit);
+}
+
+/** The effect of the visit before, when nobody knows whether it happened (O4). */
+function uncertainBefore(run: Run, { record, number }: Visit): Effect | undefined {
+  const before = number - 1 > record.past ? record.visits[number - 2] : undefined;
+  const effect = before && run.effects.get(effectName(before));
+  return effect?.done === true ? undefined : effect;
 }
 
 /** What every attempt at an effect carries, so that its receiver can tell a repetition. */
@@ -46,9 +56,14 @@ function attemptedAt(visit: Visit): Pick<KnownEffect, "place" | "run"> {
 export function noteEffect(run: Run, visit: Visit, how: "done" | "uncertain"): void {
   if (!hasEffect(visit)) return;
   const name = effectName(visit);
-  const { run: other, place } = run.effects.get(name) ?? attemptedAt(visit);
-  const known = { name, place, ...(other === undefined ? {} : { run: other }) };
-  draft(run).effects.set(name, { ...known, ...(how === "done" ? { done: true } : {}), visit });
+  const before = effectOf(run, visit);
+  const { run: other, place } = before ?? attemptedAt(visit);
+  const done = how === "done" ? ({ done: true } as const) : {};
+  const known = { place, ...(other === undefined ? {} : { run: other }), ...done, visit };
+  // It is the effect of the visit before as well, if that was uncertain (O4).
+  for (const one of new Set([name, before?.name ?? name])) {
+    draft(run).effects.set(one, { name: one, ...known });
+  }
 }
 
 /** Somebody says that the effect is to happen. One that was never confirmed keeps its key. */
@@ -58,6 +73,13 @@ export function forgetEffect(run: Run, visit: Visit): void {
   const { place, run: other, done } = effect;
   if (done !== true) draft(visit).attemptedAt = { place, ...(other && { run: other }) };
   draft(run).effects.delete(effect.name);
+}
+
+/** A person wants what a step has done to happen again; what is uncertain is asked about first. */
+export function repeatEffects(run: Run, step: string): void {
+  for (const { name, done } of effectsWithin(run, step)) {
+    if (done === true) draft(run).effects.delete(name);
+  }
 }
 
 /** Of a fork: the effects so far are those of the other run, whatever that did after this point. */

@@ -32,9 +32,26 @@ export interface Held {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly context: JsonObject;
   readonly answer?: Json;
+  readonly output?: string;
   readonly check?: CheckEvidence;
   readonly checks?: readonly CheckEvidence[];
   readonly told?: Told;
+}
+
+/** How an attempt exited, while it is not known what became of its effect. */
+export interface KeptExit extends Held {
+  /** What is wrong with what it left, although it exited with 0. */
+  readonly problem?: ExitProblem;
+  /** The last of what it printed, and what tells its failure from others. */
+  readonly said?: string;
+  readonly signature?: string;
+  readonly left?: readonly LeftRunning[];
+}
+
+export interface ExitProblem {
+  readonly reason: "output" | "context" | "status" | "check" | "agent";
+  readonly message: string;
+  readonly trouble?: AgentTrouble;
 }
 
 /** Who owns a run: enough to prove that the process is alive, or dead. */
@@ -162,8 +179,9 @@ export type FailureReason =
 
 /**
  * Why nobody knows whether a step that must not happen twice has happened: its attempt was lost, it
- * was stopped with the run, or it was ended at one of its limits. `repeated`: nothing of this attempt
- * ran; an earlier visit has happened, or may have.
+ * was stopped with the run, it was ended at one of its limits, or it failed by itself (`exit`), which
+ * proves nothing. `repeated`: nothing of this attempt ran; an earlier visit has happened, or may have.
+ * `identity`: it succeeded, and its probe is asked for the identity of the effect.
  */
 export interface Doubt {
   readonly cause:
@@ -174,13 +192,17 @@ export interface Doubt {
     | "output-limit"
     | "stall"
     | "turns"
-    | "repeated";
+    | "exit"
+    | "repeated"
+    | "identity";
   readonly message: string;
   /** Who is to say whether it happened. */
   readonly asks: "probe" | "person";
   readonly tool?: LastTool;
   /** The files right after the attempt. */
   readonly snapshot?: Saved;
+  /** Of `exit` and `identity`: how the attempt ended. */
+  readonly exited?: KeptExit;
 }
 
 /** An effect that must happen once and that has happened, or may have. */

@@ -106,6 +106,8 @@ export type RunEvent =
         readonly messages?: readonly string[];
         /** For an agent: what of the run it is told first. */
         readonly fidelity?: Telling;
+        /** For an agent: what failed before it, and led to it. */
+        readonly report?: string;
         /** The snapshot that it works on; absent when `step.based` is to tell it. */
         readonly base?: string;
         /** The files are put back to it first. */
@@ -307,6 +309,8 @@ export interface RunRewound {
   readonly visit?: number;
   /** Of a fan-out that completed: its failed visits that run again. It and the others stay. */
   readonly items?: readonly string[];
+  /** The step must not happen twice and has happened; the person wants it to happen again. */
+  readonly repeat?: true;
 }
 
 /** The person adopted an edit of the pipeline: from here on the run goes by another plan. */
@@ -387,6 +391,8 @@ export interface StepCompleted extends AttemptRef {
   readonly context: JsonObject;
   /** What an agent answered: the value that its schema asked for, or its text. */
   readonly answer?: Json;
+  /** The end of what it printed, where the plan refers to it. */
+  readonly output?: string;
   /** What tells its effect from others, when a probe or a person named it. */
   readonly identity?: string;
   /** Who vouches for it in place of an exit status: its probe, or a person. */
@@ -414,6 +420,12 @@ export interface StepFailed extends AttemptRef {
   readonly message: string;
   readonly exit?: number;
   readonly told?: Told;
+  /** What a person answered when they rejected it. */
+  readonly answer?: Json;
+  /** The end of what it printed, where the plan refers to it. */
+  readonly output?: string;
+  /** Of a step that must not happen twice: it has happened nevertheless, or may have. */
+  readonly effect?: "done" | "uncertain";
   /** Key-values that it handed to the run nevertheless. */
   readonly context?: JsonObject;
   readonly check?: CheckEvidence;

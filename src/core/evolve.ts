@@ -246,6 +246,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       tell(visit, event.fidelity);
       if (event.judge !== undefined) noteJudge(visit, event.attempt);
       noteTold(run, visit, event);
+      if (event.report !== undefined) draft(visit).report = event.report;
       return start(run, visit, event, time);
     case "step.iterated":
       return openIteration(run, visit);

@@ -2,11 +2,11 @@
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
-  AgentTrouble,
   Answer,
   Ask,
   AttemptRef,
   CheckEvidence,
+  ExitProblem,
   Exposure,
   Found,
   Held,
@@ -197,8 +197,10 @@ export interface UpdateRequested {
   readonly restore?: string;
 }
 
-/** What a person wants of the files when a step runs again; the step's own way when nothing. */
+/** What a person wants when a step runs again. Of the files: the step's own way when nothing. */
 export interface FilesWish {
+  /** The step must not happen twice and has happened: it is to happen again nevertheless. */
+  readonly repeat?: true;
   /** The snapshot to which they are to be put back. */
   readonly restore?: string;
   /** They stay as they are. */
@@ -267,6 +269,8 @@ export type Ending = {
   readonly left?: readonly LeftRunning[];
   /** Calls that its agent was not permitted, as the `tools` that would have allowed them. */
   readonly denied?: readonly string[];
+  /** The end of what it printed, where the plan refers to it. */
+  readonly output?: string;
 } & (
   | {
       readonly how: "exited";
@@ -279,11 +283,7 @@ export type Ending = {
       readonly told?: Told;
       readonly exposes?: readonly Exposure[];
       /** What is wrong with its files, although it exited with 0. */
-      readonly problem?: {
-        readonly reason: "output" | "context" | "status" | "check" | "agent";
-        readonly message: string;
-        readonly trouble?: AgentTrouble;
-      };
+      readonly problem?: ExitProblem;
       /** The last of what it printed before it failed, for a step that may come again. */
       readonly said?: string;
       /** What told its failure from others, where that is known and not to be made of `said`. */

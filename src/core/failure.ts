@@ -21,6 +21,8 @@ export type FailureEvidence = Pick<
   StepFailed,
   | "exit"
   | "told"
+  | "answer"
+  | "output"
   | "context"
   | "check"
   | "checks"

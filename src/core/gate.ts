@@ -117,7 +117,8 @@ function endOf(
   if (chosen.fails === true) {
     const words = answer.text === undefined ? "" : `: ${answer.text}`;
     const message = `${answer.by} answered "${label}"${words}`;
-    return finalFailure(run, visit, at, "rejected", message, { told });
+    const evidence = { told, answer: answerJson(answer, label) };
+    return finalFailure(run, visit, at, "rejected", message, evidence);
   }
   const result = { outputs: {}, context: {}, answer: answerJson(answer, label), told };
   return complete(run, visit, 0, result);

@@ -24,9 +24,10 @@ export function endingsOf(event: AttemptEnd, visit: Visit): readonly Ending[] {
       return [{ how: "conflicted", paths, message, base, held, ...paid }];
     }
     case "step.completed": {
-      const { exit, outputs, context, answer, told } = event;
+      const { exit, outputs, context, answer, output, told } = event;
       const known = {
         ...(answer === undefined ? {} : { answer }),
+        ...(output === undefined ? {} : { output }),
         ...findingsIn(event),
         ...(told === undefined ? {} : { told }),
       };
@@ -78,8 +79,9 @@ type EndingsOf = (event: StepFailed, paid: Paid) => readonly Ending[];
 
 /** It exited; what is wrong with what it left is in the event. */
 const exited: EndingsOf = (event, paid) => {
-  const { reason, message, exit = 0, told, context = {}, signature } = event;
+  const { reason, message, exit = 0, told, context = {}, signature, output } = event;
   const known = {
+    ...(output === undefined ? {} : { output }),
     ...findingsIn(event),
     ...(told === undefined ? {} : { told }),
     ...(signature === undefined ? {} : { signature }),

@@ -174,6 +174,7 @@ function wishOf(event: EventOf<"run.opened" | "run.rewound" | "run.funded">): Fa
         ...(event.visit === undefined ? {} : { visit: event.visit }),
         ...(event.restore === undefined ? {} : { restore: event.restore }),
         ...(event.outputs === undefined ? {} : { outputs: event.outputs }),
+        ...(event.repeat === undefined ? {} : { repeat: event.repeat }),
       };
     case "run.funded":
       return { ...event, type: "funds-added" };
@@ -329,12 +330,13 @@ function doubtOf(event: EventOf<"step.unsettled">): Cause {
 
 /** How an attempt was cut off that left its operation in doubt. */
 function doubtedEnd(event: EventOf<"step.unsettled">): Ending {
-  const { cause, message, tool, snapshot, spent } = event;
+  const { cause, message, tool, snapshot, spent, exited } = event;
   const known = {
     ...(snapshot === undefined ? {} : { snapshot }),
     ...(spent === undefined ? {} : { spent }),
   };
   const last = tool === undefined ? {} : { tool };
+  if (exited !== undefined) return { how: "exited", ...exited, ...known };
   switch (cause) {
     case "lost":
       return { how: "lost", started: true, message, ...last, ...known };
@@ -344,6 +346,8 @@ function doubtedEnd(event: EventOf<"step.unsettled">): Ending {
     case "turns":
       return { how: "reined", reason: cause, message, ...known };
     case "repeated":
+    case "exit":
+    case "identity":
       return { how: "stopped", message };
     default:
       return { how: "timed-out", limit: cause, message, ...known };

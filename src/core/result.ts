@@ -65,17 +65,26 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   const { state, attempts } = visit;
   const base = { status: state.status, attempts };
   if (state.status === "completed") {
-    const { exit, answer, identity, told } = state;
-    return {
-      ...{ ...base, exit, ...wordsOf(told) },
-      ...(answer === undefined ? {} : { answer }),
-      ...(identity === undefined ? {} : { identity }),
-    };
+    return { ...base, exit: state.exit, ...wordsOf(state.told), ...leftBy(state) };
   }
   if (state.status !== "failed") return base;
   const { reason, message, told } = state;
-  const failed = { ...base, reason, message, ...wordsOf(told) };
+  const failed = { ...base, reason, message, ...wordsOf(told), ...leftBy(state) };
   return state.exit === undefined ? failed : { ...failed, exit: state.exit };
+}
+
+/** What a step left as values of its own: what it answered, what it printed, and its identity. */
+export function leftBy(end: {
+  readonly answer?: Json | undefined;
+  readonly output?: string | undefined;
+  readonly identity?: string | undefined;
+}): JsonObject {
+  const { answer, output, identity } = end;
+  return {
+    ...(answer === undefined ? {} : { answer }),
+    ...(output === undefined ? {} : { output }),
+    ...(identity === undefined ? {} : { identity }),
+  };
 }
 
 /** What a step said of itself. */
@@ -110,9 +119,9 @@ function itemResults(run: Run, visit: Visit): readonly Json[] {
     const scope = own?.instances === undefined ? instance : (lastScope(run, own) ?? instance);
     const inside = insideInstance(scope);
     if (own === undefined || own.instances !== undefined) return { ...told, ...inside };
-    const answer = own.state.status === "completed" ? own.state.answer : undefined;
-    const answered = answer === undefined ? {} : { answer };
-    return { ...told, ...inside, outputs: leafOutputs(own) ?? {}, ...answered };
+    const ended = own.state.status === "completed" || own.state.status === "failed";
+    const left = ended ? leftBy(own.state) : {};
+    return { ...told, ...inside, outputs: leafOutputs(own) ?? {}, ...left };
   });
 }
 

@@ -8,6 +8,7 @@
 import { arrowAt, indexOf } from "../plan/graph-index.ts";
 import { assert } from "../util/assert.ts";
 import { draft } from "./draft.ts";
+import { repeatEffects } from "./effect.ts";
 import type { RunRewound } from "./event.ts";
 import { enter, leave, recordAt, reopenBehind, restart } from "./flow.ts";
 import { abandonInside, makePast } from "./past.ts";
@@ -26,6 +27,7 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
     const record = scope.steps[position];
     if (record !== undefined) makePast(run, record, time);
   }
+  if (event.repeat === true) repeatEffects(run, event.step);
   if (event.restore !== undefined) {
     draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
   }

@@ -32,7 +32,7 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
 export function rewindEvent(
   plan: Plan,
   run: Run,
-  { step, visit, restore, outputs }: Extract<Fact, { type: "rewind-requested" }>,
+  { step, visit, restore, outputs, repeat }: Extract<Fact, { type: "rewind-requested" }>,
 ): RunRewound {
   return {
     type: "run.rewound",
@@ -40,6 +40,7 @@ export function rewindEvent(
     ...(visit === undefined ? {} : { visit }),
     ...(restore === undefined ? {} : { restore }),
     ...(outputs === undefined ? {} : { outputs }),
+    ...(repeat === undefined ? {} : { repeat }),
   };
 }
 
@@ -53,7 +54,7 @@ type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
 /** The events of running a step again: another allowance when it failed, a rewind when it is done. */
 export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly RunEvent[] {
-  const { step: path, restore, keep, failed, turns } = wish;
+  const { step: path, restore, keep, failed, turns, repeat } = wish;
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
@@ -69,7 +70,11 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
     throw new Refusal(notAgain(path, visit));
   }
   const rewind = planRetry(plan, run, path);
-  return [{ type: "run.rewound", ...rewind, ...(restore === undefined ? {} : { restore }) }];
+  const wanted = {
+    ...(restore === undefined ? {} : { restore }),
+    ...(repeat === undefined ? {} : { repeat }),
+  };
+  return [{ type: "run.rewound", ...rewind, ...wanted }];
 }
 
 /** What running a step of the pipeline again opens; everything before it must be done. */

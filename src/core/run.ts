@@ -254,6 +254,8 @@ export interface Visit {
   readonly talk?: Talk;
   /** What its agent was told of the run, and how often it had failed by then. */
   readonly telling?: Telling & { readonly failures: number };
+  /** What failed before it, as its agent is told. */
+  readonly report?: string;
   readonly spent?: Spent;
   /** Calls that its agent was not permitted in the last attempt that ended. */
   readonly denied?: readonly string[];
@@ -316,6 +318,8 @@ export type VisitState =
       readonly exit: number;
       readonly outputs: Readonly<Record<string, Output>>;
       readonly answer?: Json;
+      /** The end of what it printed, where the plan refers to it. */
+      readonly output?: string;
       /** What tells its effect from others. */
       readonly identity?: string;
       /** Who vouches for it in place of an exit status. */
@@ -337,6 +341,8 @@ export type VisitState =
       readonly checks?: readonly CheckEvidence[];
       /** Of an agent: what a person has to change first. */
       readonly trouble?: AgentTrouble;
+      readonly answer?: Json;
+      readonly output?: string;
       /** What tells it from other failures of the step. */
       readonly signature?: string;
       /** An arrow led on from the failure, or the author lets the run go on. */

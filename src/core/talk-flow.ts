@@ -19,6 +19,7 @@ export function share(run: Run, visit: Visit): void {
     const shared = { session, step, agent: work.agent };
     for (const name of sharedNames(visit)) draft(run).shared.set(name, shared);
   }
+  delete draft(visit).report;
   if (visit.telling === undefined) return;
   const { preamble: _, ...told } = visit.telling;
   draft(visit).telling = told;

@@ -14,7 +14,7 @@ import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue, contextValueAt } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Environment } from "./fact.ts";
-import { lastScope, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
+import { lastScope, leftBy, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
 import {
   findRecord,
   passesOn,
@@ -32,6 +32,7 @@ export interface Outcome {
   readonly context: JsonObject;
   readonly outputs: Readonly<Record<string, Output>>;
   readonly answer?: Json | undefined;
+  readonly output?: string | undefined;
   readonly identity?: string | undefined;
   readonly told?: Told | undefined;
 }
@@ -143,10 +144,9 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
     return { ...values, context: new LazyMap((key) => contextValueAt(run, visit, key)) };
   }
   const own = stepOf(visit).id;
-  const { status, exit, answer, identity, context } = outcome;
-  const named = identity === undefined ? {} : { identity };
-  const known = { status, exit, attempts: visit.attempts, ...named };
-  const plain = { ...known, ...wordsOf(outcome.told), ...(answer === undefined ? {} : { answer }) };
+  const { status, exit, context } = outcome;
+  const known = { status, exit, attempts: visit.attempts };
+  const plain = { ...known, ...wordsOf(outcome.told), ...leftBy(outcome) };
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,

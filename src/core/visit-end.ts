@@ -20,7 +20,7 @@ import { share } from "./talk-flow.ts";
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, told: said } = event;
+  const { exit, outputs, answer, output, told: said } = event;
   draft(run).closing.delete(visit);
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
@@ -28,6 +28,7 @@ export function complete(run: Run, visit: Visit, event: StepCompleted, time: num
   share(run, visit);
   const known = {
     ...(answer !== undefined && { answer }),
+    ...(output !== undefined && { output }),
     ...(said !== undefined && { told: said }),
     ...notPassed(event),
     ...vouched(event),
@@ -58,6 +59,7 @@ function noteLast(visit: Visit): void {
 export function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   handOn(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;
+  if (event.effect !== undefined) noteEffect(run, visit, event.effect);
   delete draft(visit).held;
   dropJudged(visit, event);
   draft(run).closing.delete(visit);
@@ -71,13 +73,15 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature, told, trouble } = event;
+  const { reason, message, exit, signature, told, trouble, answer, output } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
     ...(exit === undefined ? {} : { exit }),
     ...(told === undefined ? {} : { told }),
     ...notPassed(event),
+    ...(answer === undefined ? {} : { answer }),
+    ...(output === undefined ? {} : { output }),
     ...(signature === undefined ? {} : { signature }),
     ...(trouble === undefined ? {} : { trouble }),
   });

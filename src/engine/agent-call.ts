@@ -211,6 +211,7 @@ function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: Unknown
     says,
     why,
     ...(preamble === undefined ? {} : { preamble }),
+    ...(visit.report === undefined ? {} : { report: visit.report }),
     task: renderText(served?.work.prompt ?? "", evaluate),
     ...(schema === undefined ? {} : { schema }),
     ...(failure === undefined ? {} : { failure: failureReport(failure, turnsLeft) }),

@@ -5,6 +5,7 @@
  * Does not: choose what to say (core/talk.ts), or speak to anybody.
  */
 import type { Message, Says } from "../core/event.ts";
+import { withReport } from "../core/failure-report.ts";
 import { withPreamble } from "../core/preamble.ts";
 import {
   callParagraphs,
@@ -21,6 +22,8 @@ export interface PromptInput {
   readonly says: Says;
   /** What is told of the run first, where a conversation begins. */
   readonly preamble?: string;
+  /** What failed before the step, and led to it. */
+  readonly report?: string;
   readonly task: string;
   /** Asked for in words, for an agent that does not take a schema itself. */
   readonly schema?: Json;
@@ -59,9 +62,9 @@ function messageText({ id, by, text }: Message): string {
 function requestText(input: PromptInput): string {
   switch (input.says) {
     case "task":
-      return withPreamble(input.preamble, withFailure(input, withSchema(input)));
+      return withPreamble(input.preamble, toldFirst(input, withSchema(input)));
     case "relayed":
-      return withPreamble(input.preamble, withFailure(input, relayedPrompt(input)));
+      return withPreamble(input.preamble, toldFirst(input, relayedPrompt(input)));
     case "interrupted":
       return continuePrompt(withSchema(input), input.calls, withFailure(input, INTERRUPTED));
     case "failed":
@@ -78,6 +81,11 @@ function requestText(input: PromptInput): string {
 /** A text with the report on a failure after it, where there is one to be told. */
 function withFailure({ failure }: PromptInput, text: string): string {
   return failure === undefined ? text : [text, failure, FIX_INSTEAD].join("\n\n");
+}
+
+/** What failed before comes in front of the task: in other steps, and in this one. */
+function toldFirst(input: PromptInput, task: string): string {
+  return withReport(input.report, withFailure(input, task));
 }
 
 function withSchema({ task, schema }: PromptInput): string {

@@ -38,11 +38,9 @@ import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { AgentWatch } from "./agent-watch.ts";
 import { verdictEnding } from "./judge.ts";
 import { type LaunchSite, workDirOf } from "./launch.ts";
+import { RESPONSE_FILE } from "./printed.ts";
 import { attemptDirOf } from "./state-dir.ts";
 import { notesFromStreams } from "./stream-notes.ts";
-
-/** The agent's last word, for people. */
-const RESPONSE_FILE = "response.md";
 
 /** An attempt whose stream is being followed. */
 export interface FollowedAgent {

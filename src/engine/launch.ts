@@ -9,6 +9,7 @@ import { dirname, join, resolve } from "node:path";
 import { effectKey } from "../core/effect.ts";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
+import { withReport } from "../core/failure-report.ts";
 import { judgeOf } from "../core/judge.ts";
 import { attemptText, stepPath } from "../core/place.ts";
 import { withPreamble } from "../core/preamble.ts";
@@ -62,7 +63,8 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
     const task = renderText(work.prompt, evaluate);
-    writeFileSync(prompt, withPreamble(visit.telling?.preamble, task), { mode: 0o600 });
+    const whole = withPreamble(visit.telling?.preamble, withReport(visit.report, task));
+    writeFileSync(prompt, whole, { mode: 0o600 });
     const script = renderShell(agent?.command ?? "", evaluate);
     return {
       dir,
@@ -77,7 +79,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
   // What a tool of a DOT pipeline prints is a value of the context; its complaints are not.
-  const separateStderr = site.plan.keys === "attractor";
+  const separateStderr = site.plan.keys === "attractor" || stepOf(visit).capture !== undefined;
   return { dir, cwd, env, script, ...checks, ...isolated(visit), separateStderr };
 }
 

@@ -17,6 +17,7 @@ import {
   EVENT_VERSION,
   type Exposure,
   type Held,
+  type KeptExit,
   type KnownEffect,
   type LastTool,
   type LeftRunning,
@@ -36,7 +37,6 @@ import {
   type Told,
   type UsedBefore,
 } from "../core/event.ts";
-import { isObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
 import {
@@ -50,6 +50,7 @@ import {
   number,
   oneOf,
   optional,
+  parseObject,
   record,
   text,
 } from "./field-check.ts";
@@ -191,14 +192,22 @@ const told = optional(
     notes: optional(text),
   } satisfies Fields<Told>),
 );
-const held = record({
+const held = {
   exit: integer,
   outputs: mapOf(output),
   context: mapOf(json),
   answer: optional(json),
+  output: optional(text),
   ...findings,
   told,
-} satisfies Fields<Held>);
+} satisfies Fields<Held>;
+const keptExit = record({
+  ...held,
+  problem: optional(record({ reason: text, message: text, trouble: optional(text) })),
+  said: optional(text),
+  signature: optional(text),
+  left,
+} satisfies Fields<KeptExit>);
 const telling = optional(
   record({
     mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
@@ -276,6 +285,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     restore: optional(text),
     visit: optional(integer),
     items: optional(listOf(text)),
+    repeat: optional(boolean),
   },
   "run.moved": {
     from: text,
@@ -306,6 +316,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     conversation,
     messages: optional(listOf(text)),
     fidelity: telling,
+    report: optional(text),
     base: optional(text),
     restore: optional(boolean),
     keep: optional(boolean),
@@ -336,7 +347,7 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     paths: listOf(text),
     message: text,
     base: text,
-    held,
+    held: record(held),
     ...trace,
   },
   "step.continued": {
@@ -351,13 +362,14 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     ...trace,
   },
   "step.relayed": { ...attempt, checkpoint: output, why: optional(text), ...trace },
-  "step.submitted": { ...attempt, held, message: optional(text), ...trace },
+  "step.submitted": { ...attempt, held: record(held), message: optional(text), ...trace },
   "step.completed": {
     ...attempt,
     exit: integer,
     outputs: mapOf(output),
     context: mapOf(json),
     answer: optional(json),
+    output: optional(text),
     identity: optional(text),
     settledBy: optional(text),
     told,
@@ -372,6 +384,9 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
     message: text,
     exit: optional(integer),
     told,
+    answer: optional(json),
+    output: optional(text),
+    effect: optional(oneOf("done", "uncertain")),
     context: optional(mapOf(json)),
     ...findings,
     trouble: optional(text),
@@ -412,12 +427,15 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
       "output-limit",
       "stall",
       "turns",
+      "exit",
       "repeated",
+      "identity",
     ),
     message: text,
     asks: oneOf("probe", "person"),
     tool: lastTool,
     snapshot: saved,
+    exited: optional(keptExit),
     spent,
   },
   "step.probed": {
@@ -487,18 +505,4 @@ export function decodeOwner(runId: string, data: string): Owner {
     throw new JournalError("broken", `The lease of run ${runId} is damaged at ${fault}.`);
   }
   return value as unknown as Owner;
-}
-
-/** The object in a text. Throws "broken". */
-export function parseObject(data: string, where: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch (cause) {
-    throw new JournalError("broken", `${where} is damaged: it is not JSON.`, { cause });
-  }
-  if (!isObject(value)) {
-    throw new JournalError("broken", `${where} is damaged: it is not an object.`);
-  }
-  return value;
 }

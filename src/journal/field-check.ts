@@ -1,5 +1,6 @@
 /** Checks for the fields of what is read from disk: each finds the first value that is wrong. */
 import { isObject } from "../util/json.ts";
+import { JournalError } from "./journal.ts";
 
 /** The place of the first wrong value below this one (".a.b", "" for itself), if there is one. */
 export type Check = (value: unknown) => string | undefined;
@@ -64,4 +65,18 @@ export function record(fields: Readonly<Record<string, Check>>): Check {
     }
     return undefined;
   };
+}
+
+/** The object in a text. Throws "broken". */
+export function parseObject(data: string, where: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (cause) {
+    throw new JournalError("broken", `${where} is damaged: it is not JSON.`, { cause });
+  }
+  if (!isObject(value)) {
+    throw new JournalError("broken", `${where} is damaged: it is not an object.`);
+  }
+  return value;
 }

@@ -3,8 +3,8 @@
  * events (event-codec.ts).
  */
 import type { Answer } from "../core/event.ts";
-import { answer, message, parseObject, stopMode } from "./event-codec.ts";
-import { type Check, record, text } from "./field-check.ts";
+import { answer, message, stopMode } from "./event-codec.ts";
+import { type Check, parseObject, record, text } from "./field-check.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
 
 const REQUEST_CHECKS = new Map<string, Check>([

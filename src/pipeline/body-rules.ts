@@ -12,6 +12,7 @@ import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "./step-list.ts"
 /** Keys that say how one process is run; a step that holds steps has none. */
 const PROCESS_KEYS = [
   ...["prompt", "prompt_file", "agent", "session", "check", "outputs", "once"],
+  "capture",
   ...["cwd", "timeout", "idle_timeout", "grace", "isolate", "recover", "leaves_running"],
   ...["fidelity", "thread", "resume_fidelity"],
   ...AGENT_SETTINGS,
@@ -143,6 +144,11 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
   if (!hasBody(step) && !leaf && step.prompt_file === undefined) {
     const help = "add `steps:` to it, or `run:` or `prompt:` to the step";
     yield { rule, message: "`for_each` does not say what to do", help, keys: ["for_each"] };
+  }
+  if (step.capture !== undefined && !hasBody(step)) {
+    const message = "the items of a fan-out would overwrite each other's `capture`";
+    const help = `leave it out; each item's \`output\` is in results["${step.id}"].items`;
+    yield { rule, message, help, keys: ["capture"] };
   }
   const name = inside?.as ?? step.as;
   if (name !== undefined) yield* nameProblem(name, inside?.as === undefined ? [] : ["for_each"]);

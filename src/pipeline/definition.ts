@@ -36,6 +36,7 @@ type ProcessKey =
   | "check"
   | "outputs"
   | "once"
+  | "capture"
   | "cwd"
   | "timeout"
   | "idle_timeout"

@@ -17,7 +17,7 @@ import { waysFrom } from "./walk-links.ts";
 const PROCESS_KEYS = [
   ...["agent", "prompt", "prompt_file", "session", "check", "outputs", "once", "workspace"],
   ...["env", "cwd", "timeout", "idle_timeout", "grace", "retry", "isolate", "recover"],
-  "leaves_running",
+  ...["leaves_running", "capture"],
   ...AGENT_SETTINGS,
 ] as const;
 const WORK_KEYS = ["run", "steps", "pipeline", "branches", "loop", "iterations"] as const;

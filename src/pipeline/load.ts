@@ -32,6 +32,7 @@ import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "./parallel.ts";
 import type {
   AgentSettings,
   Budget,
+  Capture,
   Env,
   Pipeline,
   PipelineAgent,
@@ -293,7 +294,8 @@ function lowerStep(
     ...(check === undefined ? {} : { check: lowerChecks(file.shape, step, file.files.checks) }),
     outputs: step.outputs ?? {},
     once: step.once !== undefined && step.once !== false,
-    ...(typeof step.once === "object" ? { probe: step.once.probe } : {}),
+    ...(typeof step.once === "object" ? lowerOnce(step.once) : {}),
+    ...(step.capture === undefined ? {} : { capture: lowerCapture(step.capture, step.id) }),
     ...(step.workspace === "own" ? { own: true } : {}),
     ...(step.leaves_running === true ? { leavesRunning: true } : {}),
     ...(step.join === "any" ? { join: step.join } : {}),
@@ -304,6 +306,20 @@ function lowerStep(
     ...(step.allow_partial === true ? { allowPartial: true } : {}),
     ...(thread_group === undefined ? {} : { threadGroup: thread_group }),
   };
+}
+
+function lowerOnce({
+  probe,
+  not_done,
+}: Exclude<StepShape["once"], boolean | undefined>): Pick<PipelineStep, "probe" | "notDone"> {
+  return {
+    ...(probe === undefined ? {} : { probe }),
+    ...(not_done === undefined ? {} : { notDone: not_done }),
+  };
+}
+
+function lowerCapture(capture: NonNullable<StepShape["capture"]>, id: string): Capture {
+  return typeof capture === "string" ? { as: capture, to: id } : capture;
 }
 
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {

@@ -136,7 +136,7 @@ export function splitFanOut(whole: PipelineStep): {
   readonly outer: PipelineStep;
 } {
   const { id, work, env, cwd, timeoutMs, idleTimeoutMs, graceMs, retry, isolate, recover } = whole;
-  const { check, outputs, once, leavesRunning, ...rest } = whole;
+  const { check, outputs, once, probe, notDone, capture, leavesRunning, ...rest } = whole;
   const { fidelity, thread, threadGroup, resumeFidelity, ...around } = rest;
   const inner = {
     ...{ id, work, needs: [], env, retry, outputs, once },
@@ -145,6 +145,9 @@ export function splitFanOut(whole: PipelineStep): {
     ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
     ...(graceMs === undefined ? {} : { graceMs }),
     ...(isolate === undefined ? {} : { isolate }),
+    ...(probe === undefined ? {} : { probe }),
+    ...(notDone === undefined ? {} : { notDone }),
+    ...(capture === undefined ? {} : { capture }),
     ...(leavesRunning === undefined ? {} : { leavesRunning }),
     ...(recover === undefined ? {} : { recover }),
     ...(check === undefined ? {} : { check }),

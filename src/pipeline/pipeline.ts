@@ -120,6 +120,10 @@ export interface PipelineStep extends StepSettings, Links {
   readonly once: boolean;
   /** A command that says whether it happened. */
   readonly probe?: string;
+  /** Exit statuses that prove that nothing happened. */
+  readonly notDone?: readonly number[];
+  /** What it prints is a value of the context. */
+  readonly capture?: Capture;
   /** It works in a directory of its own, which is merged back. */
   readonly own?: true;
   /** What it started in the background lives on until the run ends or stops. */
@@ -131,6 +135,12 @@ export interface PipelineStep extends StepSettings, Links {
   readonly goal?: { readonly holds: "always" | "visited"; readonly retryTarget?: string };
   readonly allowPartial?: true;
   readonly threadGroup?: string;
+}
+
+/** In which form what a step prints becomes a value of the context, and under which key. */
+export interface Capture {
+  readonly as: "text" | "lines" | "json" | "number";
+  readonly to: string;
 }
 
 /** Where a step comes from and where it leads. */

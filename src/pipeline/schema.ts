@@ -9,6 +9,7 @@ import * as z from "zod";
 import { accessKeys } from "./agent-access.ts";
 import { check } from "./check-schema.ts";
 import { RETELLINGS } from "./fidelity.ts";
+import { capture, once } from "./once-schema.ts";
 import { PERMISSION_LEVELS } from "./permission-level.ts";
 import { prices } from "./price-schema.ts";
 import { gate, wait } from "./prompt-schema.ts";
@@ -283,17 +284,15 @@ const plainStep = z.strictObject({
     .enum(["own", "shared"])
     .optional()
     .describe("own: it works in a directory of its own, which is merged back when it is done."),
-  once: z
-    .union([
-      z.boolean(),
-      z.strictObject({
-        probe: command.describe(
-          "A command that says whether it happened: exit 0 is yes, 1 is no, all else unknown.",
-        ),
-      }),
-    ])
+  once: once
     .optional()
-    .describe("True, or an object with a `probe`, for what must never happen twice."),
+    .describe("True, or an object with `probe` or `not_done`, for what must never happen twice."),
+  capture: capture
+    .optional()
+    .describe(
+      "Puts what the step prints to stdout, or what its agent answers, into the context: as text, " +
+        "lines, json or number, under the step's id or the key `to`.",
+    ),
   leaves_running: z
     .boolean()
     .optional()

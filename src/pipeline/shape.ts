@@ -201,6 +201,7 @@ const UNIONS: Readonly<Record<string, string>> = {
   schema: "a JSON Schema or the path of a file that holds one",
   when: "an expression",
   once: "true, false or an object",
+  capture: "text, lines, json, number or an object",
   workspace: "here, worktree, directory, copy or an object",
   until: "an expression",
   for_each: "an expression, a list or an object",

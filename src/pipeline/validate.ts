@@ -380,7 +380,9 @@ function checkStepTexts(
   reportOutputsOutside(step, at("outputs").path, report);
   checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
   const { once } = step;
-  if (typeof once === "object") rules.shell(once.probe, at("once", "probe"));
+  if (typeof once === "object" && once.probe !== undefined) {
+    rules.shell(once.probe, at("once", "probe"));
+  }
 }
 
 /** What people are asked, and until when is waited, is kept in the journal. */

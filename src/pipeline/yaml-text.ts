@@ -18,6 +18,7 @@ const FLOW_VALUES = new Set([
   "keep",
   "restart",
   "once",
+  "capture",
   "retry",
   "include",
 ]);

@@ -152,6 +152,8 @@ function leafSettings(step: PipelineStep, around: Surroundings): Settings {
     outputs: step.outputs,
     once: step.once,
     ...(step.probe === undefined ? {} : { probe: step.probe }),
+    ...(step.notDone === undefined ? {} : { notDone: step.notDone }),
+    ...(step.capture === undefined ? {} : { capture: step.capture }),
     ...(step.own === true ? { own: true } : {}),
     ...(isolate ? { isolate } : {}),
     ...(step.leavesRunning === true ? { leavesRunning: true } : {}),

@@ -88,6 +88,7 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
     env: Object.keys(env).length === 0 ? undefined : env,
     cwd: step.cwd,
     check: checkDefinition(plan, step),
+    capture: step.capture,
     leaves_running: step.leavesRunning,
     outputs: Object.keys(step.outputs).length === 0 ? undefined : step.outputs,
     ...arrowsOf(graph, position),

@@ -12,12 +12,12 @@
 import type { AgentAccess } from "../pipeline/agent-access.ts";
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import type { PermissionLevel } from "../pipeline/permission-level.ts";
-import type { ModelPrice } from "../pipeline/pipeline.ts";
+import type { Capture, ModelPrice } from "../pipeline/pipeline.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
-export type { Fidelity, Retelling };
+export type { Capture, Fidelity, Retelling };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -165,6 +165,10 @@ export interface Step {
   readonly once: boolean;
   /** Shell text that says whether it happened: exit 0 is yes, 1 no, all else unknown (a template). */
   readonly probe?: string;
+  /** Exit statuses that prove that nothing happened; every other one but 0 proves nothing. */
+  readonly notDone?: readonly number[];
+  /** What it prints to stdout, or what its agent answers, is a value of the context. */
+  readonly capture?: Capture;
   /** It works in a directory of its own, which is merged back when it is done. */
   readonly own?: true;
   /** Its processes live in a PID namespace of their own. */

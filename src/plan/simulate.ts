@@ -26,7 +26,8 @@ function simulatedStep(step: Step, what: Simulation): Step {
     return { ...step, work, ...withoutJudges(step) };
   }
   const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
-  return { ...rest, work, outputs: {}, once: false };
+  const { notDone: ______, capture: _______, ...kept } = rest;
+  return { ...kept, work, outputs: {}, once: false };
 }
 
 /** A simulated judge passes everything. */

@@ -13,7 +13,7 @@ import { unreachable } from "../util/assert.ts";
 import { durationText } from "../util/duration.ts";
 import { canonicalJson, type JsonObject } from "../util/json.ts";
 import { type Check, checksOf } from "./check.ts";
-import type { EachWork, GateWork, Graph, Step, Work } from "./plan.ts";
+import type { Capture, EachWork, GateWork, Graph, Step, Work } from "./plan.ts";
 import { askingEdges, END, type GraphPlace } from "./written-edges.ts";
 import { settingsShape } from "./yaml-agents.ts";
 import { retryShape, type YamlDefaults } from "./yaml-defaults.ts";
@@ -195,7 +195,7 @@ function eachShape(step: Step, work: EachWork, defaults: YamlDefaults): Partial<
 
 /** What says how a step is run, and how often. */
 function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
-  const { cwd, timeoutMs, idleTimeoutMs, graceMs, check, outputs, probe, recover } = step;
+  const { cwd, timeoutMs, idleTimeoutMs, graceMs, check, outputs, recover } = step;
   const env = Object.fromEntries(
     Object.entries(step.env).filter(([name, value]) => defaults.env[name] !== value),
   );
@@ -209,7 +209,8 @@ function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
     ...(retry === undefined ? {} : { retry }),
     ...(check === undefined ? {} : { check: checkShape(step) }),
     ...(Object.keys(outputs).length === 0 ? {} : { outputs }),
-    ...(step.once ? { once: probe === undefined ? true : { probe } } : {}),
+    ...(step.once ? { once: onceShape(step) } : {}),
+    ...(step.capture === undefined ? {} : { capture: captureShape(step.id, step.capture) }),
     ...(step.own === undefined ? {} : { workspace: "own" }),
     ...(step.isolate === undefined ? {} : { isolate: true }),
     ...(step.leavesRunning === undefined ? {} : { leaves_running: true }),
@@ -220,6 +221,18 @@ function leafShape(step: Step, defaults: YamlDefaults): Partial<StepShape> {
     ...(step.threadGroup === undefined ? {} : { thread_group: step.threadGroup }),
     ...(step.resumeFidelity === undefined ? {} : { resume_fidelity: step.resumeFidelity }),
   };
+}
+
+function onceShape({ probe, notDone }: Step): NonNullable<StepShape["once"]> {
+  if (probe === undefined && notDone === undefined) return true;
+  return {
+    ...(probe === undefined ? {} : { probe }),
+    ...(notDone === undefined ? {} : { not_done: [...notDone] }),
+  };
+}
+
+function captureShape(id: string, { as, to }: Capture): NonNullable<StepShape["capture"]> {
+  return to === id ? as : { as, to };
 }
 
 function checkShape(step: Step): NonNullable<StepShape["check"]> {

@@ -30,14 +30,17 @@ const NAMES_MAX = 10;
 const FILES_MAX = 10;
 
 /** What a rewind does to the steps of the pipeline. */
-export function backPlan(run: Run, rewind: Pick<RunRewound, "reopened" | "assumed">): BackPlan {
-  const { reopened: again, assumed } = rewind;
+export function backPlan(
+  run: Run,
+  rewind: Pick<RunRewound, "step" | "reopened" | "assumed" | "repeat">,
+): BackPlan {
+  const { step: named, reopened: again, assumed, repeat } = rewind;
   const kept = [...rootSteps(run)]
     .filter(({ status }) => KEPT.has(status))
     .map(({ path }) => path)
     .filter((path) => !again.includes(path) && !assumed.includes(path));
   const repeats = again.flatMap((step) => {
-    const text = repeatText(run, step);
+    const text = repeatText(run, step, step === named ? (repeat ? "agreed" : "named") : "behind");
     return text === "" ? [] : [step + text];
   });
   return { again, kept, assumed, repeats };

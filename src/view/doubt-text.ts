@@ -31,6 +31,7 @@ export function doubtText(event: DoubtEvent): string {
   switch (event.type) {
     case "step.unsettled": {
       const next = event.asks === "probe" ? "its probe is asked" : "settle it";
+      if (event.cause === "identity") return "happened; its probe is asked for its identity";
       if (event.cause === "repeated") return `must not happen twice, and ${event.message}: ${next}`;
       return `may have happened or not (${messageText(event.message)}): ${next}`;
     }
@@ -52,14 +53,19 @@ export function onceStep(run: Run, id: string, { visit }: Effect): Step | undefi
   return visit === undefined ? undefined : stepOf(visit);
 }
 
+/** How a step comes to run again: a person named it, and has agreed or not; or it lies behind. */
+export type RepeatedBy = "named" | "agreed" | "behind";
+
 /** What is said of a step that is to run again and must not happen twice, or holds one that must not. */
-export function repeatText(run: Run, step: string): string {
+export function repeatText(run: Run, step: string, by: RepeatedBy = "behind"): string {
   const effects = effectsWithin(run, step);
   const [first] = effects;
   if (first === undefined) return "";
   const probed = onceStep(run, step, first)?.probe !== undefined;
   const more = effects.length === 1 ? "" : ` and ${effects.length - 1} more`;
   const happened = first.done === true ? "happened" : "may have happened";
-  const asked = probed ? "its probe is asked first" : "you are asked first";
-  return `; ${first.place}${more} ${happened} and must not happen twice: ${asked}`;
+  const place = `; ${first.place}${more} ${happened} and must not happen twice`;
+  if (first.done === true && by === "named") return `${place}: repeating it needs --yes`;
+  if (first.done === true && by === "agreed") return `${place}: you agreed to repeat it`;
+  return `${place}: ${probed ? "its probe is asked first" : "you are asked first"}`;
 }

@@ -76,10 +76,12 @@ export function resumePlanLines(steps: readonly ResumeStep[]): readonly string[]
 }
 
 function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
-  const { step, reopened, assumed, items } = rewind;
+  const { step, reopened, assumed, items, repeat } = rewind;
+  const named = repeat === true ? "agreed" : "named";
   const again = (id: string): Verdict => {
     const why = id === step ? "you asked to go on from here" : `it lies behind ${step}`;
-    const asked = repeatText(run, id);
+    if (id === step) return { action: "run", why: why + repeatText(run, id, named) };
+    const asked = repeatText(run, id, "behind");
     return { action: asked === "" ? "run" : repeatAction(run, id), why: why + asked };
   };
   const before: Verdict = {

@@ -936,7 +936,7 @@ it("help", async () => {
                              ask about each
       --update               adopt the edit of the pipeline's file; shows what that
                              does, and asks
-      -y, --yes              with --update: agree without being asked
+      -y, --yes              with --update or --from-step: agree without being asked
       --files <how>          keep the files as they are, or restore them; default:
                              restore, in the project itself keep
       --dry-run              say what would happen to each step, and why; change

@@ -44,10 +44,33 @@ function sameAfterReplay(play: Play): void {
 }
 
 describe("a step that must not happen twice", () => {
-  it("is not in doubt when it ended by itself: its retries are as written", () => {
-    const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", bad);
+  it("is retried as written after an exit status that proves that nothing happened", () => {
+    const a = { once: true, notDone: [1], retry: RETRY } as const;
+    const play = new Play(planOf("a", { a })).open().end("a", bad);
     expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
     expect(play.end("a").status).toBe("completed");
+  });
+
+  it("fails as it would have when its probe says that nothing happened", () => {
+    const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open();
+    answer(play.end("a", bad), "not-done");
+    expect(play.launched).toEqual(["a@1.1", "a@1.2"]);
+    answer(play.end("a", bad), "not-done");
+    expect(stateOf(play, "a")).toMatchObject({ status: "failed", reason: "exit", exit: 1 });
+    sameAfterReplay(play);
+  });
+
+  it("follows an edge for failures without a probe, and is asked about when it comes back", () => {
+    const play = new Play(planOf("a!>b b>a", { a: { once: true, visitsMax: 3 } })).open();
+    play.end("a", bad);
+    expect(play.running()).toEqual(["b"]);
+    expect(play.events.find(({ type }) => type === "step.failed")).toMatchObject({
+      effect: "uncertain",
+    });
+    play.end("b");
+    expect(play.launched).toEqual(["a@1.1", "b@1.1"]);
+    expect(stateOf(play, "a")).toMatchObject({ status: "failed", reason: "once" });
+    sameAfterReplay(play);
   });
 
   it("is repeated when it is proven that nothing of it ran", () => {
@@ -61,6 +84,7 @@ describe("a step that must not happen twice", () => {
     ["stopped", stopped],
     ["timed out", timedOut],
     ["reined in", { how: "reined", reason: "stall", message: "no progress" }],
+    ["ended by itself with an exit status that proves nothing", bad],
   ] as const)("is in doubt when it was %s", (_name, ending) => {
     const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", ending);
     expect(play.types().at(-1)).toBe("step.unsettled");

@@ -177,7 +177,6 @@ export class Checkers {
     if (!this.#once.has(placeText(at))) return;
     for (let attempt = 1; attempt < at.attempt; attempt++) {
       const earlier = { ...at, attempt };
-      if (this.#misrouted.has(attemptText(earlier))) continue;
       if (this.#world.happened(earlier))
         fail(`${attemptText(earlier)} happened, and is done again`);
     }

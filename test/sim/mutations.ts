@@ -61,6 +61,12 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "for (const entry of entries)",
   },
   {
+    name: "an exit status proves that nothing happened",
+    file: "src/core/once-exit.ts",
+    from: "if (!once || notDone.includes(ending.exit)) return end;",
+    to: "return end;",
+  },
+  {
     name: "two merges into one workspace at once",
     file: OPERATIONS,
     from: "if (activity.files.has(into) || activity.files.has(from)) return false;",

@@ -441,7 +441,7 @@ class Simulation {
       if (!this.#random.chance(0.6)) continue;
       const run = now();
       const at = attemptOf(visitInDoubt(run, step));
-      const truth = this.#world.everHappened(at) ? "done" : "redo";
+      const truth = this.#world.happenedIn(at) ? "done" : "redo";
       const as = this.#random.chance(0.2) ? "abort" : truth;
       this.#note(`settle ${attemptText(at)} as ${as}`);
       const result = this.#world.resultOf(at);

@@ -68,8 +68,12 @@ export class World {
     const endsAt = this.now + 1 + random.below(500);
     const ending =
       conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
-    const failed = !endedWell(ending);
-    const effectAt = failed ? Number.POSITIVE_INFINITY : this.now + random.below(endsAt - this.now);
+    // What fails may have done what it was for nevertheless. Agents that go on know what they did.
+    const failed = ["exited", "timed-out", "reined"].includes(ending.how);
+    const happens = endedWell(ending) || (failed && random.chance(0.3));
+    const effectAt = happens
+      ? this.now + random.below(endsAt - this.now)
+      : Number.POSITIVE_INFINITY;
     const base = { at, endsAt, ending, effectAt, killed: false, killedAt: 0 };
     if (conversation === undefined) {
       this.processes.set(attemptText(at), { ...base, trace: "nothing" });
@@ -94,14 +98,6 @@ export class World {
     this.processes.set(attemptText(at), { ...base, killed: false, killedAt: 0 });
   }
 
-  /** Whether an attempt, or one before it of the same visit, has done what it was for. */
-  everHappened(at: AttemptRef): boolean {
-    for (let attempt = 1; attempt <= at.attempt; attempt++) {
-      if (this.happened({ ...at, attempt })) return true;
-    }
-    return false;
-  }
-
   /** Whether an attempt has done to the outside what it was for. */
   happened(at: AttemptRef): boolean {
     const process = this.processes.get(attemptText(at));
@@ -109,11 +105,17 @@ export class World {
     return process.effectAt <= (process.killed ? process.killedAt : this.now);
   }
 
+  /** Whether this attempt of a visit or one before it has. */
+  happenedIn(at: AttemptRef): boolean {
+    const attempts = Array.from({ length: at.attempt }, (_, before) => before + 1);
+    return attempts.some((attempt) => this.happened({ ...at, attempt }));
+  }
+
   /** What the probe of an attempt finds: the truth, unless it cannot be found out. */
   probe(at: AttemptRef): Extract<Fact, { type: "probed" }> {
     const asked = { type: "probed", at } as const;
     if (this.#random.chance(0.15)) return { ...asked, answer: "unknown", message: "no network" };
-    if (!this.everHappened(at)) return { ...asked, answer: "not-done" };
+    if (!this.happenedIn(at)) return { ...asked, answer: "not-done" };
     return { ...asked, answer: "done", identity: attemptText(at), result: this.resultOf(at) };
   }
 

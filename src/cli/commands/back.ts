@@ -1,6 +1,7 @@
 /** `perdure rewind` and `perdure invalidate`: go back in a run without starting anything. */
 import { commitText } from "../../view/display-text.ts";
 import { whyLines } from "../../view/why.ts";
+import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
 import { filesOption } from "../back-files.ts";
 import { RunError } from "../cli-error.ts";
@@ -10,10 +11,13 @@ import { type BackRequest, factsOf, linesOf, planBack } from "../going-back.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { print } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
+import { agreedRequest } from "../repeat.ts";
 
 export interface BackOptions {
   readonly files?: string;
   readonly dryRun?: boolean;
+  /** Agree that what must not happen twice happens again. */
+  readonly yes?: boolean;
 }
 
 /** Goes back to the beginning of a step or of a visit of it, files included; the run stays stopped. */
@@ -34,11 +38,16 @@ export async function invalidateCommand(
   return goBack(id, { verb: "invalidate", step }, options);
 }
 
-async function goBack(id: string, request: BackRequest, options: BackOptions): Promise<ExitCode> {
+async function goBack(id: string, wanted: BackRequest, options: BackOptions): Promise<ExitCode> {
   const project = openProject(process.cwd(), "read-write");
   const known = loadRun(project, resolveRunId(project.journal, id));
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
+  const request = await agreedRequest(known, wanted, options, canAsk({}));
+  if (request === undefined) {
+    print("Nothing was changed.");
+    return EXIT.interrupted;
+  }
   const back = await planBack(project, known, request).catch((error: unknown) => {
     throw new RunError(known.shortId, error);
   });

@@ -29,6 +29,7 @@ import { checkPricesOnResume } from "../prices.ts";
 import { print, printError, printJson } from "../print.ts";
 import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
+import { agreedRequest } from "../repeat.ts";
 import { environmentLines, givenVariables, requireVariables } from "../run-environment.ts";
 
 export interface ResumeOptions extends OutputOptions {
@@ -53,7 +54,7 @@ export interface ResumeOptions extends OutputOptions {
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
   readonly update?: boolean;
-  /** Agree to the update without being asked. */
+  /** Agree, without being asked, to the update or to repeating what must not happen twice. */
   readonly yes?: boolean;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
@@ -76,10 +77,7 @@ export async function resumeCommand(
     options.logs === undefined
       ? await chosenRun(id, options)
       : await (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
-  if (runId === undefined) {
-    print("Nothing was started.");
-    return EXIT.interrupted;
-  }
+  if (runId === undefined) return nothingStarted();
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
     options.fromStep === undefined
@@ -126,7 +124,7 @@ export async function retryCommand(
 async function goOn(
   project: Project,
   runId: string,
-  request: BackRequest | undefined,
+  wanted: BackRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
@@ -136,10 +134,12 @@ async function goOn(
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
   refuseCopy(project.dir, known, options.asCopy === true);
-  if (request !== undefined && options.update === true) {
+  if (wanted !== undefined && options.update === true) {
     const message = "--update and --from-step are two wishes: first the one, then the other";
     throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
   }
+  const request = wanted && (await agreedRequest(known, wanted, options, canAsk(options)));
+  if (wanted !== undefined && request === undefined) return nothingStarted();
   const agreed: Agreed =
     options.update === true
       ? await (await import("../pipeline-update.ts")).agreeOnUpdate(project, known, options)
@@ -170,10 +170,7 @@ async function goOn(
     canAsk: canAsk(options),
     command: `perdure resume ${known.shortId}`,
   });
-  if (!starts) {
-    print("Nothing was started.");
-    return EXIT.interrupted;
-  }
+  if (!starts) return nothingStarted();
   if (options.detach === true) {
     const { detach, peopleOptions } = await import("../detach.ts");
     const told = [...detachedOptions(options), ...peopleOptions(options)];
@@ -214,6 +211,11 @@ async function lookAhead(
   const looked = { ...options, isDone: done };
   const found = await readiness(update?.plan ?? plan, looked, `perdure resume ${shortId}`);
   for (const line of found) printError(line);
+}
+
+function nothingStarted(): ExitCode {
+  print("Nothing was started.");
+  return EXIT.interrupted;
 }
 
 /** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
@@ -259,7 +261,8 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.env ?? []).flatMap((word) => ["--env", word]),
     ...(options.turns === undefined ? [] : ["--turns", options.turns]),
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
-    ...(options.update === true ? ["--update", "--yes"] : []),
+    ...(options.update === true ? ["--update"] : []),
+    ...(options.update === true || options.yes === true ? ["--yes"] : []),
     ...(options.files === undefined ? [] : ["--files", options.files]),
   ];
 }

@@ -27,6 +27,7 @@ import { collectEvidence } from "../evidence.ts";
 import { withExposures } from "../exposure.ts";
 import { findItems } from "../item-source.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "../launch.ts";
+import { withPrinted } from "../printed.ts";
 import { attemptDirOf, type RunDir } from "../state-dir.ts";
 import type { Executor, Outlet } from "./executor.ts";
 
@@ -174,8 +175,10 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#early.delete(key);
     if (early !== undefined) this.stop(at, early);
     const report = async (ended: ProcessEnding): Promise<void> => {
-      const found = withLeft(await this.#evidence(at, dir, ended, agent), ended);
-      const ending = await withExposures(this.#site(), found);
+      const worker = agent === undefined ? "command" : "agent";
+      const evidence = await this.#evidence(at, dir, ended, agent);
+      const printed = withPrinted(this.#options.plan, visit, { dir, worker }, evidence);
+      const ending = await withExposures(this.#site(), withLeft(printed, ended));
       // A server that its step may leave running does not outlive an attempt that failed after all.
       const mayStay = stepOf(visit).leavesRunning === true;
       if (mayStay && !endsWell(visit, ending)) await this.#sweep(visit, at, ending);

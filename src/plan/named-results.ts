@@ -1,0 +1,88 @@
+/**
+ * What the pipeline wants to know of a step beyond its result: the end of what it printed, and the
+ * identity of its effect. What nobody refers to is neither kept in the journal nor asked for.
+ *
+ * Owns: this, as a pure function of the plan.
+ * Does not: parse expressions. It looks for the names in their text, and takes a step for named when
+ * in doubt.
+ */
+import { graphsIn, indexOf, stepAt } from "./graph-index.ts";
+import type { Graph, Plan, Step } from "./plan.ts";
+
+/** What of `results.<step>` is only there when something refers to it. */
+export type OptionalResult = "output" | "identity";
+
+/** Whether the plan refers to this of a step; of failures also: an agent is told of them. */
+export function refersTo(plan: Plan, step: string, what: OptionalResult): boolean {
+  const { texts, reported } = referencesIn(plan);
+  if (what === "output" && reported.has(step)) return true;
+  const word = new RegExp(`\\b${what}\\b`);
+  const name = new RegExp(`(?<![\\w-])${step}(?![\\w-])`);
+  return texts.some((text) => word.test(text) && (COMPUTED.test(text) || name.test(text)));
+}
+
+/** An expression that looks something up in the results. */
+const RESULTS = /\bresults\s*[.[]/;
+/** A key that is not written out: it may be the name of any step. */
+const COMPUTED = /\[\s*[A-Za-z_]/;
+
+interface References {
+  /** All texts that may refer to results. */
+  readonly texts: readonly string[];
+  /** Steps, by their ids, whose failure leads to an agent. */
+  readonly reported: ReadonlySet<string>;
+}
+
+const known = new WeakMap<Plan, References>();
+
+function referencesIn(plan: Plan): References {
+  const before = known.get(plan);
+  if (before !== undefined) return before;
+  const texts: string[] = [];
+  collect(plan, texts);
+  const reported = new Set<string>();
+  addReported(plan.graph, reported, false);
+  const found = { texts, reported };
+  known.set(plan, found);
+  return found;
+}
+
+function collect(value: unknown, texts: string[]): void {
+  if (typeof value === "string") {
+    if (RESULTS.test(value)) texts.push(value);
+  } else if (typeof value === "object" && value !== null) {
+    for (const inner of Object.values(value)) collect(inner, texts);
+  }
+}
+
+/** Adds the steps of a graph whose failure leads to an agent, there or around the graph. */
+function addReported(graph: Graph, reported: Set<string>, around: boolean): void {
+  graph.steps.forEach((step, position) => {
+    const leads = around || leadsToAgent(graph, position);
+    if (leads) reported.add(step.id);
+    for (const inner of graphsIn(step.work)) addReported(inner, reported, leads);
+  });
+}
+
+function leadsToAgent(graph: Graph, position: number): boolean {
+  const { outgoing } = indexOf(graph);
+  const { onFailure } = stepAt(graph, position);
+  const seen = new Set<number>();
+  for (const index of outgoing[position] ?? []) {
+    const arrow = graph.arrows[index];
+    if (arrow?.on === "failed" || onFailure === "continue") seen.add(arrow?.to ?? position);
+  }
+  // Steps that do nothing are looked through.
+  for (const next of seen) {
+    const step = stepAt(graph, next);
+    if (hasAgent(step)) return true;
+    if (step.work.kind !== "pass") continue;
+    for (const index of outgoing[next] ?? []) seen.add(graph.arrows[index]?.to ?? next);
+  }
+  return false;
+}
+
+function hasAgent({ work }: Step): boolean {
+  if (work.kind === "agent") return true;
+  return graphsIn(work).some(({ steps }) => steps.some(hasAgent));
+}

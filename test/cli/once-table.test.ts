@@ -1,0 +1,275 @@
+/**
+ * A step that must not happen twice does not, whatever its exit status was and whatever brings it back
+ * (P4). The effect is counted after each way back; the step leaves its mark and then ends as the row
+ * says.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually, Project } from "../rig/project.ts";
+import { Terminal } from "../rig/terminal.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+const ENDS = {
+  "exit 0": "exit 0",
+  "exit 1": "exit 1",
+  "exit 137": "kill -9 $$",
+  timeout: "sleep 60",
+} as const;
+type End = keyof typeof ENDS;
+
+const PROBE = `{ probe: 'grep -qxF "$PERDURE_IDEMPOTENCY_KEY" paid && echo "receipt $PERDURE_IDEMPOTENCY_KEY"' }`;
+
+function pipeline(end: End, once: string, a = ":"): void {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: a
+    run: "${a}"
+  - id: pay
+    once: ${once}
+    retry: { attempts: 3, backoff: 1ms }
+    timeout: ${end === "timeout" ? "1s" : "10m"}
+    run: |
+      ${project.effect("pay")}
+      echo "$PERDURE_IDEMPOTENCY_KEY" >> paid
+      ${ENDS[end]}
+  - id: z
+    run: ${project.effect("z")}
+`,
+  );
+}
+
+async function newest(): Promise<string> {
+  const [id = ""] = await project.runIds();
+  return id.slice(0, 8);
+}
+
+const paid = (): number | undefined => project.effects().pay;
+
+/** Every way back but `settle`; each is a list of commands. */
+const waysBack = (id: string): readonly (readonly (readonly string[])[])[] => [
+  [["resume", id]],
+  [["retry", id, "pay"]],
+  [["retry", id, "a"]],
+  [["resume", id, "--from-step", "a"]],
+  [["resume", id, "--from-step", "pay"]],
+  [
+    ["rewind", id, "a"],
+    ["resume", id],
+  ],
+  [
+    ["rewind", id, "pay"],
+    ["resume", id],
+  ],
+  [
+    ["invalidate", id, "pay"],
+    ["resume", id],
+  ],
+  [["fork", id, "--at", "a", "--run"]],
+  [["resume", id, "--update", "--yes"]],
+];
+
+describe.each(Object.keys(ENDS) as End[])("after %s", (end) => {
+  it("with a probe it happens once, and the run completes by itself", async () => {
+    pipeline(end, PROBE);
+    const first = await project.run(["run", "p.yaml"]);
+    expect(first.exit, first.stdout).toBe(0);
+    expect(project.effects()).toEqual({ pay: 1, z: 1 });
+    const id = await newest();
+    pipeline(end, PROBE, "true");
+    for (const commands of waysBack(id)) {
+      for (const args of commands) await project.run(args);
+      expect(paid(), commands.join(" then ")).toBe(1);
+    }
+    expect(project.effects().z).toBeGreaterThan(3);
+  });
+
+  it("without a probe it happens once, and a person says that it did", async () => {
+    pipeline(end, "true");
+    const first = await project.run(["run", "p.yaml"]);
+    expect(first.exit, first.stdout).toBe(end === "exit 0" ? 0 : 3);
+    const id = await newest();
+    if (end !== "exit 0") expect(first.stdout).toContain(`perdure settle ${id} pay done`);
+    pipeline(end, "true", "true");
+    for (const commands of waysBack(id)) {
+      for (const args of commands) await project.run(args);
+      expect(paid(), commands.join(" then ")).toBe(1);
+    }
+    await project.must(["settle", id, "pay", "done"]);
+    await project.must(["resume", id]);
+    expect(paid()).toBe(1);
+    expect(project.effects().z).toBeGreaterThan(0);
+  });
+});
+
+describe("exit statuses", () => {
+  it("that prove that nothing happened are retried without asking anybody", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: pay
+    once: { not_done: [2, 7] }
+    retry: { attempts: 3, backoff: 1ms }
+    run: |
+      ${project.effect("tried")}
+      test "$(grep -c tried effects)" -ge 3 || exit 7
+`,
+    );
+    await project.must(["run", "p.yaml"]);
+    expect(project.effects()).toEqual({ tried: 3 });
+  });
+
+  it("of a step whose check failed prove nothing either", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - { id: pay, once: true, retry: 3, run: "${project.effect("pay")}", check: "false" }
+`,
+    );
+    const { exit, stdout } = await project.run(["run", "p.yaml"]);
+    expect(exit).toBe(3);
+    expect(stdout).toContain("settle it");
+    expect(paid()).toBe(1);
+  });
+
+  it("are not asked about when the probe says no: the step is retried", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - id: pay
+    once: { probe: 'test -e paid' }
+    retry: { attempts: 3, backoff: 1ms }
+    run: |
+      ${project.effect("tried")}
+      test "$(grep -c tried effects)" -ge 2 && : > paid
+`,
+    );
+    await project.must(["run", "p.yaml"]);
+    expect(project.effects()).toEqual({ tried: 2 });
+  });
+
+  it("that an edge leads on from leave the effect uncertain until the step comes back", async () => {
+    project.write(
+      "p.yaml",
+      `steps:
+  - { id: pay, once: true, run: "${project.effect("pay")}; exit 1", on_failure: repair, max_visits: 3 }
+  - { id: z, run: "${project.effect("z")}" }
+  - { id: repair, needs: [], run: "${project.effect("repair")}", goto: pay }
+`,
+    );
+    const { exit, stdout } = await project.run(["run", "p.yaml"]);
+    expect(exit).toBe(3);
+    expect(stdout).toContain("pay must not happen twice, and it may have happened as pay@1");
+    expect(project.effects()).toEqual({ pay: 1, repair: 1 });
+    await project.must(["settle", await newest(), "pay", "done", "--identity", "r-1"]);
+    await project.must(["resume", await newest()]);
+    expect(project.effects()).toEqual({ pay: 1, repair: 1, z: 1 });
+  });
+});
+
+describe("the identity of an effect", () => {
+  const tell = `  - { id: tell, run: 'printf %s \${{ results.pay.identity }} > told' }\n`;
+  const step = (probe: string): string => `steps:
+  - id: pay
+    once: { probe: '${probe}' }
+    outputs: { note: note.txt }
+    run: |
+      ${project.effect("pay")}
+      echo note > note.txt
+${tell}`;
+
+  it("is there after an ordinary success, from the probe", async () => {
+    project.write("p.yaml", step("echo probed >> probes; echo id-1"));
+    const stdout = await project.must(["run", "p.yaml"]);
+    expect(stdout).toContain("? pay happened; its probe is asked for its identity\n");
+    expect(project.read("told")).toBe("id-1");
+    expect(project.read("probes")).toBe("probed\n");
+    const receipt = project.receipt((await project.runIds())[0] ?? "", "pay@1.1");
+    expect(receipt).toMatchObject({ status: "succeeded", exit: 0, identity: "id-1" });
+  });
+
+  it("is not asked for where nothing refers to it", async () => {
+    project.write("p.yaml", step("echo probed >> probes; echo id-1").replace(tell, ""));
+    await project.must(["run", "p.yaml"]);
+    expect(project.exists("probes")).toBe(false);
+  });
+
+  it.each([1, 7])("is left to a person when the probe exits with %d", async (status) => {
+    project.write("p.yaml", step(`test -e known && echo late || exit ${status}`));
+    const { exit, stdout } = await project.run(["run", "p.yaml"]);
+    expect(exit, stdout).toBe(3);
+    const id = await newest();
+    expect(stdout).toContain(`perdure settle ${id} pay done`);
+    project.write("known", "");
+    await project.must(["resume", id]);
+    expect(project.read("told")).toBe("late");
+    expect(paid()).toBe(1);
+  });
+
+  it("survives a kill while the probe is asked", async () => {
+    const asked = project.hold("asked");
+    project.write("probe.sh", `${asked.command}\necho id-2\n`);
+    project.write("p.yaml", step("exec sh probe.sh"));
+    const runner = project.start(["run", "p.yaml"]);
+    await asked.arrived();
+    await runner.kill("SIGKILL");
+    const [left = 0] = project.stepProcesses();
+    const again = project.start(["resume", await newest()]);
+    await eventually("the old probe is dead", () => !project.stepProcesses().includes(left));
+    await asked.release();
+    expect((await again.ended).exit, again.stdout).toBe(0);
+    expect(project.read("told")).toBe("id-2");
+    expect(paid()).toBe(1);
+  });
+});
+
+describe("asking for a repeat of what is done", () => {
+  it.each([
+    ["retry", ["retry", "ID", "pay"]],
+    ["resume --from-step", ["resume", "ID", "--from-step", "pay"]],
+    ["rewind", ["rewind", "ID", "pay"]],
+    ["invalidate", ["invalidate", "ID", "pay"]],
+  ] as const)("needs a yes: %s", async (_name, command) => {
+    pipeline("exit 0", PROBE);
+    await project.must(["run", "p.yaml"]);
+    const id = await newest();
+    const args = command.map((word) => (word === "ID" ? id : word));
+    const table = await project.must([...args, "--dry-run"]);
+    expect(table).toContain("pay@1 happened and must not happen twice: repeating it needs --yes");
+    const refused = await project.run(args);
+    expect(refused.exit).toBe(2);
+    expect(refused.stderr).toContain("pay@1 happened and must not happen twice");
+    const [, suggested = ""] = /perdure (.* --yes)/.exec(refused.stderr) ?? [];
+    expect(suggested.split(" ")).toEqual([...args, "--yes"]);
+    expect(project.effects()).toEqual({ pay: 1, z: 1 });
+    await project.must(suggested.split(" "));
+    await project.run(["resume", id]);
+    expect(project.effects()).toEqual({ pay: 2, z: 2 });
+  });
+
+  it("is a question on a terminal", async () => {
+    pipeline("exit 0", "true");
+    await project.must(["run", "p.yaml"]);
+    const id = await newest();
+    const terminal = new Terminal(project, { columns: 100, rows: 24 });
+    try {
+      terminal.perdure(`retry ${id} pay`);
+      await terminal.shows("pay@1 happened and must not happen twice. Let it happen again? [y/N]");
+      terminal.type("n");
+      await terminal.shows("Nothing was started.");
+      expect(paid()).toBe(1);
+      terminal.type("clear");
+      terminal.perdure(`retry ${id} pay`);
+      await terminal.shows("Let it happen again? [y/N]");
+      terminal.type("y");
+      await terminal.shows("status 0");
+      expect(project.effects()).toEqual({ pay: 2, z: 2 });
+    } finally {
+      terminal.close();
+    }
+  });
+});
