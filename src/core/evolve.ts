@@ -57,8 +57,7 @@ import {
   type WorkspaceFiles,
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
-import { type Talk, talkAfter } from "./talk.ts";
-import { tell } from "./talk-flow.ts";
+import { talkOfWork, tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
 import {
@@ -294,14 +293,6 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     default:
       return unreachable(event);
   }
-}
-
-/** The talk of a visit after an event; a judge's attempt is no part of it, but its verdict is. */
-function talkOfWork(visit: Visit, event: StepEvent): Talk | undefined {
-  if (visit.submitted === undefined) return talkAfter(visit.talk, event);
-  if (event.type !== "step.failed" || event.check === undefined) return undefined;
-  const { spent: _, ...verdict } = event;
-  return talkAfter(visit.talk, verdict);
 }
 
 type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;

@@ -10,35 +10,43 @@
  *   skipped. A field that is not in the table is kept as it is.
  */
 import {
-  type Answer,
-  type CheckEvidence,
-  type Conversation,
-  type Deadline,
   EVENT_VERSION,
   type Exposure,
-  type Held,
-  type KeptExit,
-  type KnownEffect,
-  type LastTool,
-  type LeftRunning,
-  type Message,
-  type Origin,
   type Owner,
-  type Placed,
-  type Question,
   type Recorded,
-  type RememberedEnvironment,
   type Rerun,
   type RunEvent,
-  type Saved,
-  type Spent,
-  type Telling,
-  type Thread,
-  type Told,
-  type UsedBefore,
 } from "../core/event.ts";
-import type { SecretMarks } from "../util/secret-mark.ts";
 import type { StoredEvent, UnsealedEvent } from "./chain.ts";
+import {
+  answer,
+  arrows,
+  attempt,
+  choice,
+  conversation,
+  deadline,
+  environment,
+  findings,
+  held,
+  keptExit,
+  knownEffect,
+  lastTool,
+  message,
+  origin,
+  output,
+  owner,
+  place,
+  placed,
+  recover,
+  retry,
+  saved,
+  savedOnce,
+  spent,
+  stopMode,
+  telling,
+  told,
+  trace,
+} from "./event-shapes.ts";
 import {
   boolean,
   type Check,
@@ -55,180 +63,6 @@ import {
   text,
 } from "./field-check.ts";
 import { JournalError } from "./journal.ts";
-
-const owner = record({
-  pid: integer,
-  started: text,
-  boot: text,
-  namespace: optional(text),
-  machine: optional(text),
-  host: text,
-  user: text,
-  unsignalled: optional(boolean),
-  opens: optional(text),
-} satisfies Fields<Owner>);
-const place = { scope: text, step: text, visit: integer };
-const attempt = { ...place, attempt: integer };
-const retry = optional(record({ at: number, delayMs: number }));
-const arrows = listOf(integer);
-const output = record({
-  path: text,
-  sha256: text,
-  bytes: integer,
-  executable: optional(boolean),
-});
-const savedOnce = record({
-  commit: text,
-  skipped: optional(listOf(record({ path: text, bytes: number, why: text }))),
-  tookMs: optional(number),
-} satisfies Fields<Saved>);
-const saved = optional(savedOnce);
-const placed = record({
-  kind: oneOf("here", "worktree", "directory", "copy"),
-  path: text,
-  branch: optional(text),
-  base: optional(text),
-} satisfies Fields<Placed>);
-const origin = record({ run: text, seq: integer } satisfies Fields<Origin>);
-const knownEffect = record({
-  name: text,
-  place: text,
-  run: optional(text),
-  done: optional(boolean),
-} satisfies Fields<KnownEffect>);
-const recover = oneOf("continue", "restart");
-/** When a run is to stop. */
-export const stopMode = oneOf("now", "after-turn", "after-step");
-const lastTool = optional(
-  record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
-);
-const finding = record({
-  kind: text,
-  subject: text,
-  exit: integer,
-  outputPath: optional(text),
-  outputSha256: optional(text),
-  agent: optional(text),
-  message: optional(text),
-  output: optional(text),
-  onFail: optional(oneOf("warn", "fail")),
-} satisfies Fields<CheckEvidence>);
-const findings = {
-  check: optional(finding),
-  checks: optional(listOf(finding)),
-};
-
-const tokens = { inputTokens: number, cachedTokens: number, outputTokens: number };
-const spent = optional(
-  record({
-    ...tokens,
-    turns: integer,
-    costUsd: optional(number),
-    estimated: optional(boolean),
-    unmeasured: optional(boolean),
-    unpriced: optional(text),
-    model: optional(text),
-    session: optional(text),
-  } satisfies Fields<Spent>),
-);
-const left = optional(
-  listOf(
-    record({
-      pid: integer,
-      command: text,
-      survived: optional(boolean),
-    } satisfies Fields<LeftRunning>),
-  ),
-);
-/** What every event that ends an attempt may have. */
-const trace = { snapshot: saved, spent, left, denied: optional(listOf(text)) };
-const conversation = optional(
-  record({
-    session: optional(text),
-    kind: oneOf("start", "continue"),
-    says: oneOf("task", "relayed", "interrupted", "relay", "correct", "failed", "permitted"),
-    gone: optional(boolean),
-    why: text,
-    used: optional(
-      record({
-        ...tokens,
-        turns: integer,
-        long: optional(record(tokens)),
-      } satisfies Fields<UsedBefore>),
-    ),
-  } satisfies Fields<Conversation>),
-);
-
-/** The shape of a message. */
-export const message = record({
-  id: text,
-  text,
-  by: text,
-  given: number,
-} satisfies Fields<Message>);
-
-const deadline = optional(
-  record({ at: number, delayMs: optional(number) } satisfies Fields<Deadline>),
-);
-const choice = record({
-  key: text,
-  label: text,
-  fails: optional(boolean),
-  next: optional(text),
-} satisfies Fields<Question["choices"][number]>);
-/** The fields of an answer. */
-export const answer = {
-  choice: optional(text),
-  text: optional(text),
-  by: text,
-  from: oneOf("terminal", "command", "program", "dashboard", "timeout", "auto-approve"),
-  given: number,
-} satisfies Fields<Answer>;
-const told = optional(
-  record({
-    outcome: optional(text),
-    label: optional(text),
-    next: optional(listOf(text)),
-    notes: optional(text),
-  } satisfies Fields<Told>),
-);
-const held = {
-  exit: integer,
-  outputs: mapOf(output),
-  context: mapOf(json),
-  answer: optional(json),
-  output: optional(text),
-  ...findings,
-  told,
-} satisfies Fields<Held>;
-const keptExit = record({
-  ...held,
-  problem: optional(record({ reason: text, message: text, trouble: optional(text) })),
-  said: optional(text),
-  signature: optional(text),
-  left,
-} satisfies Fields<KeptExit>);
-const telling = optional(
-  record({
-    mode: oneOf("full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"),
-    by: oneOf("edge", "step", "pipeline", "resume"),
-    why: text,
-    thread: optional(
-      record({
-        name: text,
-        by: oneOf("step", "edge", "pipeline", "group", "previous"),
-      } satisfies Fields<Thread>),
-    ),
-    preamble: optional(text),
-  } satisfies Fields<Telling>),
-);
-
-const environment = {
-  variables: optional(mapOf(text)),
-  secrets: optional(
-    record({ salt: text, marks: mapOf(listOf(text)) } satisfies Fields<SecretMarks>),
-  ),
-} satisfies Fields<RememberedEnvironment>;
 
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {

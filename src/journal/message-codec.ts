@@ -3,7 +3,7 @@
  * events (event-codec.ts).
  */
 import type { Answer } from "../core/event.ts";
-import { answer, message, stopMode } from "./event-codec.ts";
+import { answer, message, stopMode } from "./event-shapes.ts";
 import { type Check, parseObject, record, text } from "./field-check.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
 
