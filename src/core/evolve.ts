@@ -148,6 +148,13 @@ function remember(run: Run, { variables = {}, secrets }: RememberedEnvironment):
   if (secrets !== undefined) draft(run).secrets.push(secrets);
 }
 
+function addFunds(run: Run, event: Extract<RunEvent, { type: "run.funded" }>): void {
+  const { added, lateCostUsd } = event;
+  draft(run).funds = addBudget(run.funds, added);
+  draft(run).added = addBudget(run.added, added);
+  if (lateCostUsd !== undefined) draft(run).spent = withLateCost(run.spent, lateCostUsd);
+}
+
 function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
   switch (event.type) {
     case "run.created": {
@@ -179,12 +186,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.rewound":
       return event.items === undefined ? rewind(run, event, time) : reopenItems(run, event, time);
     case "run.funded":
-      draft(run).funds = addBudget(run.funds, event.added);
-      draft(run).added = addBudget(run.added, event.added);
-      if (event.lateCostUsd !== undefined) {
-        draft(run).spent = withLateCost(run.spent, event.lateCostUsd);
-      }
-      return;
+      return addFunds(run, event);
     case "run.messaged":
       return leaveMessage(run, event);
     case "run.moved":

@@ -26,6 +26,7 @@ import {
   isUnmade,
   othersIn,
   SHARED,
+  workedAlone,
   worksApart,
   workspaceAround,
   workspaceOf,
@@ -131,12 +132,12 @@ function preparation(
     if (unmade !== undefined) return makeWorkspace(activity, entry, unmade);
     // A snapshot is on its way (snapshots).
     if (visit.base === undefined) return [];
-    if (isToRestore(visit, entry)) return restore(activity, visit, entry);
+    if (isToRestore(run, visit, entry)) return restore(activity, visit, entry);
   }
   const operation = activity.files.get(workspace);
   if (operation === "restore" || operation === "merge") return [];
   // R1: who starts now would lose what it writes to the restore.
-  if (othersRestore(activity, visit, workspace)) return [];
+  if (othersRestore(run, activity, visit, workspace)) return [];
   entry.phase = "working";
   return [{ type: "launch", at: entry.at, needs: "slot" }];
 }
@@ -196,17 +197,20 @@ function restore(activity: Activity, visit: Visit, entry: AttemptActivity): read
 }
 
 /** True when the files in a workspace are to be put back for another attempt that has not begun. */
-function othersRestore(activity: Activity, visit: Visit, workspace: string): boolean {
+function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: string): boolean {
   return [...activity.attempts].some(
     ([other, entry]) =>
-      other !== visit && isToRestore(other, entry) && workspaceOf(other) === workspace,
+      other !== visit && isToRestore(run, other, entry) && workspaceOf(other) === workspace,
   );
 }
 
-/** A workspace of its own is made afresh instead. */
-function isToRestore(visit: Visit, entry: AttemptActivity): boolean {
+/**
+ * A workspace of its own is made afresh instead. What somebody merged after the attempt was to start
+ * outlives it: then nothing is put back.
+ */
+function isToRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
   if (visit.restore !== true || worksApart(visit)) return false;
-  return entry.phase === "preparing" && !entry.restored;
+  return entry.phase === "preparing" && !entry.restored && workedAlone(run, visit);
 }
 
 /** One snapshot in each workspace for all that wait for one (R2). */
@@ -228,7 +232,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
       if (visit.held !== undefined || (around !== SHARED && !activity.made.has(around))) continue;
       if (visit.base === undefined) {
         note(into(around), "before", entry);
-      } else if (isToSetAside(activity, visit, entry)) {
+      } else if (isToSetAside(run, activity, visit, entry)) {
         into(workspaceOf(visit)).aside = entry;
       }
     } else if (entry.phase === "working" && isSaveDue(plan, entry, now)) {
@@ -290,8 +294,8 @@ function snapshotFor(
 }
 
 /** What an attempt finds is kept before its files are put back, while nobody works there. */
-function isToSetAside(activity: Activity, visit: Visit, entry: AttemptActivity): boolean {
-  if (!isToRestore(visit, entry) || entry.aside !== undefined) return false;
+function isToSetAside(run: Run, activity: Activity, visit: Visit, entry: AttemptActivity): boolean {
+  if (!isToRestore(run, visit, entry) || entry.aside !== undefined) return false;
   return !isWorkedIn(activity, workspaceOf(visit));
 }
 

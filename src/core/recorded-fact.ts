@@ -311,7 +311,10 @@ function openingOf(run: Run, events: readonly Recorded[], index: number, opened:
 function retriedIn(run: Run, events: readonly Recorded[], index: number): readonly string[] {
   let last: Place | undefined;
   for (const { event, time } of events.slice(index + 1)) {
-    if (time !== events[index]?.time || !RETRY_EVENTS.has(event.type)) break;
+    if (time !== events[index]?.time) break;
+    // A step that is done runs again by a rewind.
+    if (event.type === "run.rewound") return [event.step];
+    if (!RETRY_EVENTS.has(event.type)) break;
     if (event.type === "step.granted") last = event;
   }
   return last === undefined ? [] : pathsAround(run, last);
@@ -359,6 +362,11 @@ function adoptionOf(run: Run, event: EventOf<"step.adopted">, next: Recorded | u
   const at = refOf(event);
   if (event.found !== "result") return said({ type: "adopted", at, found: event.found });
   const end = next?.event;
+  if (end?.type === "step.unsettled") {
+    const ending = doubtedEnd(end);
+    if (ending.how !== "exited") return said();
+    return said({ type: "attempt-ended", at, ending: { ...ending, fromStream: true } });
+  }
   const judged = end?.type === "step.completed" || end?.type === "step.submitted";
   if (!judged && end?.type !== "step.failed") return said();
   // No arrow could be chosen for what it handed on, and a failure does not hold that.

@@ -358,9 +358,11 @@ describe("transcripts", () => {
     const env = { HOME: root };
     const file = put(root, ".local/share/opencode/opencode.db", "");
     const database = new DatabaseSync(file);
-    database.exec("PRAGMA journal_mode = WAL; CREATE TABLE message (id TEXT, session_id TEXT)");
+    database.exec(
+      "PRAGMA journal_mode = WAL; CREATE TABLE message (id TEXT, session_id TEXT, data TEXT)",
+    );
     expect(opencode.transcript(SES, { cwd: "/w", env })).toBeUndefined();
-    database.prepare("INSERT INTO message VALUES ('1', ?)").run(SES);
+    database.prepare("INSERT INTO message VALUES ('1', ?, '{}')").run(SES);
     // It is found while opencode has the database open, and after.
     expect(opencode.transcript(SES, { cwd: "/w", env })).toBe(file);
     database.close();

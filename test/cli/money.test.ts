@@ -166,6 +166,7 @@ describe("Codex", () => {
     const script = `#!/bin/sh\nexec "${process.execPath}" "${FAKE_CODEX}" "$@"\n`;
     fs.writeFileSync(project.path("bin", "codex"), script, { mode: 0o755 });
     return {
+      CODEX_API_KEY: "key-of-a-test",
       CODEX_HOME: project.path("codex"),
       FAKE_CODEX_MODEL: model,
       FAKE_CODEX_ANSWERS_AFTER: project.path("go"),

@@ -126,6 +126,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "walk-files": "`run --logs`; dot.test.ts kills it there",
   probe: "steps that must not happen twice; test/cli/once.test.ts kills it there",
   update: "`resume --update`; update.test.ts kills it there",
+  say: "`perdure say`; test/cli/say.test.ts kills it there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };
 

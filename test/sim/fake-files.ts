@@ -30,8 +30,8 @@ export class FakeFiles {
   readonly #idOf = new Map<string, string>();
   readonly #operations: UnderWay[] = [];
   readonly #workspaceOf = new Map<string, string>();
-  /** Completed attempts, and where they worked. */
-  readonly #completed = new Map<string, string>();
+  /** Attempts that completed. */
+  readonly #completed = new Set<string>();
   /** Files that somebody else wrote into the shared workspace. */
   readonly #bystanders = new Map<string, string>();
   /** Planted: a merge makes the whole workspace what it computed, whatever was written since. */
@@ -55,7 +55,8 @@ export class FakeFiles {
     if (run.files.size > 0 && workspace !== SHARED && !this.#workspaces.has(workspace)) {
       fail(`${attemptText(at)} starts in "${workspace}", which was not made`);
     }
-    if (visit.restore === true) this.#expectRestored(at, workspace, visit.base ?? "");
+    const restores = visit.restore === true && workedAlone(run, visit);
+    if (restores) this.#expectRestored(at, workspace, visit.base ?? "");
     if (at.attempt === 1 && workedAlone(run, visit)) this.#expectBase(at, workspace, visit.base);
     this.#write(workspace, `${attemptText(at)}.begin`);
   }
@@ -115,7 +116,7 @@ export class FakeFiles {
     const workspace = this.#worksIn(at);
     if (workspace === undefined) return;
     if (commit === undefined) fail(`${attemptText(at)} is complete, and nothing holds its files`);
-    this.#completed.set(attemptText(at), workspace);
+    this.#completed.add(attemptText(at));
     const tree = this.#tree(commit);
     if (!tree.has(`${attemptText(at)}.end`)) {
       fail(`the snapshot of ${attemptText(at)} was taken before it had ended`);
@@ -231,12 +232,12 @@ export class FakeFiles {
     }
   }
 
-  /** Files of completed attempts that are there. */
+  /** Files of completed attempts that are there, from work in it or merged into it. */
   #completedIn(workspace: string): readonly string[] {
     const files = this.#in(workspace);
     return [...this.#completed]
-      .filter(([attempt, where]) => where === workspace && files.has(`${attempt}.end`))
-      .map(([attempt]) => `${attempt}.end`);
+      .map((attempt) => `${attempt}.end`)
+      .filter((path) => files.has(path));
   }
 
   #worksIn(at: AttemptRef): string | undefined {

@@ -20,12 +20,19 @@ export class MessageCheckers {
   /** Visit -> the messages of its conversation. */
   readonly #said = new Map<string, Set<string>>();
 
+  /** Visits whose work only waits for its merge. */
+  readonly #conflicted = new Set<string>();
+
   afterEvent(event: RunEvent): void {
     if (event.type === "run.messaged") {
       if (this.#messages.has(event.message.id)) fail(`${event.message.id} was recorded twice`);
       this.#messages.set(event.message.id, { path: stepPath(event), delivered: false });
     }
     if (event.type === "run.forked") this.#said.clear();
+    if (event.type === "step.conflicted") this.#conflicted.add(placeText(event));
+    if (event.type === "step.completed" || event.type === "step.failed") {
+      this.#conflicted.delete(placeText(event));
+    }
     if (event.type === "step.started") this.#started(event);
     const turns = "spent" in event ? (event.spent?.turns ?? 0) : 0;
     if (turns > 0 && "attempt" in event) this.#answer(placeText(event));
@@ -51,7 +58,7 @@ export class MessageCheckers {
       said.add(id);
     }
     // Work that only waits for its merge has no process, and who hands over does nothing else.
-    if (conversation.says === "relay") return;
+    if (conversation.says === "relay" || this.#conflicted.has(place)) return;
     for (const [id, { path, delivered }] of this.#messages) {
       if (path !== stepPath(event) || delivered || said.has(id)) continue;
       fail(`${id} was not told to ${attemptText(event)}`);

@@ -16,13 +16,19 @@ interface Change {
 interface Mutation extends Change {
   readonly name: string;
   readonly file: string;
-  /** A second guard against the same defect. */
-  readonly also?: Change;
+  /** Further guards against the same defect. */
+  readonly also?: readonly Change[];
 }
 
 const OPERATIONS = "src/core/operations.ts";
 
 export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "files are put back over what was merged since",
+    file: OPERATIONS,
+    from: "!entry.restored && workedAlone(run, visit)",
+    to: "!entry.restored",
+  },
   {
     name: "work is done again because its judge failed",
     file: "src/core/judge.ts",
@@ -44,9 +50,12 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "files are put back while a neighbour works on them",
     file: OPERATIONS,
-    from: "if (othersRestore(activity, visit, workspace)) return [];",
+    from: "if (othersRestore(run, activity, visit, workspace)) return [];",
     to: "",
-    also: { from: "if (isWorkedIn(activity, workspace)) return [];", to: "" },
+    also: [
+      { from: "if (isWorkedIn(activity, workspace)) return [];", to: "" },
+      { from: "!entry.restored && workedAlone(run, visit)", to: "!entry.restored" },
+    ],
   },
   {
     name: "a step starts in the middle of a restore or a merge",
@@ -148,7 +157,7 @@ export const MUTATIONS: readonly Mutation[] = [
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 /** Within so many seeds a planted defect must be found. */
-const SEEDS = 1_500;
+const SEEDS = 3_000;
 
 /** Plants each defect in a copy and runs the simulator on it; gives the names of those it missed. */
 export function plantAll(say: (line: string) => void): readonly string[] {
@@ -166,11 +175,11 @@ export function plantAll(say: (line: string) => void): readonly string[] {
 }
 
 function isCaught(copy: string, mutation: Mutation, say: (line: string) => void): boolean {
-  const { name, file, also } = mutation;
+  const { name, file, also = [] } = mutation;
   const path = join(copy, file);
   const text = fs.readFileSync(path, "utf8");
   let changed = text;
-  for (const { from, to } of also === undefined ? [mutation] : [mutation, also]) {
+  for (const { from, to } of [mutation, ...also]) {
     if (changed.split(from).length !== 2) throw new Error(`"${name}": its text is not there`);
     changed = changed.replace(from, () => to);
   }

@@ -10,6 +10,7 @@ const EVENTS: readonly string[] = [
   "run.created",
   "run.failed",
   "run.funded",
+  "run.messaged",
   "run.opened",
   "run.restarted",
   "run.restored",
@@ -42,6 +43,7 @@ const EVENTS: readonly string[] = [
   "step.settled",
   "step.skipped",
   "step.started",
+  "step.submitted",
   "step.unsettled",
 ];
 

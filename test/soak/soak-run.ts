@@ -29,6 +29,8 @@ import {
 
 /** A program that takes longer than this is stuck: the steps of a run take three seconds at most. */
 const STUCK_MS = 120_000;
+/** How long an owner is paused at most. */
+const PAUSE_MS = 10_000;
 /** When nobody kills any more, a run needs one resume, one more after a failure and one per gate. */
 const QUIET_RESUMES_MAX = 3;
 const LOOK_MS = 2;
@@ -283,12 +285,15 @@ class SoakRun {
     const { runId, owned = false } = this.#stored();
     if (runId === undefined || !owned || !kill(program.pid, "SIGSTOP")) return;
     this.#count("pause");
+    // It may have stopped in the middle of a transaction, which the other one then waits for.
+    const over = setTimeout(() => kill(program.pid, "SIGCONT"), PAUSE_MS);
     try {
       const other = await this.project.run(this.#resumeArgs(runId));
       if (other.exit === 7 || this.#stored().owned !== true) return;
       const what = `a second resume beside a paused owner: exit ${other.exit}`;
       this.#violate("repeated", `${what}\n${other.stdout}${other.stderr}`);
     } finally {
+      clearTimeout(over);
       kill(program.pid, "SIGCONT");
     }
   }

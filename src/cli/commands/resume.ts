@@ -121,6 +121,24 @@ export async function retryCommand(
   return goOn(project, runId, { verb: "retry", step, files, failed, turns }, options);
 }
 
+/** Refuses what cannot be resumed, or not like this, before anything is asked or changed. */
+function refuse(
+  project: Project,
+  known: KnownRun,
+  wanted: BackRequest | undefined,
+  options: ResumeOptions,
+): void {
+  if (options.budget !== undefined) parseBudget(options.budget);
+  if (options.turns !== undefined) parseTurns(options.turns);
+  checkRecover(options);
+  const refusal = unavailable(known, options);
+  if (refusal !== undefined) throw refusal;
+  refuseCopy(project.dir, known, options.asCopy === true);
+  if (wanted === undefined || options.update !== true) return;
+  const message = "--update and --from-step are two wishes: first the one, then the other";
+  throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+}
+
 async function goOn(
   project: Project,
   runId: string,
@@ -128,16 +146,7 @@ async function goOn(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
-  if (options.budget !== undefined) parseBudget(options.budget);
-  if (options.turns !== undefined) parseTurns(options.turns);
-  checkRecover(options);
-  const refusal = unavailable(known, options);
-  if (refusal !== undefined) throw refusal;
-  refuseCopy(project.dir, known, options.asCopy === true);
-  if (wanted !== undefined && options.update === true) {
-    const message = "--update and --from-step are two wishes: first the one, then the other";
-    throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
-  }
+  refuse(project, known, wanted, options);
   const request = wanted && (await agreedRequest(known, wanted, options, canAsk(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
   const agreed: Agreed =
