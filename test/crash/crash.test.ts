@@ -1,8 +1,8 @@
 /**
  * The real program is killed with SIGKILL at the failpoints of every pipeline, resumed, and held
- * against an uninterrupted run: same effects, same journal, same files, same end. One pipeline is
- * killed everywhere until nothing was injected; the others are killed where they first pass a failpoint
- * that no pipeline before them has, and at one of so many passings; PERDURE_CRASH_ALL=1 strikes all.
+ * against an uninterrupted run: same effects, same journal, same files, same end. Each is killed where
+ * it first passes a failpoint that no pipeline before it has, and at one of so many passings;
+ * PERDURE_CRASH_ALL=1 strikes all.
  *
  * The last test looks at where the others killed, so it only holds when the whole file is run.
  */
@@ -46,18 +46,20 @@ function firstOfRun({ failpoints }: Baseline): number {
 
 /** One of so many passings is a place to kill a run, beside the first of each new kind. */
 const STRIDE = 13;
+const SHORT_STRIDE = 4;
 
 /** Where a pipeline is killed. */
 async function placesOf(pipeline: CrashPipeline, whole: Baseline): Promise<Iterable<number>> {
-  if (pipeline === SEQUENTIAL) return everyFrom(1);
-  const first = firstOfRun(whole);
+  const isFirstOne = pipeline === SEQUENTIAL;
+  const first = isFirstOne ? 1 : firstOfRun(whole);
   if (CRASH_ALL) return everyFrom(first);
+  const stride = isFirstOne ? SHORT_STRIDE : STRIDE;
   const before = await Promise.all(PIPELINES.slice(0, PIPELINES.indexOf(pipeline)).map(baseline));
   const known = new Set(before.flatMap(({ failpoints }) => failpoints));
   const { failpoints } = whole;
   return failpoints.flatMap((name, index) => {
     const isFirst = failpoints.indexOf(name) === index && !known.has(name);
-    return index + 1 >= first && (isFirst || index % STRIDE === 0) ? [index + 1] : [];
+    return index + 1 >= first && (isFirst || index % stride === 0) ? [index + 1] : [];
   });
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Bug, simulate } from "./simulate.ts";
 
-const SEEDS = 1_000;
+const SEEDS = 500;
 /** Within so many seeds a planted bug must be found. */
 const SEEDS_PER_BUG = 400;
 
