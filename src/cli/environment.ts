@@ -22,11 +22,12 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
 }
 
 /** Variables that a plan's expressions name must be there before anything is started. */
-export function checkEnvironment(names: readonly string[]): void {
+export function checkEnvironment(names: readonly string[], command: string): void {
   const missing = names.filter((name) => process.env[name] === undefined);
   if (missing.length === 0) return;
   const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
-  throw new CliError(EXIT.usage, message, `export ${missing[0]}=..., then the same command again`);
+  const values = missing.map((name) => `${name}=...`).join(" ");
+  throw new CliError(EXIT.usage, message, `export ${values}, then: ${command}`);
 }
 
 /**

@@ -13,6 +13,7 @@ import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/adopt.ts";
+import { perdure } from "../view/command-text.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -55,7 +56,10 @@ export async function filesExecutorOf(
     if (!(error instanceof WorkspaceError)) throw error;
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
-    if (!optional) throw new CliError(EXIT.error, error.message, error.remedy);
+    if (!optional) {
+      const next = `${error.remedy}, then: ${perdure("resume", known.shortId)}`;
+      throw new CliError(EXIT.error, error.message, next);
+    }
     say(`The files of this run are not kept: ${error.message}`);
     return undefined;
   }

@@ -36,7 +36,7 @@ export async function takeUp(
 ): Promise<{ readonly project: Project; readonly runId: string }> {
   const path = resolve(file);
   const { plan, text } = await requirePlan(path, `perdure run ${file}`, { takesUp });
-  checkEnvironment(envNamesOf(plan));
+  checkEnvironment(envNamesOf(plan), "the same command again");
   const project = createProject(process.cwd());
   const before = project.journal.list({ file: path }).find(({ runId, cleanedAt }) => {
     if (cleanedAt !== undefined) return false;

@@ -95,7 +95,7 @@ export async function startRun(
     const file = origin.file || "FILE";
     refuseUnknownKeys(options.input ?? null, schema, file);
     const input = await fitInput(options.input ?? null, schema, file);
-    checkEnvironment(envNamesOf(plan));
+    checkEnvironment(envNamesOf(plan), "run it again");
     await checkPrices(plan, plan.budget ?? {}, `perdure run ${origin.file || "FILE"}`);
     await readiness(plan, options, "perdure run FILE", cwd);
     return holding(createProject(cwd), async (project) => {

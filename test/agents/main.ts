@@ -1,6 +1,6 @@
 /**
  * `node test/agents/main.ts [--all | agent...]`: the tests with real agents. Installs the agents,
- * Claude Code and Codex unless others are named, and runs the suites with them.
+ * Claude Code, Codex and Gemini CLI (also behind ACP) unless others are named, and runs the suites.
  *
  * Does not: build the program; `npm run test:agents` does.
  */
@@ -8,8 +8,8 @@ import { spawn } from "node:child_process";
 import { RETRIES } from "./agent-project.ts";
 import { AGENT_NAMES, type AgentName, agentNamesIn, installAgent } from "./install.ts";
 
-/** Those that every change is tested with; the others are slower by far. */
-const USUAL: readonly AgentName[] = ["claude", "codex"];
+/** Those that every change is tested with; opencode takes half a minute to start. */
+const USUAL: readonly AgentName[] = ["claude", "codex", "gemini"];
 
 async function main(words: readonly string[]): Promise<number> {
   const named = words.includes("--all") ? AGENT_NAMES : agentNamesIn(words);

@@ -213,7 +213,7 @@ it("names a variable of the environment that is missing, before anything runs", 
   expect(refused.exit).toBe(2);
   expect(refused.stderr).toBe(
     `error: the pipeline relies on DEPLOY_TARGET in the environment
-  next: export DEPLOY_TARGET=..., then the same command again
+  next: export DEPLOY_TARGET=..., then: perdure run p.yaml
 `,
   );
   expect(project.effects()).toEqual({});

@@ -53,7 +53,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   hideSecrets([...secretInputs(typed, plan.secrets).values()].flat());
   refuseUnknownKeys(typed, schema, file);
   const input = await fitInput(typed, schema, file);
-  checkEnvironment(envNamesOf(plan));
+  checkEnvironment(envNamesOf(plan), `perdure run ${file}`);
   const priceLines = await checkPrices(plan, plan.budget ?? {}, `perdure run ${file}`);
   for (const line of await readiness(plan, options, `perdure run ${file}`)) printError(line);
   const project = createProject(process.cwd());
