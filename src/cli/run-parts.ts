@@ -57,7 +57,8 @@ export async function filesExecutorOf(
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) {
-      const next = `${error.remedy}, then: ${perdure("resume", known.shortId)}`;
+      const resume = perdure("resume", known.shortId);
+      const next = error.code === "git-killed" ? resume : `${error.remedy}, then: ${resume}`;
       throw new CliError(EXIT.error, error.message, next);
     }
     say(`The files of this run are not kept: ${error.message}`);
