@@ -61,16 +61,18 @@ export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
   const definition = plan.agents[work.agent];
   const adapter = definition === undefined ? undefined : agentAdapter(definition.adapter);
   if (definition === undefined || adapter === undefined) return undefined;
+  if (judge === undefined) {
+    return { adapter, definition, work, settings: { ...definition.settings, ...work.settings } };
+  }
+  // A judge has nothing to hand over, and it only looks.
   const { relay: _, ...others } = definition.settings;
-  // A judge has nothing to hand over.
-  const own = judge === undefined ? definition.settings : others;
-  return { adapter, definition, work, settings: { ...own, ...work.settings } };
+  const permissions = adapter.looksWith ?? "default";
+  return { adapter, definition, work, settings: { ...others, ...work.settings, permissions } };
 }
 
-/** A judge as work of an agent: it only looks, and answers with a verdict. */
+/** A judge as work of an agent: it answers with a verdict. */
 function judgeWork({ agent, model }: Judge): AgentWork {
   const settings = {
-    permissions: "default",
     outputSchema: VERDICT_SCHEMA,
     ...(model === undefined ? {} : { model }),
   } as const;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Output, RunEvent } from "../../src/core/event.ts";
 import { sha256 } from "../../src/util/hash.ts";
-import { type Hold, Project } from "../rig/project.ts";
+import { eventually, type Hold, Project } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 
 let project: Project;
@@ -40,9 +40,11 @@ ${between}
 async function cutOff(): Promise<string> {
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
+  const [id = ""] = await project.runIds();
+  // The second copy is written beside the next step.
+  await eventually("the events file has the first step", () => outputs(id).length > 0);
   await runner.kill("SIGKILL");
   for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  const [id = ""] = await project.runIds();
   return id;
 }
 

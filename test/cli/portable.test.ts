@@ -357,7 +357,7 @@ Go on: perdure resume 1a2b3c4d
     await here.must(["export", id, "-o", file]);
     leave();
     let kills = 0;
-    for (let nth = 1; ; nth += CRASH_ALL ? 1 : 3) {
+    for (let nth = 1; ; nth += CRASH_ALL ? 1 : 5) {
       const target = new Project();
       try {
         const log = here.path("failpoints");

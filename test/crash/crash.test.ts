@@ -29,7 +29,7 @@ const WALK_MS = 240_000;
  */
 const RESUME_FAILPOINTS_MIN = 26;
 /** How many pairs of kills each pipeline gets. */
-const PAIRS = 3;
+const PAIRS = 2;
 
 const baselines = new Map<CrashPipeline, Promise<Baseline>>();
 
@@ -45,8 +45,8 @@ function firstOfRun({ failpoints }: Baseline): number {
 }
 
 /** One of so many passings is a place to kill a run, beside the first of each new kind. */
-const STRIDE = 13;
-const SHORT_STRIDE = 4;
+const STRIDE = 23;
+const SHORT_STRIDE = 7;
 
 /** Where a pipeline is killed. */
 async function placesOf(pipeline: CrashPipeline, whole: Baseline): Promise<Iterable<number>> {

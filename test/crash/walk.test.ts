@@ -17,7 +17,7 @@ import { storedRuns } from "./canonical.ts";
 
 const WALK_MS = 240_000;
 /** Of the failpoints of a run, one of so many is a place to kill it. */
-const STRIDE = 17;
+const STRIDE = 23;
 const FAILPOINTS_MAX = 500;
 
 const projects: Project[] = [];

@@ -226,6 +226,8 @@ export interface CarriedTranscript {
 
 export interface AgentAdapter {
   readonly name: string;
+  /** The level of a call that is only to look; `default` unless it cannot start with that. */
+  readonly looksWith?: Permissions;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
   newSession(): string | undefined;
   /** The transcript of a conversation on this disk, if there is one. */

@@ -56,6 +56,8 @@ export const gemini: AgentAdapter = {
   name: "gemini",
   continues: true,
   takes: { maxTurns: false, outputSchema: false },
+  // By default it does not start in a directory that nobody has trusted.
+  looksWith: "plan",
   newSession: () => randomUUID(),
   transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
   carried,
