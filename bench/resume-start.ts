@@ -5,7 +5,7 @@
  * The 901st step fails each time, so that the same run can be resumed again and again.
  */
 import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { compare, emptyNodeMs, inDirectory, type Line, PROGRAM, timeLine } from "./measure.ts";
 
@@ -16,13 +16,16 @@ const EXIT_FAILED = 3;
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
+    // Else the repository around it would be the project.
+    mkdirSync(join(directory, ".perdure"), { mode: 0o700 });
     writeFileSync(join(directory, "bench.yaml"), pipeline());
     perdure(directory, "run", "bench.yaml", "--quiet");
+    const [run = ""] = readdirSync(join(directory, ".perdure", "runs"));
     const compared = await compare(ROUNDS, {
       floor: emptyNodeMs,
       subject: async () => {
         const start = performance.timeOrigin + performance.now();
-        perdure(directory, "resume", "--quiet");
+        perdure(directory, "resume", run, "--quiet");
         return firstStepAt(directory) - start;
       },
     });
