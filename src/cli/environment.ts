@@ -42,9 +42,7 @@ export async function readiness(
 ): Promise<readonly string[]> {
   if (preflight === false || Object.keys(plan.agents).length === 0) return [];
   const { requireReady } = await import("./preflight.ts");
-  const { priceListOf } = await import("./prices.ts");
-  const prices = await priceListOf(plan);
-  const site = { cwd, env: process.env, prices, ...(isDone === undefined ? {} : { isDone }) };
+  const site = { cwd, env: process.env, ...(isDone === undefined ? {} : { isDone }) };
   return requireReady(plan, site, command);
 }
 

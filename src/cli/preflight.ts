@@ -36,7 +36,8 @@ export interface PreflightSite {
   /** Where the run works, or is started. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly prices: PriceList;
+  /** What models cost; absent where nobody would see that a price is unknown. */
+  readonly prices?: PriceList;
   /** Steps of the plan's own graph that will not run again. */
   readonly isDone?: (step: string) => boolean;
 }
@@ -269,7 +270,7 @@ function modelFindings(
   { settings: { model } }: AgentDefinition,
   { prices }: PreflightSite,
 ): readonly Finding[] {
-  if (model === undefined) return [];
+  if (model === undefined || prices === undefined) return [];
   if (prices.find(model) !== undefined)
     return [{ state: "there", text: `the price of ${model} is known` }];
   const window = windowOf(model) === undefined ? ", nor is the size of its window" : "";

@@ -1,7 +1,8 @@
 /** The options that say how a pipeline file is to be read. */
-import { PERMISSION_LEVELS } from "../pipeline/permission-level.ts";
+
 import type { PlanReading, Simulation } from "../plan/plan.ts";
 import { AGENT_NAMES } from "../runner/agents/registry.ts";
+import { PERMISSION_LEVELS } from "../util/agent-access.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 

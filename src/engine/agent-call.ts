@@ -29,7 +29,7 @@ import { quote } from "../util/shell.ts";
 import { type Evaluate, renderText } from "../util/template.ts";
 import { promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
-import { failureReport } from "./failure-report.ts";
+import { failureReport } from "./failed-attempt.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 import {
   CONTEXT_FILE,

@@ -8,25 +8,13 @@
  * - access/A1 A key that an agent cannot be told is an error of the file, never silently dropped.
  */
 import * as z from "zod";
+import type { McpServer } from "../util/agent-access.ts";
 import { isObject, parseJson } from "../util/json.ts";
 import { command } from "./schema-text.ts";
 import { bounded, ENTRIES_MAX, env, id, path } from "./schema-values.ts";
 
 /** The agents' words for it; not every agent, nor every model, has all of them. */
 const EFFORTS = ["minimal", "low", "medium", "high", "xhigh", "max"] as const;
-
-/** A program that speaks MCP on its pipes, or a server at an address. Texts are templates. */
-export type McpServer =
-  | {
-      readonly command: string;
-      readonly args: readonly string[];
-      readonly env: Readonly<Record<string, string>>;
-    }
-  | {
-      readonly url: string;
-      readonly type: "http" | "sse";
-      readonly headers: Readonly<Record<string, string>>;
-    };
 
 export interface AgentAccess {
   /** `Name` or `Name(pattern)`, in the agent's own words for its tools. */

@@ -2,10 +2,11 @@
  * A pipeline as its author wrote it, validated: every name resolves, every duration is a number.
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
+
+import type { PermissionLevel } from "../util/agent-access.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { AgentAccess } from "./agent-access.ts";
 import type { Fidelity, Retelling } from "./fidelity.ts";
-import type { PermissionLevel } from "./permission-level.ts";
 
 export interface Pipeline {
   readonly name: string;
@@ -254,9 +255,12 @@ export type PipelineItems =
   | { readonly file: string }
   | { readonly glob: string };
 
+/** What decides whether the work of a step is good, after it exited with 0. */
 export type PipelineCheck = (
   | { readonly kind: "command"; readonly run: string }
+  /** `file` is a template, relative to the step's directory. */
   | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
+  /** An agent that looks at the work and says whether it satisfies the rubric, a template. */
   | {
       readonly kind: "judge";
       readonly rubric: string;
@@ -264,6 +268,9 @@ export type PipelineCheck = (
       readonly model?: string;
     }
 ) & {
-  /** Absent: the attempt has failed, and the step may be retried. */
+  /**
+   * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
+   * attempt, after which the step may be retried.
+   */
   readonly onFail?: "warn" | "fail";
 };

@@ -6,11 +6,11 @@
  * Does not: compare values with each other (validate.ts) or word the diagnostics (shape.ts).
  */
 import * as z from "zod";
+import { PERMISSION_LEVELS } from "../util/agent-access.ts";
 import { accessKeys } from "./agent-access.ts";
 import { check } from "./check-schema.ts";
 import { RETELLINGS } from "./fidelity.ts";
 import { capture, once } from "./once-schema.ts";
-import { PERMISSION_LEVELS } from "./permission-level.ts";
 import { prices } from "./price-schema.ts";
 import { gate, wait } from "./prompt-schema.ts";
 import { links, NEEDS_MAX } from "./schema-links.ts";

@@ -11,8 +11,8 @@
  */
 import type { AgentAccess } from "../pipeline/agent-access.ts";
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
-import type { PermissionLevel } from "../pipeline/permission-level.ts";
 import type { Capture, ModelPrice } from "../pipeline/pipeline.ts";
+import type { PermissionLevel } from "../util/agent-access.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import type { Check } from "./check.ts";

@@ -5,13 +5,13 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ACCESS_KEYS, type AccessKey, inabilityOf } from "../../src/pipeline/agent-access.ts";
-import { PERMISSION_LEVELS } from "../../src/pipeline/permission-level.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "../../src/runner/agents/adapter.ts";
 import { claude } from "../../src/runner/agents/claude.ts";
 import { codex } from "../../src/runner/agents/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
+import { PERMISSION_LEVELS } from "../../src/util/agent-access.ts";
 import { covers, matchesPattern, ruleFor, toolRule } from "../../src/util/tool-rule.ts";
 
 const DOCS = readFileSync(new URL("../../docs/PERMISSIONS.md", import.meta.url), "utf8");

@@ -1,4 +1,5 @@
 /** The adapters' command lines, word for word, and where they look for transcripts. */
+
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -6,12 +7,13 @@ import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { acp } from "../../src/runner/agents/acp.ts";
-import type { AgentAdapter, AgentCall, Permissions } from "../../src/runner/agents/adapter.ts";
+import type { AgentAdapter, AgentCall } from "../../src/runner/agents/adapter.ts";
 import { claude } from "../../src/runner/agents/claude.ts";
 import { codex } from "../../src/runner/agents/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
+import type { PermissionLevel } from "../../src/util/agent-access.ts";
 
 const ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 const SES = "ses_0a1b2c3d4e5fAAAAbbbbCCCC01";
@@ -239,7 +241,7 @@ describe("permissions (G4)", () => {
 
   it("are seen by this test where they are given", () => {
     for (const adapter of adapters) {
-      for (const permissions of ["edit", "all"] as const satisfies readonly Permissions[]) {
+      for (const permissions of ["edit", "all"] as const satisfies readonly PermissionLevel[]) {
         const words = wordsOf(adapter, { ...PLAIN, permissions });
         expect(
           words.some((word) => DANGEROUS.test(word)),

@@ -13,7 +13,8 @@
  * - `usage`: what the prompt used; `cost`: what the whole conversation has cost so far.
  * - `result`: the last line, why the prompt ended: the protocol's stop reason, or `error`.
  */
-import type { McpServer, Permissions, Trouble, Usage } from "./adapter.ts";
+import type { McpServer, PermissionLevel } from "../../util/agent-access.ts";
+import type { Trouble, Usage } from "./adapter.ts";
 
 /** One line of the stream. */
 export type AcpLine =
@@ -52,7 +53,7 @@ export interface AcpCall {
   readonly session?: string;
   readonly model?: string;
   readonly system?: string;
-  readonly permissions: Permissions;
+  readonly permissions: PermissionLevel;
   readonly allow?: readonly string[];
   readonly deny?: readonly string[];
   readonly mcp?: Readonly<Record<string, McpServer>>;

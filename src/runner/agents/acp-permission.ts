@@ -5,12 +5,13 @@
  * Does not: see to it that the agent asks; that is a matter of its own configuration.
  * Invariants: G4. Only ever once: what is allowed always outlives the step that allowed it.
  */
+
+import type { PermissionLevel } from "../../util/agent-access.ts";
 import type { Json } from "../../util/json.ts";
 import { matchesPattern, toolRule } from "../../util/tool-rule.ts";
-import type { Permissions } from "./adapter.ts";
 import { listAt, textAt } from "./stream-json.ts";
 
-const ALLOWED: Readonly<Record<Permissions, (kind: string) => boolean>> = {
+const ALLOWED: Readonly<Record<PermissionLevel, (kind: string) => boolean>> = {
   default: () => false,
   plan: (kind) => ["read", "search", "think"].includes(kind),
   edit: (kind) => ["read", "search", "think", "edit", "move"].includes(kind),
@@ -27,7 +28,7 @@ export interface AskedCall {
 
 /** What the step allows. */
 export interface Allowance {
-  readonly permissions: Permissions;
+  readonly permissions: PermissionLevel;
   readonly allow?: readonly string[];
   readonly deny?: readonly string[];
 }

@@ -9,24 +9,9 @@
  * - G3 A reader holds no more than its report: a stream may be gigabytes long.
  * - G4 Safe by default: nothing that skips permission prompts unless the author wrote it.
  */
+import type { McpServer, PermissionLevel } from "../../util/agent-access.ts";
 import type { Json } from "../../util/json.ts";
 import type { PriceList, Tokens } from "./prices.ts";
-
-/** What an agent may do without asking; `default` is what the agent itself allows headless. */
-export type Permissions = "default" | "plan" | "edit" | "all";
-
-/** A program that speaks MCP on its pipes, or a server at an address. */
-export type McpServer =
-  | {
-      readonly command: string;
-      readonly args: readonly string[];
-      readonly env: Readonly<Record<string, string>>;
-    }
-  | {
-      readonly url: string;
-      readonly type: "http" | "sse";
-      readonly headers: Readonly<Record<string, string>>;
-    };
 
 /** One invocation of an agent. */
 export interface AgentCall {
@@ -42,7 +27,7 @@ export interface AgentCall {
   readonly env: Readonly<Record<string, string>>;
   readonly model?: string;
   readonly system?: string;
-  readonly permissions: Permissions;
+  readonly permissions: PermissionLevel;
   /** Tools in the agent's own words, `Name` or `Name(pattern)`: allowed beside its permissions. */
   readonly allow?: readonly string[];
   /** Denied, whatever else is allowed. */
@@ -227,7 +212,7 @@ export interface CarriedTranscript {
 export interface AgentAdapter {
   readonly name: string;
   /** The level of a call that is only to look; `default` unless it cannot start with that. */
-  readonly looksWith?: Permissions;
+  readonly looksWith?: PermissionLevel;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
   newSession(): string | undefined;
   /** The transcript of a conversation on this disk, if there is one. */

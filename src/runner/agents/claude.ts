@@ -9,8 +9,9 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { basename, join } from "node:path";
+import type { PermissionLevel } from "../../util/agent-access.ts";
 import { errorCode } from "../file-text.ts";
-import type { AgentAdapter, AgentCall, AgentCommand, Permissions } from "./adapter.ts";
+import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { ClaudeReader } from "./claude-reader.ts";
 import { unrecordedByClaude } from "./unrecorded-calls.ts";
@@ -18,7 +19,7 @@ import { unrecordedByClaude } from "./unrecorded-calls.ts";
 const SYSTEM_FILE = "system.md";
 const MCP_FILE = "mcp.json";
 
-const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
+const PERMISSIONS: Readonly<Record<PermissionLevel, readonly string[]>> = {
   default: [],
   plan: ["--permission-mode", "plan"],
   edit: ["--permission-mode", "acceptEdits"],
@@ -89,7 +90,7 @@ function command(call: AgentCall): AgentCommand {
 }
 
 /** Root may skip permissions only in what calls itself a sandbox. */
-function sandboxFor(permissions: Permissions): Readonly<Record<string, string>> {
+function sandboxFor(permissions: PermissionLevel): Readonly<Record<string, string>> {
   return permissions === "all" && process.getuid?.() === 0 ? { IS_SANDBOX: "1" } : {};
 }
 

@@ -8,7 +8,8 @@
  */
 import { globSync } from "node:fs";
 import { join } from "node:path";
-import type { AgentAdapter, AgentCall, AgentCommand, McpServer, Permissions } from "./adapter.ts";
+import type { McpServer, PermissionLevel } from "../../util/agent-access.ts";
+import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
 import { folderIn, hasFirstLine, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { codexLedger } from "./codex-ledger.ts";
 import { CodexReader } from "./codex-reader.ts";
@@ -20,7 +21,7 @@ const SCHEMA_FILE = "output-schema.json";
 const PARTS_BELOW_SESSIONS = 4;
 
 /** `exec resume` knows no `--sandbox`, so it is set by its name in the configuration. */
-const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
+const PERMISSIONS: Readonly<Record<PermissionLevel, readonly string[]>> = {
   default: [],
   plan: ["-c", 'sandbox_mode="read-only"'],
   edit: ["-c", 'sandbox_mode="workspace-write"'],

@@ -11,15 +11,10 @@
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import type { PermissionLevel } from "../../util/agent-access.ts";
 import { toolRule } from "../../util/tool-rule.ts";
 import { errorCode, textOf } from "../file-text.ts";
-import type {
-  AgentAdapter,
-  AgentCall,
-  AgentCommand,
-  CarriedTranscript,
-  Permissions,
-} from "./adapter.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, CarriedTranscript } from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
 import { geminiLedger } from "./gemini-ledger.ts";
 import { GeminiReader } from "./gemini-reader.ts";
@@ -31,7 +26,7 @@ const ID_CHARACTERS_IN_NAME = 8;
 /** In the folder of a directory's conversations: which directory that is. */
 const ROOT_FILE = ".project_root";
 
-const PERMISSIONS: Readonly<Record<Permissions, readonly string[]>> = {
+const PERMISSIONS: Readonly<Record<PermissionLevel, readonly string[]>> = {
   default: [],
   plan: ["--skip-trust", "--approval-mode", "plan"],
   edit: ["--skip-trust", "--approval-mode", "auto_edit"],
