@@ -132,10 +132,13 @@ it("finds more calls under way than attempts were cut off, and more of those tha
 it("finds a conversation that was left, and one that nobody knows", () => {
   const events = [started(1, "s0", "start"), lost(1), started(2, "s1", "start"), completed(3)];
   const requests = [call(1, [], "s0"), ...CALLS.slice(1), call(5, [], "strange")];
-  expect(verdict(events, { requests })).toEqual([
+  const strange = "request 5 is of no conversation of the run";
+  expect(verdict(events, { requests, transcripts: ['{"sessionId":"s0"}'] })).toEqual([
     "fake: conversation s0 was left after 1 answers",
-    "request 5 is of no conversation of the run",
+    strange,
   ]);
+  // Killed before it had written anything down: nothing is there that could be continued.
+  expect(verdict(events, { requests, transcripts: [] })).toEqual([strange]);
 });
 
 it("finds an effect that is missing, and one that comes too late", () => {

@@ -7,8 +7,9 @@
  *   or in the world; nothing fails, and nothing pauses, for the model has no troubles.
  * - H2 a step has one conversation, which every attempt continues; it is begun again, under another
  *   id or the same, only where the journal says that it was cut off before it began, and the model
- *   had indeed answered nothing in it. No request is of a conversation that the journal does not
- *   know.
+ *   had indeed answered nothing in it, or one answer of which the agent had written nothing down
+ *   when it was killed: no transcript names the conversation. No request is of a conversation that
+ *   the journal does not know.
  * - H3 what is recorded as spent is what the calls used that were acknowledged (served whole, and
  *   the agent went on from the answer), and some of those that were under way at a kill, each as
  *   far as it was told: never less, never more, never a part that is no call's. Codex writes an
@@ -180,10 +181,12 @@ const REASONS: readonly string[] = [
 ];
 
 /** H2 */
-function conversations({ events, sessions, requests }: Step): readonly string[] {
+function conversations({ events, sessions, requests, transcripts }: Step): readonly string[] {
   const left = sessions.slice(0, -1).flatMap((session) => {
     const answers = requests.filter((request) => isAnswered(request, session)).length;
-    return answers === 0 ? [] : [`conversation ${session} was left after ${answers} answers`];
+    const isWritten = transcripts.some((transcript) => transcript.includes(session));
+    const isAllowed = answers === 0 || (answers === 1 && !isWritten);
+    return isAllowed ? [] : [`conversation ${session} was left after ${answers} answers`];
   });
   const wrong = begunAgain(events).filter((why) => !REASONS.includes(why));
   return [...left, ...wrong.map((why) => `its conversation was begun again: ${why}`)];
