@@ -11,6 +11,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { executedFunctions, sourceProgram } from "./coverage.ts";
 import { functionsIn } from "./source-functions.ts";
 
 /** The last revision before the rooms, the ports and the vocabulary were redone. */
@@ -66,41 +67,17 @@ function executedModules(root: string): number {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), "perdure-numbers-"));
   try {
     fs.writeFileSync(path.join(dir, "p.yaml"), PIPELINE);
-    const main = path.join(root, "src", "cli", "main.ts");
-    const start = `await (await import(${JSON.stringify(main)})).main(["run", "p.yaml"])`;
     const coverage = path.join(dir, "coverage");
-    execFileSync(process.execPath, ["--input-type=module", "-e", start], {
+    const program = ["--input-type=module", "-e", sourceProgram(root)];
+    execFileSync(process.execPath, [...program, "run", "p.yaml"], {
       cwd: dir,
       env: { ...process.env, NODE_V8_COVERAGE: coverage },
       stdio: ["ignore", "ignore", "inherit"],
     });
-    return modulesIn(coverage, path.join(root, "src"));
+    return executedFunctions(coverage, path.join(root, "src")).size;
   } finally {
     fs.rmSync(dir, { recursive: true, force: true });
   }
-}
-
-interface ScriptCoverage {
-  readonly url: string;
-  readonly functions: readonly {
-    readonly functionName: string;
-    readonly ranges: readonly { readonly count: number }[];
-  }[];
-}
-
-/** Counts the modules under a directory in which a named function ran. */
-function modulesIn(coverage: string, source: string): number {
-  const executed = new Set<string>();
-  for (const name of fs.readdirSync(coverage)) {
-    const text = fs.readFileSync(path.join(coverage, name), "utf8");
-    const { result } = JSON.parse(text) as { readonly result: readonly ScriptCoverage[] };
-    for (const { url, functions } of result) {
-      if (!url.startsWith(`file://${source}/`)) continue;
-      const ran = functions.some((fn) => fn.functionName !== "" && (fn.ranges[0]?.count ?? 0) > 0);
-      if (ran) executed.add(url);
-    }
-  }
-  return executed.size;
 }
 
 function withRevision<T>(revision: string, measure: (root: string) => T): T {
