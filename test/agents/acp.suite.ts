@@ -144,7 +144,7 @@ class AcpProject extends Project {
     model: ${name}
     permissions: ${permissions}
 steps:
-  - { id: work, agent: worker, prompt: Do it. }
+  - { id: work, agent: worker, prompt: Do it., grace: 2s }
   - { id: next, run: "${made.effect("next")}" }
 `,
     );
