@@ -28,7 +28,7 @@ import { attemptDirOf, type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
-import { mayLiveElsewhere } from "../runner/adopt.ts";
+import { mayLiveElsewhere } from "../runner/process/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { whyLines } from "../view/why.ts";

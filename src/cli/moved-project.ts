@@ -16,7 +16,7 @@ import type { Run } from "../core/run.ts";
 import { type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import { JournalError, type Lease } from "../journal/journal.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
-import { findMarked, runMarker } from "../runner/sweep.ts";
+import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { ownerText } from "./owner.ts";

@@ -5,7 +5,7 @@
  * Owns: the refusal to use a conversation beside such a program.
  * Does not: end it: a person may be typing in it.
  */
-import { findMarked, openMarker } from "../runner/sweep.ts";
+import { findMarked, openMarker } from "../runner/process/sweep.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";

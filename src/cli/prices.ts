@@ -17,7 +17,7 @@ import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
-import type { PriceList, Prices } from "../runner/agents/prices.ts";
+import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
 import { type Json, parseJson } from "../util/json.ts";
 import { perdure } from "../view/command-text.ts";
@@ -44,7 +44,7 @@ export function priceFile(): string {
 
 /** The prices that hold for the runs of a plan. */
 export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
-  const { PriceList, pricesIn } = await import("../runner/agents/prices.ts");
+  const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
   return new PriceList({
     ...(prices === undefined ? {} : { pipeline: prices }),

@@ -3,7 +3,7 @@
  * is what the model is sent afterwards: the same conversation, with what was done in it.
  */
 import { afterEach, describe, expect, it } from "vitest";
-import { isAlive } from "../../src/runner/identity.ts";
+import { isAlive } from "../../src/runner/process/identity.ts";
 import type { Turn } from "../rig/model/ask.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
 import { queue, type Reply, shell, stall, stateless, text } from "../rig/model/reply.ts";

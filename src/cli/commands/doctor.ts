@@ -9,7 +9,7 @@ import { checkState, LivingRunError, type RepairReport, repair } from "../../jou
 import { openSqliteJournal } from "../../journal/sqlite.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import type { Plan } from "../../plan/plan.ts";
-import { isolationProblem } from "../../runner/isolation.ts";
+import { isolationProblem } from "../../runner/process/start.ts";
 import { countText, firstLine } from "../../view/display-text.ts";
 import type { Leftover } from "../../workspace/leftovers.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
@@ -118,7 +118,7 @@ async function removeLeftovers(root: string): Promise<void> {
 }
 
 async function pricesLine(): Promise<string> {
-  const { LIST_DATE } = await import("../../runner/agents/prices.ts");
+  const { LIST_DATE } = await import("../../runner/agents/usage.ts");
   const prices = (await priceListOf({})).all();
   const own = prices.filter(({ price }) => price.origin === "file").length;
   const yours = own === 0 ? "" : `, ${own} of them from ${priceFile()}`;

@@ -15,7 +15,7 @@ import { type OpenConversation, openConversations } from "../../engine/open-conv
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
 import { planFingerprints } from "../../journal/journal.ts";
-import { mayLive } from "../../runner/adopt.ts";
+import { mayLive } from "../../runner/process/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";

@@ -23,7 +23,7 @@ import type { ForeignFiles } from "../../engine/workspace-place.ts";
 import { parseEvents } from "../../journal/events-file.ts";
 import { planFingerprints } from "../../journal/journal.ts";
 import type { Plan } from "../../plan/plan.ts";
-import { findMarked, runMarker } from "../../runner/sweep.ts";
+import { findMarked, runMarker } from "../../runner/process/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/hash.ts";
 import { canonicalJson } from "../../util/json.ts";

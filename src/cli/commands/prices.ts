@@ -1,5 +1,5 @@
 /** `perdure prices`: what models cost, since when, and who says so. */
-import { LIST_DATE, type Rates } from "../../runner/agents/prices.ts";
+import { LIST_DATE, type Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { tableLines } from "../../view/table.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";

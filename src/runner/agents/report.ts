@@ -19,10 +19,9 @@ import type {
   FinishedCall,
   ToolCall,
   Trouble,
-  Usage,
 } from "./adapter.ts";
-import type { PriceList } from "./prices.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
+import type { PriceList, Usage } from "./usage.ts";
 import { addUsage, NOTHING_USED } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;
