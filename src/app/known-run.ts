@@ -13,7 +13,7 @@ import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
-import { secretInputs, textsIn } from "../util/redact.ts";
+import { secretInputs, textsIn } from "../util/secrets.ts";
 import { EXIT } from "../view/exit-code.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";

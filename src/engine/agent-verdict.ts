@@ -13,8 +13,7 @@ import type { AgentSettings } from "../plan/plan.ts";
 import type { TroubleKind } from "../runner/agents/adapter.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { headOf } from "../runner/agents/stream-json.ts";
-import type { PriceList, Usage } from "../runner/agents/usage.ts";
-import { usedSince } from "../runner/agents/usage.ts";
+import { type PriceList, type Usage, usedSince } from "../runner/agents/usage.ts";
 import { type AgentLimits, limitReached, turnsMessage } from "./agent-limits.ts";
 
 const INPUT_CHARACTERS_MAX = 200;

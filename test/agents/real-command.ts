@@ -14,8 +14,7 @@ import type { AgentAdapter, AgentCall } from "../../src/runner/agents/adapter.ts
 import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { type AgentReport, reportOf } from "../../src/runner/agents/report.ts";
-import type { Usage } from "../../src/runner/agents/usage.ts";
-import { addUsage, NOTHING_USED } from "../../src/runner/agents/usage.ts";
+import { addUsage, NOTHING_USED, type Usage } from "../../src/runner/agents/usage.ts";
 import { type Json, textAt } from "../rig/model/json.ts";
 import { type Script, shell, stall, stateless, text } from "../rig/model/reply.ts";
 import type { Served } from "../rig/model/request-log.ts";

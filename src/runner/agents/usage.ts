@@ -8,7 +8,7 @@
  * as Claude Code 2.1.325 reports them, the others as published.
  *
  * Owns: the list and the table, the lookup of a model's name in them, and the arithmetic.
- * Does not: guess. A model without a price has no cost. Read the user's file (cli/prices.ts).
+ * Does not: guess. A model without a price has no cost. Read the user's file (app/prices.ts).
  */
 import { defined } from "../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";

@@ -12,8 +12,7 @@ import { extname, join } from "node:path";
 import { defined } from "../../../util/defined.ts";
 import { quote } from "../../../util/shell.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "../adapter.ts";
-import type { AcpCall } from "./stream.ts";
-import { AcpReader } from "./stream.ts";
+import { type AcpCall, AcpReader } from "./stream.ts";
 
 const CALL_FILE = "acp-call.json";
 /** Beside this file, built or not. */

@@ -6,9 +6,8 @@
  * Invariants: G4. Only ever once: what is allowed always outlives the step that allowed it.
  */
 
-import type { PermissionLevel } from "../../../util/agent-access.ts";
+import { matchesPattern, type PermissionLevel, toolRule } from "../../../util/agent-access.ts";
 import type { Json } from "../../../util/json.ts";
-import { matchesPattern, toolRule } from "../../../util/tool-rule.ts";
 import { listAt, textAt } from "../stream-json.ts";
 
 const ALLOWED: Readonly<Record<PermissionLevel, (kind: string) => boolean>> = {

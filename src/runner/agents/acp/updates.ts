@@ -8,8 +8,8 @@
  * Invariants: nothing is noted before `begin`: what a loaded conversation replays is old.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { ruleFor } from "../../../util/agent-access.ts";
 import type { Json } from "../../../util/json.ts";
-import { ruleFor } from "../../../util/tool-rule.ts";
 import { at, headOf, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
 import type { AskedCall } from "./permission.ts";
 import type { AcpLine } from "./stream.ts";

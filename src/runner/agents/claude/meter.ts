@@ -21,7 +21,6 @@ import { defined } from "../../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../../util/json.ts";
 import type { AgentEvent } from "../adapter.ts";
 import { at, numberAt, textAt } from "../stream-json.ts";
-import type { Usage } from "../usage.ts";
 import {
   addUsage,
   LIST_PRICES,
@@ -30,6 +29,7 @@ import {
   type PricedTokens,
   type PriceList,
   type Tokens,
+  type Usage,
   windowOf,
 } from "../usage.ts";
 

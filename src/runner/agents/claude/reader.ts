@@ -9,8 +9,9 @@
  *   "success" after errors of the API too.
  * - G3 as in adapter.ts.
  */
+
+import { HOOK_FORBIDS } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
-import { HOOK_FORBIDS } from "../../../util/hook-words.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "../adapter.ts";
 import { at, inputText, listAt, numberAt, objectIn, textAt } from "../stream-json.ts";

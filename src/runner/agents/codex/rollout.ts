@@ -23,8 +23,7 @@ import type { Json, JsonObject } from "../../../util/json.ts";
 import type { FinishedCall, Ledger } from "../adapter.ts";
 import { at, listAt, numberAt, objectIn, textAt } from "../stream-json.ts";
 import { LineFold, linesFromEnd, TRANSCRIPT_BYTES_MAX } from "../transcript.ts";
-import type { Tokens } from "../usage.ts";
-import { addUsage, NOTHING_USED, usageOfCall } from "../usage.ts";
+import { addUsage, NOTHING_USED, type Tokens, usageOfCall } from "../usage.ts";
 
 type Sums = Pick<Ledger, "usage" | "turns" | "context">;
 

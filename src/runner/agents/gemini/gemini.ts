@@ -11,8 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { PermissionLevel } from "../../../util/agent-access.ts";
-import { toolRule } from "../../../util/tool-rule.ts";
+import { type PermissionLevel, toolRule } from "../../../util/agent-access.ts";
 import { errorCode, textOf } from "../../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, CarriedTranscript } from "../adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";

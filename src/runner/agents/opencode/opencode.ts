@@ -10,10 +10,9 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
-import type { McpServer } from "../../../util/agent-access.ts";
+import { type McpServer, toolRule } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../../util/json.ts";
-import { toolRule } from "../../../util/tool-rule.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "../adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
 import { at, listAt, objectIn, textAt } from "../stream-json.ts";

@@ -13,8 +13,7 @@ import type { Json, JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble } from "../adapter.ts";
 import { at, inputText, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import { trouble, troubleOf, unfinished } from "../trouble.ts";
-import type { Usage } from "../usage.ts";
-import { usageOfCall } from "../usage.ts";
+import { type Usage, usageOfCall } from "../usage.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 const SECOND_MS = 1_000;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isMarked, markedRedactor, markSecrets } from "../../src/util/secret-mark.ts";
+import { isMarked, markedRedactor, markSecrets } from "../../src/util/secrets.ts";
 
 const SALT = "00112233445566778899aabbccddeeff";
 const secret = fc.string({ unit: "grapheme", minLength: 8, maxLength: 60 }).filter(isOneLine);
