@@ -16,8 +16,7 @@ export async function pricesCommand(
   file: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const command = `perdure prices ${file ?? ""}`.trimEnd();
-  const plan = file === undefined ? {} : (await readPlan(file, command)).plan;
+  const plan = file === undefined ? {} : (await readPlan(file, ["prices", file])).plan;
   const prices = (await priceListOf(plan)).all();
   if (wantsJson(options)) {
     printJson({

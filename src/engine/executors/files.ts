@@ -388,6 +388,6 @@ function blockedError(path: string, changed: readonly string[]): WorkspaceError 
   return new WorkspaceError(
     "blocked",
     `${names.join(", ")}${more} in ${path} cannot be restored: no snapshot holds what is there now`,
-    "move them away, then continue with: perdure resume",
+    "move them away",
   );
 }
