@@ -1,4 +1,4 @@
-/** Optional fields of an object literal, for types that tell "absent" and "undefined" apart. */
+/** Optional fields of an object literal, for types that distinguish "absent" from "undefined". */
 
 /** The fields of `T`; each that may be undefined is optional instead. */
 export type Defined<T> = {

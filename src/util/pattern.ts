@@ -1,6 +1,6 @@
 /**
  * Regular expressions that authors write, matched in time proportional to the text. The engine of
- * JavaScript may need exponential time, and what a step wrote would then freeze the runner.
+ * JavaScript may need exponential time: the output of a step could freeze the runner.
  *
  * Owns: the syntax that is accepted (RE2's, and that of JavaScript where both mean the same).
  * Does not: say where a pattern stands in a file.

@@ -1,7 +1,7 @@
 /**
  * Shell commands with expressions in them. A value is data, never syntax: the script assigns it to
- * a variable, quoted, and each `${{ }}` becomes a reference to that variable in the form that its
- * place in the text needs.
+ * a variable, quoted, and each `${{ }}` becomes a reference to that variable, quoted as the text
+ * around it requires.
  *
  * Owns: rendering and checking of shell templates.
  * Does not: know the shell's grammar (shell-lexer.ts), or guard what a command itself does with its
