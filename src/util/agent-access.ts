@@ -25,7 +25,7 @@ export type McpServer =
     };
 
 /** A tool, or some of its calls. */
-export interface ToolRule {
+interface ToolRule {
   readonly name: string;
   readonly pattern?: string;
 }

@@ -39,7 +39,7 @@ export const EXPRESSION_VARIABLES = [
   "outcome",
   "preferred_label",
 ] as const;
-export type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
+type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
 
 /** The values of the variables; the maps are asked only for the keys that an expression names. */
 export interface Scope {
@@ -78,7 +78,7 @@ export interface Expression {
   readonly program: (variables: ReadonlyMap<string, unknown>) => unknown;
 }
 
-export type ParsedExpression =
+type ParsedExpression =
   | { readonly ok: true; readonly expression: Expression }
   | {
       readonly ok: false;

@@ -15,12 +15,12 @@ import { createRequire } from "node:module";
 const PATTERN_CACHE_MAX = 1_000;
 
 /** A compiled pattern. */
-export interface Pattern {
+interface Pattern {
   /** Whether the pattern matches somewhere in the text. */
   test(text: string): boolean;
 }
 
-export type ParsedPattern =
+type ParsedPattern =
   | { readonly ok: true; readonly pattern: Pattern }
   | { readonly ok: false; readonly message: string };
 

@@ -23,13 +23,13 @@ import {
 } from "./template.ts";
 
 /** Something in a template that cannot work, at an offset of its text. */
-export interface TemplateProblem {
+interface TemplateProblem {
   readonly message: string;
   readonly offset: number;
 }
 
 /** An expression whose value is parsed again, and by which command. */
-export interface ReparsedValue {
+interface ReparsedValue {
   readonly source: string;
   readonly offset: number;
   readonly by: string;

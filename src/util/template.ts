@@ -14,7 +14,7 @@ export type TemplatePart =
   /** `offset` is where the expression itself starts, after `${{` and blanks. */
   | { readonly kind: "expression"; readonly source: string; readonly offset: number };
 
-export type ParsedTemplate =
+type ParsedTemplate =
   | { readonly ok: true; readonly parts: readonly TemplatePart[] }
   | { readonly ok: false; readonly message: string; readonly offset: number };
 
