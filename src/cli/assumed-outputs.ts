@@ -85,7 +85,7 @@ function visitAt(scope: Scope, position: number): Visit {
   const counts = { attempts: 0, failures: 0, losses: 0, pauses: 0, failuresMax: 1 };
   return (
     currentVisit(record) ?? {
-      ...{ record, number: 1, state: { status: "ready" }, lossesMax: LOSSES_MAX },
+      ...{ record, number: 1, state: { status: "waiting", for: "slot" }, lossesMax: LOSSES_MAX },
       ...counts,
     }
   );

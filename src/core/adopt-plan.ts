@@ -17,7 +17,7 @@ import { canonicalJson } from "../util/json.ts";
 import { begin } from "./context.ts";
 import { draft } from "./draft.ts";
 import type { RunUpdated } from "./event.ts";
-import { isOver, makeScope, recordAt, restart, touch } from "./flow.ts";
+import { makeScope, recordAt, restart, touch } from "./flow.ts";
 import { makePast } from "./past.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import {
@@ -30,6 +30,7 @@ import {
 } from "./run.ts";
 import { sharedNames } from "./shared-conversation.ts";
 import { addBudget } from "./spending.ts";
+import { isOver } from "./visit-state.ts";
 
 /** Takes the run over to the new plan. */
 export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number): void {

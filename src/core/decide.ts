@@ -56,6 +56,10 @@ import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
 import { environmentAt, evaluateIn, renderInput } from "./values.ts";
+import { waitsFor } from "./visit-state.ts";
+
+/** What a visit that can start waits for. */
+const STARTS_FROM = ["start", "slot", "retry"] as const;
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -68,12 +72,12 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return open(run, fact);
     case "dispatched": {
       const visit = findVisit(run, fact.place);
-      if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
+      if (visit === undefined || !STARTS_FROM.some((one) => waitsFor(visit.state, one))) return [];
       return dispatch(plan, run, visit, fact, now);
     }
     case "scopes-closed": {
       const visit = findVisit(run, fact.place);
-      return visit !== undefined && run.closing.has(visit) ? closeScopes(run, visit, now) : [];
+      return waitsFor(visit?.state, "close") ? closeScopes(run, visit, now) : [];
     }
     case "placed":
       return run.workspace === undefined ? [{ type: "run.placed", workspace: fact.workspace }] : [];
@@ -224,7 +228,7 @@ function dispatch(
   if (effect !== undefined) return repeated(at, visit, effect);
   const permission = permissionQuestion(visit, at);
   if (permission !== undefined) return permission;
-  const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
+  const again = waitsFor(visit.state, "retry") ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
     const begun = begin(run, visit, at, now, step.work);

@@ -30,7 +30,7 @@ export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: numb
         noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
       }
       if (asks === "person") return leaveToPerson(run, visit, message, time);
-      return enter(run, visit, { status: "unsettled", message });
+      return enter(run, visit, { status: "waiting", for: "probe", message });
     }
     case "step.probed":
       if (event.answer === "unknown") leaveToPerson(run, visit, event.message ?? "", time);
@@ -75,6 +75,6 @@ function takeUp(run: Run, visit: Visit): void {
   if (state.status !== "failed") return;
   const closed = visit.record.scope.active === 0;
   const { message } = visit.doubt ?? state;
-  enter(run, visit, { status: "unsettled", message });
+  enter(run, visit, { status: "waiting", for: "probe", message });
   if (closed) reopenScope(run, visit.record.scope, "failed");
 }

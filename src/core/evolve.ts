@@ -29,6 +29,7 @@ import {
   openScope,
   passOverUnreached,
   reopenScope,
+  requeue,
   uncountInside,
 } from "./flow.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
@@ -60,6 +61,7 @@ import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts"
 import { talkOfWork, tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
+import { stateName } from "./visit-state.ts";
 import {
   doubtFiles,
   noteBase,
@@ -83,17 +85,19 @@ export function emptyRun(id: string): Run {
     unmade: new Set<Scope>(),
     merging: new Set<Scope>(),
     gone: new Map<string, StepRecord>(),
-    ready: new Set<Visit>(),
-    readyGaps: 0,
-    prompt: new Set<Visit>(),
+    waiting: {
+      start: new Set<Visit>(),
+      slot: new Set<Visit>(),
+      retry: new Set<Visit>(),
+      owner: new Set<Visit>(),
+      probe: new Set<Visit>(),
+      person: new Set<Visit>(),
+      time: new Set<Visit>(),
+      close: new Set<Visit>(),
+    },
+    slotGaps: 0,
     running: new Set<Visit>(),
-    waiting: new Set<Visit>(),
-    interrupted: new Set<Visit>(),
-    unsettled: new Set<Visit>(),
-    asked: new Set<Visit>(),
-    sleeping: new Set<Visit>(),
     composites: new Set<Visit>(),
-    closing: new Set<Visit>(),
     failed: new Set<Visit>(),
     effects: new Map<string, Effect>(),
     spent: NOTHING_SPENT,
@@ -310,7 +314,7 @@ function hold(run: Run, visit: Visit, event: Held): void {
   draft(visit).conflicts = [...event.paths];
   draft(visit).base = event.base;
   // A person is needed first; whoever opens the run again merges again.
-  enter(run, visit, { status: "interrupted", message: event.message });
+  enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
 
 /** What is left of the allowance decides; it is used up where the event names no next try. */
@@ -328,8 +332,8 @@ function waitOrFail(
 
 /** Not while the run is being stopped; an owner that is not stopping it goes on at once. */
 function goOnLater(run: Run, visit: Visit, message: string): void {
-  const stopping = run.state.status === "stopping";
-  enter(run, visit, stopping ? { status: "interrupted", message } : { status: "ready" });
+  if (run.state.status !== "stopping") return requeue(run, visit);
+  enter(run, visit, { status: "waiting", for: "owner", message });
 }
 
 function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
@@ -373,8 +377,8 @@ function meet(run: Run, place: Place, type: StepEventType): Visit {
   const visit = findVisit(run, place);
   const text = (): string => `illegal event: ${type} for ${placeText(place)}, which is`;
   assert(visit !== undefined, () => `${text()} not there`);
-  const { status } = visit.state;
-  assert(mayMeetVisit(status, type), () => `${text()} ${status}`);
+  const name = stateName(visit.state);
+  assert(mayMeetVisit(name, type), () => `${text()} ${name}`);
   return visit;
 }
 
@@ -396,14 +400,9 @@ function open(run: Run, time: number): void {
     work(run, visit, run.updatedAt);
     draft(visit).state = { ...visit.state, uncounted: time };
   }
-  for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
+  for (const visit of [...run.waiting.owner]) requeue(run, visit);
   askProbesAgain(run);
   shortenWaits(run, time);
-  for (const visit of run.waiting) {
-    const { state } = visit;
-    if (state.status !== "waiting") continue;
-    draft(visit).state = { ...state, until: Math.min(state.until, time + state.delayMs) };
-  }
 }
 
 type StepStarted = Extract<RunEvent, { type: "step.started" }>;
@@ -414,7 +413,9 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
   absorbFailures(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
-  if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });
+  if (wake !== undefined) {
+    return enter(run, visit, { status: "waiting", for: "time", since: time, wake });
+  }
   const composite = isComposite(stepOf(visit));
   if (composite) {
     const total = instancesTotal(stepOf(visit).work, items);
@@ -440,6 +441,6 @@ function grant(run: Run, visit: Visit, attempts: number): void {
   draft(visit).failuresBefore = visit.failures;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
-  enter(run, visit, { status: "ready" });
+  requeue(run, visit);
   if (closed) reopenScope(run, visit.record.scope, "failed");
 }

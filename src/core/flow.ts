@@ -14,7 +14,7 @@
  *   passes it by.
  */
 import { arrowAt, closureOf, comeAgain, graphsIn, indexOf } from "../plan/graph-index.ts";
-import type { Graph } from "../plan/plan.ts";
+import type { Graph, Step } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { draft } from "./draft.ts";
@@ -29,16 +29,16 @@ import {
   type StepRecord,
   stepOf,
   type Visit,
-  type VisitState,
 } from "./run.ts";
+import { isOver, type VisitState, waitsFor } from "./visit-state.ts";
 import { hasOwnFiles, ownsWorkspace } from "./workspace-files.ts";
 
 /** How many losses a visit may have before somebody is asked. */
 export const LOSSES_MAX = 10;
 
-/** When the queue of ready visits is made anew: so many gaps, and one for so many members. */
-const READY_GAPS_MIN = 1_000;
-const READY_GAPS_SHARE = 8;
+/** Rebuild the queue for slots after this many deletions, and one for so many members. */
+const SLOT_GAPS_MIN = 1_000;
+const SLOT_GAPS_SHARE = 8;
 const NONE: ReadonlySet<number> = new Set<number>();
 
 /** Opens a scope and starts the steps that wait for nothing. */
@@ -76,7 +76,7 @@ function activate(run: Run, scope: Scope, position: number, via?: number): void 
     record,
     number: record.visits.length + 1,
     ...(via === undefined ? {} : { via }),
-    state: { status: "ready" },
+    state: queueState(stepOf(record)),
     attempts: 0,
     failures: 0,
     losses: 0,
@@ -106,16 +106,26 @@ export function recordAt(scope: Scope, position: number): StepRecord {
   return record;
 }
 
+/** The state of a visit that is to start: only gates and waits need no slot. */
+function queueState(step: Step): VisitState {
+  return { status: "waiting", for: isPrompt(step) ? "start" : "slot" };
+}
+
+/** Lets a visit start again as soon as there is room for it. */
+export function requeue(run: Run, visit: Visit): void {
+  enter(run, visit, queueState(stepOf(visit)));
+}
+
 /** Moves a visit to another state and keeps every set and counter in step with it (C4). */
 export function enter(run: Run, visit: Visit, state: VisitState): void {
   const { record } = visit;
   const { scope } = record;
   const before = visit.state;
-  for (const set of setsOf(run, visit, before)) set.delete(visit);
-  if (before.status === "ready" && state.status !== "ready") closeGaps(run);
+  setOf(run, visit, before)?.delete(visit);
+  if (waitsFor(before, "slot")) closeGaps(run);
   if (before.status === "failed" && !before.handled) draft(scope).failures--;
   draft(visit).state = state;
-  for (const set of setsOf(run, visit, state)) set.add(visit);
+  setOf(run, visit, state)?.add(visit);
   if (state.status === "failed" && !state.handled) draft(scope).failures++;
   if (before.status === "running" && state.status !== "running") forgetWorkspaces(run, visit);
   if (isOver(before) !== isOver(state)) draft(scope).active += isOver(state) ? -1 : 1;
@@ -130,14 +140,15 @@ function forgetWorkspaces(run: Run, visit: Visit): void {
 }
 
 /**
- * Makes a long queue anew now and then: a Set walks over all that was taken out of it before it
- * comes to its first member, so the head of a long one would be found later and later.
+ * Makes the queue anew now and then: a Set walks over all that was taken out of it before it comes
+ * to its first member, so the head of a long one would be found later and later.
  */
 function closeGaps(run: Run): void {
-  const gaps = run.readyGaps + 1;
-  const due = gaps >= READY_GAPS_MIN && gaps >= run.ready.size / READY_GAPS_SHARE;
-  draft(run).readyGaps = due ? 0 : gaps;
-  if (due) draft(run).ready = new Set(run.ready);
+  const { slot } = run.waiting;
+  const gaps = run.slotGaps + 1;
+  const due = gaps >= SLOT_GAPS_MIN && gaps >= slot.size / SLOT_GAPS_SHARE;
+  draft(run).slotGaps = due ? 0 : gaps;
+  if (due) draft(run.waiting).slot = new Set(slot);
 }
 
 /**
@@ -165,32 +176,17 @@ export function passOverUnreached(run: Run, scope: Scope): void {
   }
 }
 
-/** True when nothing more will happen to a visit in this state by itself. */
-export function isOver(state: VisitState): boolean {
-  return ["completed", "failed", "skipped", "abandoned"].includes(state.status);
-}
-
-function setsOf(run: Run, visit: Visit, state: VisitState): Set<Visit>[] {
-  const sets = draft(run);
+/** The set in which a visit in this state stands (C4). */
+function setOf(run: Run, visit: Visit, state: VisitState): Set<Visit> | undefined {
   switch (state.status) {
-    case "ready":
-      return isPrompt(stepOf(visit)) ? [sets.ready, sets.prompt] : [sets.ready];
-    case "running":
-      return [visit.instances === undefined ? sets.running : sets.composites];
     case "waiting":
-      return [sets.waiting];
-    case "interrupted":
-      return [sets.interrupted];
-    case "unsettled":
-      return [sets.unsettled];
-    case "asked":
-      return [sets.asked];
-    case "sleeping":
-      return [sets.sleeping];
+      return draft(run.waiting)[state.for];
+    case "running":
+      return visit.instances === undefined ? draft(run).running : draft(run).composites;
     case "failed":
-      return state.handled ? [] : [sets.failed];
+      return state.handled ? undefined : draft(run).failed;
     default:
-      return [];
+      return undefined;
   }
 }
 
@@ -319,7 +315,9 @@ export function openInstances(run: Run, visit: Visit): void {
     else if (ownsWorkspace(scope)) draft(run).unmade.add(scope);
   }
   const { opened, ended } = instancesOf(visit);
-  if (opened === ended) draft(run).closing.add(visit);
+  if (opened !== ended) return;
+  const since = "since" in visit.state ? visit.state.since : 0;
+  enter(run, visit, { status: "waiting", for: "close", since });
 }
 
 function mayOpen(visit: Visit, now: Instances, roomMax: number): boolean {
@@ -359,8 +357,8 @@ export function endScope(run: Run, scope: Scope): void {
 /** Begins one more iteration of a loop. */
 export function openIteration(run: Run, visit: Visit): void {
   const now = instancesOf(visit);
-  draft(run).closing.delete(visit);
   draft(visit).instances = { ...now, total: now.total + 1 };
+  continueInside(run, visit);
   openInstances(run, visit);
 }
 
@@ -381,14 +379,19 @@ export function reopenScope(run: Run, scope: Scope, end: "failed" | "ended-well"
   const { parent } = scope;
   if (parent === undefined) return;
   const now = instancesOf(parent);
-  draft(run).closing.delete(parent);
   const failed = now.failed - (end === "failed" ? 1 : 0);
   draft(parent).instances = { ...now, ended: now.ended - 1, failed };
-  if (parent.state.status === "running") return;
   const closed = parent.record.scope.active === 0;
-  const since = parent.startedAt ?? 0;
-  enter(run, parent, { status: "running", since, uncounted: since });
+  continueInside(run, parent);
   if (closed) reopenScope(run, parent.record.scope, "failed");
+}
+
+/** A composite visit runs again, because there is work for it again. */
+function continueInside(run: Run, visit: Visit): void {
+  const { state, startedAt = 0 } = visit;
+  if (state.status === "running") return;
+  const since = waitsFor(state, "close") ? state.since : startedAt;
+  enter(run, visit, { status: "running", since, uncounted: since });
 }
 
 /** The scopes that the current attempt of a composite visit has opened. */

@@ -12,10 +12,11 @@ import type { Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
 import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
-import { enter, isOver } from "./flow.ts";
+import { requeue } from "./flow.ts";
 import { placeText } from "./place.ts";
-import { placeOf, type Run, type Visit } from "./run.ts";
+import { placeOf, type Run, type Visit, waitingFor } from "./run.ts";
 import { withoutSession } from "./talk.ts";
+import { isOver } from "./visit-state.ts";
 
 /** Who has stopped a run that is nothing but forked. */
 export const FORK_STOP = "the fork";
@@ -23,7 +24,7 @@ export const FORK_STOP = "the fork";
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
   takeEffects(run, event.from.run, event.effects ?? []);
-  for (const visit of [...run.running, ...run.asked]) enter(run, visit, { status: "ready" });
+  for (const visit of [...run.running, ...run.waiting.person]) requeue(run, visit);
   for (const { steps } of run.scopes.values()) {
     for (const record of steps) for (const visit of record?.visits ?? []) forgetTalk(visit);
   }
@@ -57,7 +58,7 @@ export function keepFiles(run: Run): void {
 
 /** Notes what a person wants for the next attempts of visits that have failed. */
 export function chooseForFailed(run: Run, recover: Recover | undefined): void {
-  for (const visit of [...run.failed, ...run.waiting]) {
+  for (const visit of [...run.failed, ...run.waiting.retry]) {
     if (recover === undefined) delete draft(visit).recover;
     else draft(visit).recover = recover;
   }
@@ -80,5 +81,5 @@ export function forgetChoices(visit: Visit): void {
 }
 
 function unfinished(run: Run): readonly Visit[] {
-  return [...run.ready, ...run.waiting, ...run.interrupted];
+  return waitingFor(run, "start", "slot", "retry", "owner");
 }

@@ -9,8 +9,9 @@ import type { Goal, Graph } from "../plan/plan.ts";
 import type { RunReturned } from "./event.ts";
 import { childScopes } from "./flow.ts";
 import { lastScope } from "./result.ts";
-import { currentVisit, type Run, type Scope, stepOf, type Visit, type VisitState } from "./run.ts";
+import { currentVisit, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { outcomeWord } from "./values.ts";
+import type { VisitState } from "./visit-state.ts";
 
 /** A goal that was missed: the way back, or why there is none. */
 export interface MissedGoal {

@@ -368,7 +368,7 @@ function isTurnOfScope(run: Run, scope: Scope): boolean {
     if (other.index >= index) break;
     if (other.active > 0 || run.merging.has(other)) return false;
   }
-  return isTurnOf(run, parent, [...run.running, ...run.composites]);
+  return isTurnOf(run, parent, [...run.running, ...run.composites, ...run.waiting.close]);
 }
 
 /** A name for what is asked once by an owner. */

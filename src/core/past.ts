@@ -24,7 +24,6 @@ function abandon(run: Run, visit: Visit, time: number): void {
 
 /** Leaves what was going on inside a visit. */
 export function abandonInside(run: Run, visit: Visit, time: number): void {
-  draft(run).closing.delete(visit);
   for (const scope of childScopes(run, visit)) {
     for (const inner of visitsOf(scope)) abandon(run, inner, time);
   }

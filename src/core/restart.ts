@@ -6,8 +6,8 @@
  */
 import type { Graph } from "../plan/plan.ts";
 import type { RunEvent, RunRestarted } from "./event.ts";
-import { isOver } from "./flow.ts";
 import type { Run, Scope, Visit } from "./run.ts";
+import { isOver } from "./visit-state.ts";
 
 /** How often a scope may be begun anew. */
 export const LOOP_RESTARTS_MAX = 100;

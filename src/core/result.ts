@@ -13,6 +13,7 @@ import type { Output, Told } from "./event.ts";
 import { childScopeId } from "./place.ts";
 import type { Visit } from "./run.ts";
 import { currentVisit, placeOf, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
+import { statusWord } from "./visit-state.ts";
 
 /** What `results.<step>` is. */
 export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
@@ -63,7 +64,7 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   if (visit === undefined)
     return record.unreachable ? { status: "skipped", attempts: 0 } : undefined;
   const { state, attempts } = visit;
-  const base = { status: state.status, attempts };
+  const base = { status: statusWord(state), attempts };
   if (state.status === "completed") {
     return { ...base, exit: state.exit, ...wordsOf(state.told), ...leftBy(state) };
   }

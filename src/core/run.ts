@@ -7,36 +7,30 @@
  * - C2 Only `evolve` makes a Run from a Run. It takes the old one over: after
  *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
  *   steps would otherwise be copied 200,000 times.
- * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
- *   interrupted, unsettled, asked, sleeping, composites. (`prompt` repeats some of the ready ones.)
+ * - C4 Each visit that is not over stands in exactly one of the sets `running`, `composites` and those
+ *   in `waiting`: the set that its state names.
  */
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
 import type {
-  AgentTrouble,
   AttemptRef,
-  CheckEvidence,
-  Deadline,
   Doubt,
-  FailureReason,
   Held,
   KnownEffect,
   Message,
   Origin,
-  Output,
   Place,
   Placed,
-  Question,
   RunCreated,
   Spent,
   StopMode,
   Telling,
-  Told,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
+import { type VisitState, type WaitReason, waitsFor } from "./visit-state.ts";
 
 export interface Run {
   readonly id: string;
@@ -54,27 +48,14 @@ export interface Run {
   readonly scopes: ReadonlyMap<string, Scope>;
   /** Steps that an update took out of the plan; one that comes back is numbered on. */
   readonly gone: ReadonlyMap<string, StepRecord>;
-  /** Wait for room, in the order in which they became ready. */
-  readonly ready: ReadonlySet<Visit>;
-  /** How many were taken out of `ready` since that set was made. */
-  readonly readyGaps: number;
-  /** Those of them that need no room: gates and waits. */
-  readonly prompt: ReadonlySet<Visit>;
-  /** Have a process. */
+  /** Visits that do not run, by what they wait for; each set is in the order of arrival. */
+  readonly waiting: Readonly<Record<WaitReason, ReadonlySet<Visit>>>;
+  /** How many visits left the queue for slots since its set was made. */
+  readonly slotGaps: number;
+  /** Visits that have a process. */
   readonly running: ReadonlySet<Visit>;
-  /** Wait for the time of their next attempt. */
-  readonly waiting: ReadonlySet<Visit>;
-  readonly interrupted: ReadonlySet<Visit>;
-  /** Have a probe that is to say whether they happened. */
-  readonly unsettled: ReadonlySet<Visit>;
-  /** Wait for a person's answer. */
-  readonly asked: ReadonlySet<Visit>;
-  /** Wait for a time that their author set. */
-  readonly sleeping: ReadonlySet<Visit>;
-  /** Have open instances. */
+  /** Visits that have open instances. */
   readonly composites: ReadonlySet<Visit>;
-  /** Composites all of whose instances have ended. */
-  readonly closing: ReadonlySet<Visit>;
   /** Failures that nothing handles. */
   readonly failed: ReadonlySet<Visit>;
   /** Effects that must happen once and have happened, or may have, by name. */
@@ -291,71 +272,6 @@ export interface Instances {
   readonly failed: number;
 }
 
-export type VisitState =
-  | { readonly status: "ready" }
-  | {
-      readonly status: "running";
-      readonly since: number;
-      /** From when its time has still to be counted; later than `since` under a second owner. */
-      readonly uncounted: number;
-    }
-  | {
-      readonly status: "waiting";
-      readonly until: number;
-      readonly delayMs: number;
-      readonly message: string;
-    }
-  | { readonly status: "interrupted"; readonly message: string }
-  /** It may have happened or not; its probe is asked. */
-  | { readonly status: "unsettled"; readonly message: string }
-  /** A person is asked. */
-  | ({ readonly status: "asked"; readonly since: number } & Question)
-  /** Nothing happens before a time. */
-  | { readonly status: "sleeping"; readonly since: number; readonly wake: Deadline }
-  | {
-      readonly status: "completed";
-      readonly at: number;
-      readonly exit: number;
-      readonly outputs: Readonly<Record<string, Output>>;
-      readonly answer?: Json;
-      /** The end of what it printed, where the plan refers to it. */
-      readonly output?: string;
-      /** What tells its effect from others. */
-      readonly identity?: string;
-      /** Who vouches for it in place of an exit status. */
-      readonly settledBy?: string;
-      readonly told?: Told;
-      /** Checks that did not pass and only warn. */
-      readonly checks?: readonly CheckEvidence[];
-      /** A person declared it done. */
-      readonly assumed: boolean;
-    }
-  | {
-      readonly status: "failed";
-      readonly at: number;
-      readonly reason: FailureReason;
-      readonly message: string;
-      readonly exit?: number;
-      readonly told?: Told;
-      /** Checks that did not pass. */
-      readonly checks?: readonly CheckEvidence[];
-      /** Of an agent: what a person has to change first. */
-      readonly trouble?: AgentTrouble;
-      readonly answer?: Json;
-      readonly output?: string;
-      /** What tells it from other failures of the step. */
-      readonly signature?: string;
-      /** An arrow led on from the failure, or the author lets the run go on. */
-      readonly handled: boolean;
-      /** Nothing in its own scope handled it, but the composite step around it did. */
-      readonly absorbed?: true;
-    }
-  | { readonly status: "skipped"; readonly at: number }
-  /** Left behind by a rewind before it was over. */
-  | { readonly status: "abandoned"; readonly at: number };
-
-export type VisitStatus = VisitState["status"];
-
 /** The plan's step of a record or visit. */
 export function stepOf(at: StepRecord | Visit): Step {
   const record = "record" in at ? at.record : at;
@@ -413,7 +329,7 @@ export function isDone(record: StepRecord | undefined): boolean {
 /** True when nobody knows whether a step that must not happen twice has happened. */
 export function isInDoubt({ state }: Visit): boolean {
   if (state.status === "failed") return state.reason === "once" && !state.handled;
-  return state.status === "unsettled";
+  return waitsFor(state, "probe");
 }
 
 /** What is wanted of work that was cut off: by a person for this visit or for all, or by the author. */
@@ -436,7 +352,12 @@ export function passesOn({ work }: Step): boolean {
   return work.kind === "pass" && work.simulates === undefined;
 }
 
-/** True when a step asks a person, or waits for a time. */
+/** True when a step asks a person, or waits for a time: it starts without a slot. */
 export function isPrompt({ work }: Step): boolean {
   return work.kind === "gate" || work.kind === "wait";
+}
+
+/** The visits that wait for any of these, in the order in which the reasons are named. */
+export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonly Visit[] {
+  return reasons.flatMap((reason) => [...run.waiting[reason]]);
 }

@@ -21,7 +21,6 @@ import { share } from "./talk-flow.ts";
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
   const { exit, outputs, answer, output, told: said } = event;
-  draft(run).closing.delete(visit);
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   dropJudged(visit);
@@ -62,7 +61,6 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   if (event.effect !== undefined) noteEffect(run, visit, event.effect);
   delete draft(visit).held;
   dropJudged(visit, event);
-  draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
@@ -98,5 +96,5 @@ export function wait(
   message: string,
 ): void {
   const { at: until, delayMs } = retry;
-  enter(run, visit, { status: "waiting", until, delayMs, message });
+  enter(run, visit, { status: "waiting", for: "retry", until, delayMs, message });
 }

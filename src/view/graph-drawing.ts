@@ -12,6 +12,7 @@ import type { Recorded } from "../core/event.ts";
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, type Run, type Scope, stepOf, type Visit } from "../core/run.ts";
+import { waitsFor } from "../core/visit-state.ts";
 import type {
   Arrow,
   BranchesWork,
@@ -188,7 +189,7 @@ class Pen {
     const words =
       state?.status === "failed"
         ? failureText(state)
-        : state?.status === "asked"
+        : waitsFor(state, "person")
           ? `asks: ${questionText(state)}`
           : stateWord(status, this.#shown.liveness);
     return [

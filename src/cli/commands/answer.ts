@@ -1,5 +1,6 @@
 /** `perdure answer RUN [GATE [CHOICE]]`: answers a question of a run, or lists what is asked. */
 import type { Visit } from "../../core/run.ts";
+import { waitsFor } from "../../core/visit-state.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { perdure } from "../../view/command-text.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
@@ -53,7 +54,7 @@ function show(known: KnownRun, gate: string | undefined, options: OutputOptions)
 
 function questionJson(visit: Visit): JsonObject {
   const { state } = visit;
-  if (state.status !== "asked") return {};
+  if (!waitsFor(state, "person")) return {};
   return {
     gate: gateName(visit),
     question: state.question,

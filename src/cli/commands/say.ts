@@ -1,5 +1,6 @@
 /** `perdure say RUN STEP MESSAGE`: leaves a message that the agent of a step gets at its next turn. */
-import { currentVisit, type LeftMessage, type VisitStatus } from "../../core/run.ts";
+import { currentVisit, type LeftMessage } from "../../core/run.ts";
+import { statusWord, type VisitStatus } from "../../core/visit-state.ts";
 import { perdure } from "../../view/command-text.ts";
 import { type AgentStep, agentStepAt } from "../agent-step.ts";
 import { CliError } from "../cli-error.ts";
@@ -45,7 +46,8 @@ function saidLines(
     const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
     return [`${left}, but ${who} has not taken it in yet.`, `After that has ended: ${resume}`];
   }
-  const status = currentVisit(record)?.state.status;
+  const visit = currentVisit(record);
+  const status = visit && statusWord(visit.state);
   const over = status === "completed" || status === "skipped" || status === "abandoned";
   if (over) {
     const again = `Run it again: ${perdure("retry", shortId, path)}`;
