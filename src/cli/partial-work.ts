@@ -5,10 +5,9 @@
  * Does not: decide what becomes of it (core/decide.ts) or change anything.
  */
 import { join } from "node:path";
-import { startsOver } from "../core/attempt-files.ts";
 import { attemptText } from "../core/place.ts";
 import { attemptOf, recoverFor, stepOf, type Visit, waitingFor } from "../core/run.ts";
-import { workedAlone } from "../core/workspace-files.ts";
+import { startsOver, workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";

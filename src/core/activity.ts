@@ -25,7 +25,7 @@ import type {
 import { withMessage } from "./message.ts";
 import { placeText } from "./place.ts";
 import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
-import { SHARED, worksApart } from "./workspace-files.ts";
+import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
 
 /** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */
 export interface Activity {
@@ -178,15 +178,6 @@ export const MERGE_STOP = "a merge conflict";
 function mergeStop(paths: readonly string[]): Fact {
   const by = `${MERGE_STOP}: ${conflictText(paths)}`;
   return { type: "stop-requested", mode: "after-step", by };
-}
-
-const PATHS_SHOWN_MAX = 5;
-
-/** What does not fit, in words. */
-export function conflictText(paths: readonly string[]): string {
-  const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
-  const more = paths.length > PATHS_SHOWN_MAX ? ` and ${paths.length - PATHS_SHOWN_MAX} more` : "";
-  return `its work does not fit what other steps did in ${shown}${more}`;
 }
 
 /** How an attempt ends whose work was merged, now or after an earlier conflict. */

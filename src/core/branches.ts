@@ -10,8 +10,7 @@ import type { BranchesWork } from "../plan/plan.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { contextValue } from "./context.ts";
 import type { Told } from "./event.ts";
-import { childScopes } from "./flow.ts";
-import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { outcomeWord } from "./values.ts";
 
 /** The key under which the results of all branches are handed on. */

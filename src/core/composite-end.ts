@@ -10,9 +10,9 @@ import { complete, fail } from "./attempt-end.ts";
 import { endOfBranches } from "./branches.ts";
 import type { RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
-import { missedInside } from "./goal.ts";
 import { itemGrants } from "./rewind.ts";
 import { attemptOf, type Run, stepOf, type Visit } from "./run.ts";
+import { missedInside } from "./run-end.ts";
 import { evaluateAfterIteration } from "./values.ts";
 
 /** What follows when every instance of a visit has ended. */

@@ -15,7 +15,6 @@ import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
 import { complete } from "./attempt-end.ts";
-import { filesFor } from "./attempt-files.ts";
 import { pickBranch } from "./branches.ts";
 import { closeScopes } from "./composite-end.ts";
 import { converse } from "./conversation.ts";
@@ -27,7 +26,6 @@ import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
 import { reportFor } from "./failure-report.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
-import { instanceEvents } from "./instance-files.ts";
 import { judgeOf } from "./judge.ts";
 import { messageEvents, messagesToTell } from "./message.ts";
 import { exitOnce } from "./once-exit.ts";
@@ -53,10 +51,12 @@ import {
   type Visit,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
+import { instanceEvents } from "./scope.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
 import { environmentAt, evaluateIn, renderInput } from "./values.ts";
 import { waitsFor } from "./visit-state.ts";
+import { filesFor } from "./workspace-files.ts";
 
 /** What a visit that can start waits for. */
 const STARTS_FROM = ["start", "slot", "retry"] as const;

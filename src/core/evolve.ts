@@ -11,37 +11,20 @@
 import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
-import { reopenItems } from "./failed-items.ts";
-import {
-  absorbFailures,
-  closeIfOver,
-  enter,
-  goBack,
-  LOSSES_MAX,
-  openInstances,
-  openIteration,
-  openScope,
-  passOverUnreached,
-  reopenScope,
-  requeue,
-  uncountInside,
-} from "./flow.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate-flow.ts";
-import { applyToScope } from "./instance-files.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
 import { move } from "./move.ts";
 import { noteDenial } from "./permission.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
-import { restartScope } from "./restart-flow.ts";
-import { rewind } from "./rewind-flow.ts";
+import { restartScope } from "./restart.ts";
+import { rewind } from "./rewind.ts";
 import {
   type Effect,
   findVisit,
@@ -57,9 +40,28 @@ import {
   type Visit,
   type WorkspaceFiles,
 } from "./run.ts";
+import { goBack } from "./run-end.ts";
+import {
+  applyToScope,
+  closeIfOver,
+  openInstances,
+  openIteration,
+  openScope,
+  revive,
+} from "./scope.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
 import { talkOfWork, tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { adoptPlan } from "./update.ts";
+import {
+  absorbFailures,
+  enter,
+  LOSSES_MAX,
+  passOverUnreached,
+  queueState,
+  requeue,
+  uncountInside,
+} from "./visit.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
 import { stateName } from "./visit-state.ts";
 import {
@@ -188,7 +190,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
       return keepFiles(run);
     case "run.rewound":
-      return event.items === undefined ? rewind(run, event, time) : reopenItems(run, event, time);
+      return rewind(run, event, time);
     case "run.funded":
       return addFunds(run, event);
     case "run.messaged":
@@ -436,11 +438,9 @@ function instancesTotal(work: Work, items: readonly Json[] = []): number {
 }
 
 function grant(run: Run, visit: Visit, attempts: number): void {
-  const closed = visit.record.scope.active === 0;
   draft(visit).failuresMax = visit.failures + attempts;
   draft(visit).failuresBefore = visit.failures;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
-  requeue(run, visit);
-  if (closed) reopenScope(run, visit.record.scope, "failed");
+  revive(run, visit, queueState(stepOf(visit)));
 }

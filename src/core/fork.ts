@@ -12,10 +12,10 @@ import type { Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
 import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
-import { requeue } from "./flow.ts";
 import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit, waitingFor } from "./run.ts";
 import { withoutSession } from "./talk.ts";
+import { requeue } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 
 /** Who has stopped a run that is nothing but forked. */

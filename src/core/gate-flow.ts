@@ -8,8 +8,8 @@
 
 import { draft } from "./draft.ts";
 import type { Deadline, RunEvent } from "./event.ts";
-import { enter } from "./flow.ts";
 import { type Run, type Visit, waitingFor } from "./run.ts";
+import { enter } from "./visit.ts";
 import { waitsFor } from "./visit-state.ts";
 
 type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;

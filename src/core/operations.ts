@@ -17,10 +17,9 @@ import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import type { AttemptRef, Place } from "./event.ts";
-import { childScopes } from "./flow.ts";
 import { awaitsMessage } from "./message.ts";
 import { attemptText, placeText } from "./place.ts";
-import { attemptOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
   filesIn,
   isUnmade,

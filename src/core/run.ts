@@ -28,7 +28,7 @@ import type {
   StopMode,
   Telling,
 } from "./event.ts";
-import { parseStepPath } from "./place.ts";
+import { childScopeId, parseStepPath } from "./place.ts";
 import type { Talk } from "./talk.ts";
 import { type VisitState, type WaitReason, waitsFor } from "./visit-state.ts";
 
@@ -162,10 +162,10 @@ export interface Scope {
   readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
-  /** What has come along each arrow. */
-  readonly arrows: readonly ArrowState[];
-  /** Per step: forward arrows that have not been settled yet, and those that were followed. */
-  readonly unsettled: readonly number[];
+  /** What has come along each edge of the graph. */
+  readonly edges: readonly EdgeState[];
+  /** Per step: forward edges that are not resolved yet, and those that were followed. */
+  readonly unresolved: readonly number[];
   readonly live: readonly number[];
   /** Visits that are not over. */
   readonly active: number;
@@ -173,7 +173,7 @@ export interface Scope {
   readonly failures: number;
 }
 
-export type ArrowState = "open" | "live" | "dead";
+export type EdgeState = "open" | "live" | "dead";
 
 /** A step in a scope with everything that was done for it. */
 export interface StepRecord {
@@ -182,7 +182,7 @@ export interface StepRecord {
   readonly visits: readonly Visit[];
   /** How many visits lie before the last rewind; they are history. */
   readonly past: number;
-  /** No arrow can reach it any more. */
+  /** No edge can reach it any more. */
   readonly unreachable: boolean;
   /** Whether it is among `stepsDone`. */
   readonly counted: boolean;
@@ -191,7 +191,7 @@ export interface StepRecord {
 export interface Visit {
   readonly record: StepRecord;
   readonly number: number;
-  /** The arrow that started it, by its position; absent when none did. */
+  /** The edge that started it, by its position; absent when none did. */
   readonly via?: number;
   readonly state: VisitState;
   /** The event that ended it, by its sequence number. */
@@ -316,6 +316,19 @@ export function findStep(run: Run, path: string): StepRecord | undefined {
   const { scope, step } = parseStepPath(path);
   const found = run.scopes.get(scope);
   return found && findRecord(found, step);
+}
+
+/** The scopes that the current attempt of a composite visit has opened. */
+export function* childScopes(run: Run, visit: Visit): Generator<Scope> {
+  for (let index = 0; index < (visit.instances?.opened ?? 0); index++) {
+    const scope = run.scopes.get(childScopeId(attemptOf(visit), index));
+    if (scope !== undefined) yield scope;
+  }
+}
+
+/** All visits in a scope. */
+export function* visitsOf(scope: Scope): Generator<Visit> {
+  for (const record of scope.steps) yield* record?.visits ?? [];
 }
 
 /** True when a step needs no more work as things stand. */

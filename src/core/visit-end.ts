@@ -8,14 +8,15 @@ import { type CheckFindings, checksFound } from "./check.ts";
 import { handOn } from "./context.ts";
 import { vouched } from "./doubt-flow.ts";
 import { draft } from "./draft.ts";
+import { leave } from "./edge.ts";
 import { noteEffect } from "./effect.ts";
 import type { StepCompleted, StepFailed } from "./event.ts";
-import { absorbFailures, closeIfOver, enter, leave } from "./flow.ts";
 import { dropJudged } from "./judge.ts";
-import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
+import { closeIfOver } from "./scope.ts";
 import { share } from "./talk-flow.ts";
+import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {

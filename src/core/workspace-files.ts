@@ -2,21 +2,24 @@
  * The workspaces of a run, and what is known of the files in each. Steps share the run's workspace
  * unless they, or a composite step around them, have `workspace: own`.
  *
- * Owns: which workspace a visit works in, and what the events say about the files there.
+ * Owns: which workspace a visit works in, which files an attempt starts from, and what the events say
+ * about the files there.
  * Does not: touch a file (room `workspace`), or decide when something is done to one (operations.ts).
  * Invariants:
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process has
  *   been started in it since, and its owner is the one that saw it.
  */
 
+import type { Plan, Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
-import type { Saved } from "./event.ts";
+import type { Conversation, Saved } from "./event.ts";
 import { placeText } from "./place.ts";
 import {
   hasProcess,
   isComposite,
   placeOf,
   type Run,
+  recoverFor,
   type Scope,
   stepOf,
   type Visit,
@@ -90,6 +93,55 @@ export function workedAlone(run: Run, visit: Visit): boolean {
 /** The running visits, other than this one, that work in a workspace. */
 export function othersIn(run: Run, workspace: string, but?: Visit): readonly Visit[] {
   return [...run.running].filter((visit) => visit !== but && workspaceOf(visit) === workspace);
+}
+
+/**
+ * The files that an attempt starts from. The first attempt takes them as they are. A later one starts
+ * from the same files, in a workspace of the run's own, or where a person or the author says so. An
+ * attempt that continues a conversation, or replaces one that is gone, keeps the current files, and so
+ * does one that ran beside others. Files that a person chose to keep are what later attempts start from.
+ */
+export function filesFor(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  conversation: Conversation | undefined,
+  base: string | undefined,
+): { readonly base?: string; readonly restore?: true; readonly keep?: true } {
+  if (plan.workspace?.snapshots !== true || !hasProcess(stepOf(visit))) return {};
+  // Work that is only to be judged or merged stays as it is.
+  if (visit.held !== undefined || visit.submitted !== undefined) return {};
+  if (visit.base === undefined) return base === undefined ? {} : { base };
+  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
+  const talks = conversation?.kind === "continue" || conversation?.gone === true;
+  // A workspace of its own is merged against its base, whoever changed it.
+  if (visit.files === "keep" && !talks && stepOf(visit).own !== true) {
+    return base === undefined ? { keep: true } : { base };
+  }
+  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
+  return { base: visit.base, restore: true };
+}
+
+/** True when the next attempt of a visit begins with the files that the visit began with. */
+export function startsOver(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
+): boolean {
+  if (visit.base === undefined || visit.files === "keep" || talks) return false;
+  const theirs = plan.workspace?.kind === "here" && workspaceOf(visit) === SHARED;
+  const usual = theirs ? "continue" : "restart";
+  return (wanted ?? usual) === "restart" && workedAlone(run, visit);
+}
+
+const PATHS_SHOWN_MAX = 5;
+
+/** Which files two steps changed differently, in words. */
+export function conflictText(paths: readonly string[]): string {
+  const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
+  const more = paths.length > PATHS_SHOWN_MAX ? ` and ${paths.length - PATHS_SHOWN_MAX} more` : "";
+  return `its work does not fit what other steps did in ${shown}${more}`;
 }
 
 // What follows changes a run, for evolve.ts alone (C2).

@@ -6,9 +6,9 @@
  * Does not: write files, or hold anything that the journal does not.
  */
 import type { VisitEnd } from "../core/event.ts";
-import { isReached } from "../core/goal.ts";
 import { stepPath } from "../core/place.ts";
 import { placeOf, type Run, waitingFor } from "../core/run.ts";
+import { isReached } from "../core/run-end.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { pathsOf } from "./done-text.ts";
 import { HISTORY_MAX, type NodeHistory } from "./node-history.ts";

@@ -302,14 +302,12 @@ function owned(input: WhyInput): Situation {
     return { happened, advice: [watch, stop, ...answers] };
   }
   const [waiting] = run.waiting.retry;
-  if (waiting !== undefined) {
+  if (waiting !== undefined)
     return { happened: `is ${waitingText(waiting, now)}; ${by}`, advice: [watch, stop] };
-  }
-  const [sleeping] = run.waiting.time;
-  if (waitsFor(sleeping?.state, "time")) {
-    const until = wakeText(sleeping.state.wake.at, now);
-    const happened = `waits at ${stepPath(placeOf(sleeping))} ${until}${asked}; ${by}`;
-    return { happened, advice: [watch, stop, ...answers] };
+  const [timed] = run.waiting.time;
+  if (waitsFor(timed?.state, "time")) {
+    const where = `${stepPath(placeOf(timed))} ${wakeText(timed.state.wake.at, now)}`;
+    return { happened: `waits at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
   }
   const doing = run.state.status === "created" ? "is starting" : "is running, between two steps";
   return { happened: `${doing}, ${by}`, advice: [watch, stop] };
@@ -324,10 +322,10 @@ function waitingText(visit: Visit, now: number): string {
   const { state } = visit;
   if (!waitsFor(state, "retry")) return "waiting";
   const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
-  const name = stepPath(placeOf(visit));
   const words = attemptWords(visit);
-  const attempt = words === "" ? "" : ` (${words})`;
-  return `waiting to try step ${name} again ${due}${attempt}: ${messageText(state.message)}`;
+  const attempt = words === "" ? due : `${due} (${words})`;
+  const name = stepPath(placeOf(visit));
+  return `waiting to try step ${name} again ${attempt}: ${messageText(state.message)}`;
 }
 
 /** What a stopped run was waiting for, such as the end of a rate limit. */
@@ -362,10 +360,9 @@ function runnerEnd({ owner, liveness }: WhyInput): string {
 }
 
 function everStarted(run: Run): boolean {
-  if (run.stepsDone > 0 || run.running.size + run.composites.size + run.failed.size > 0)
-    return true;
   const { start, slot, ...begun } = run.waiting;
-  if (Object.values(begun).some(({ size }) => size > 0)) return true;
+  const moved = [run.running, run.composites, run.failed, ...Object.values(begun)];
+  if (run.stepsDone > 0 || moved.some(({ size }) => size > 0)) return true;
   return [...start, ...slot].some((visit) => visit.attempts > 0 || visit.number > 1);
 }
 
@@ -373,9 +370,8 @@ function whileDoing(run: Run): string {
   const doing = (visits: ReadonlySet<Visit>, what: string): string =>
     `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
   if (run.running.size > 0) return doing(run.running, "running");
-  const { retry, time } = run.waiting;
-  if (retry.size > 0) return doing(retry, "waiting for another try");
-  if (time.size > 0) return doing(time, "waiting for its time");
+  if (run.waiting.retry.size > 0) return doing(run.waiting.retry, "waiting for another try");
+  if (run.waiting.time.size > 0) return doing(run.waiting.time, "waiting for its time");
   return "between two steps";
 }
 

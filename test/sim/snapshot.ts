@@ -36,8 +36,8 @@ export function snapshot(run: Run) {
     workedMs: run.workedMs,
     scopes: [...run.scopes.values()].map((scope) => ({
       id: scope.id,
-      arrows: scope.arrows,
-      unsettled: scope.unsettled,
+      edges: scope.edges,
+      unresolved: scope.unresolved,
       live: scope.live,
       active: scope.active,
       failures: scope.failures,
