@@ -14,10 +14,23 @@
  * - edge/F3 An unhandled failure resolves nothing: the steps after it stay pending.
  */
 import { arrowAt, closureOf, indexOf } from "../plan/graph-index.ts";
+import { assert } from "../util/assert.ts";
 import { draft } from "./draft.ts";
 import { currentVisit, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
 import { makePast, recordAt, startVisit, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
+
+/** The step of a scope that an event names. */
+export function locate(
+  run: Run,
+  at: { readonly scope: string; readonly step: string },
+): { readonly scope: Scope; readonly position: number } {
+  const scope = run.scopes.get(at.scope);
+  const position = scope && indexOf(scope.graph).byId.get(at.step);
+  const known = scope !== undefined && position !== undefined;
+  assert(known, () => `illegal event: there is no step ${at.scope}${at.step}`);
+  return { scope, position };
+}
 
 const NONE: ReadonlySet<number> = new Set<number>();
 

@@ -70,6 +70,7 @@ import {
   noteFiles,
   noteSnapshot,
   noteStart,
+  restoreFirst,
   SHARED,
 } from "./workspace-files.ts";
 
@@ -187,7 +188,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.forked":
       return fork(run, event);
     case "run.restoring":
-      draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
+      restoreFirst(run, event.commit);
       return keepFiles(run);
     case "run.rewound":
       return rewind(run, event, time);

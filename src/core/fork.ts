@@ -17,6 +17,7 @@ import { placeOf, type Run, type Visit, waitingFor } from "./run.ts";
 import { withoutSession } from "./talk.ts";
 import { requeue } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
+import { restoreFirst } from "./workspace-files.ts";
 
 /** Who has stopped a run that is nothing but forked. */
 export const FORK_STOP = "the fork";
@@ -37,9 +38,7 @@ export function fork(run: Run, event: RunForked): void {
   draft(run).files.clear();
   delete draft(run).recover;
   delete draft(run).restoring;
-  if (event.restore !== undefined) {
-    draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
-  }
+  restoreFirst(run, event.restore);
   draft(run).state = { status: "stopped", by: FORK_STOP };
 }
 

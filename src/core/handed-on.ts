@@ -7,7 +7,15 @@
  */
 import type { Output, Recorded, RunEvent } from "./event.ts";
 import { placeText, stepPath } from "./place.ts";
-import { currentVisit, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import {
+  currentVisit,
+  outermost,
+  placeOf,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
 export interface HandedOn {
   /** The step's path. */
@@ -48,7 +56,7 @@ export function handedOn(
     for (const record of scope.steps) {
       const visit = currentVisit(record);
       if (visit?.state.status !== "completed") continue;
-      const root = rootOf(visit);
+      const root = stepOf(outermost(visit)).id;
       if (reopened.has(root)) continue;
       const seq = endOf.get(placeText(placeOf(visit))) ?? 0;
       const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq };
@@ -93,10 +101,4 @@ function workStays({ state, talk, crowded }: Visit): boolean {
 
 function isOpen({ parent }: Scope): boolean {
   return parent === undefined || parent.state.status !== "completed";
-}
-
-function rootOf(visit: Visit): string {
-  let at = visit;
-  for (let up = at.record.scope.parent; up !== undefined; up = at.record.scope.parent) at = up;
-  return stepOf(at).id;
 }

@@ -9,7 +9,7 @@
 import { draft } from "./draft.ts";
 import type { Output, RunMoved } from "./event.ts";
 import type { Run, Visit } from "./run.ts";
-import { noteFiles, SHARED } from "./workspace-files.ts";
+import { noteFiles, restoreFirst, SHARED } from "./workspace-files.ts";
 
 /** Where a path of the old place lies in the new one; a path from elsewhere stays as it is. */
 export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
@@ -35,9 +35,7 @@ export function move(run: Run, event: RunMoved): void {
   noteFiles(run, SHARED, { snapshot: event.commit, clean: false });
   // A workspace of its own is made anew from the snapshot; the project is somebody's directory.
   const shared = workspace === undefined || workspace.kind === "here";
-  if (shared && event.files === "restore") {
-    draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
-  }
+  if (shared && event.files === "restore") restoreFirst(run, event.commit);
 }
 
 function moveVisit(visit: Visit, at: (path: string) => string): void {

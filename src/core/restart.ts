@@ -8,12 +8,11 @@
  *   lost.
  * - restart/Z2 A step that the start does not lead to is unreachable, as if no edge had come to it.
  */
-import { closureOf, indexOf } from "../plan/graph-index.ts";
+import { closureOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
-import { assert } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { draft } from "./draft.ts";
-import { mark, passOver, reopen, startAgain } from "./edge.ts";
+import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
 import type { RunEvent, RunRestarted } from "./event.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import type { Run, Scope, Visit } from "./run.ts";
@@ -64,10 +63,7 @@ function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undef
 
 /** Takes `run.restarted` into the run: begins a scope anew at a step. */
 export function restartScope(run: Run, event: RunRestarted, time: number): void {
-  const scope = run.scopes.get(event.scope);
-  const start = scope && indexOf(scope.graph).byId.get(event.step);
-  const legal = scope !== undefined && start !== undefined;
-  assert(legal, () => `illegal event: there is no step ${event.scope}${event.step}`);
+  const { scope, position: start } = locate(run, event);
   const from = scope.last?.record.position;
   const via = scope.graph.arrows.findIndex(
     (edge) => edge.restart !== undefined && edge.to === start && edge.from === from,

@@ -20,26 +20,28 @@ import {
 import type { Graph, Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import { needsTurns } from "./conversation.ts";
-import { draft } from "./draft.ts";
-import { forwardEdges, leave, reopen, startAgain } from "./edge.ts";
+import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { repeatEffects } from "./effect.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
-import { failedInside, hidesFailures, outermost } from "./failed-items.ts";
 import { parsePlace, placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import {
+  childScopes,
   currentVisit,
   findStep,
   findVisit,
   isDone,
   isInDoubt,
+  outermost,
   placeOf,
   type Run,
   type Scope,
   stepOf,
   type Visit,
+  visitsOf,
 } from "./run.ts";
 import { abandonInside, enter, recordAt } from "./visit.ts";
+import { restoreFirst } from "./workspace-files.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
@@ -170,6 +172,25 @@ function planRetry(plan: Plan, run: Run, step: string): Omit<RunRewound, "type">
   throw new Refusal(`step ${step} cannot run yet: step ${before} before it is not done`);
 }
 
+/** True for a fan-out that completed although items of it failed. */
+export function hidesFailures(visit: Visit): boolean {
+  const { work } = stepOf(visit);
+  const tolerant = work.kind === "each" && work.onItemFailure === "continue";
+  return tolerant && visit.state.status === "completed" && (visit.instances?.failed ?? 0) > 0;
+}
+
+/** The failures in a fan-out that made its items fail. */
+export function* failedInside(run: Run, visit: Visit): Generator<Visit> {
+  for (const scope of childScopes(run, visit)) {
+    for (const inner of visitsOf(scope)) {
+      const { state } = inner;
+      if (state.status !== "failed" || state.absorbed !== true) continue;
+      if (state.reason === "items") yield* failedInside(run, inner);
+      else yield inner;
+    }
+  }
+}
+
 /** The failed items that run again alone: those in a fan-out, or the one that is named. */
 function failedItems(run: Run, visit: Visit, all: boolean): readonly Visit[] {
   const outer = all ? visit : outermost(visit);
@@ -291,9 +312,7 @@ function unknownStep(plan: Plan, step: string): string {
 
 /** Takes `run.rewound` into the run. */
 export function rewind(run: Run, event: RunRewound, time: number): void {
-  const scope = run.scopes.get(ROOT_SCOPE);
-  const start = scope && indexOf(scope.graph).byId.get(event.step);
-  assert(scope !== undefined && start !== undefined, `illegal event: no step ${event.step}`);
+  const { scope, position: start } = locate(run, { scope: ROOT_SCOPE, step: event.step });
   const region = closureOf(scope.graph, start);
   if (event.items !== undefined) {
     reopen(run, scope, [start]);
@@ -308,9 +327,7 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
   }
   reopen(run, scope, region, { past: time });
   if (event.repeat === true) repeatEffects(run, event.step);
-  if (event.restore !== undefined) {
-    draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
-  }
+  restoreFirst(run, event.restore);
   leadTo(run, scope, start, event, time);
   if (currentVisit(recordAt(scope, start)) === undefined) startAgain(run, scope, start);
 }

@@ -6,10 +6,9 @@
  * meaning of `run.returned`.
  * Does not: end composite visits (composite-end.ts).
  */
-import { closureOf, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
+import { closureOf, graphsIn, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph } from "../plan/plan.ts";
-import { assert } from "../util/assert.ts";
-import { reopen } from "./edge.ts";
+import { locate, reopen } from "./edge.ts";
 import type { RunEvent, RunReturned, StopMode } from "./event.ts";
 import type { Fact } from "./fact.ts";
 import { isIdle } from "./next-actions.ts";
@@ -129,10 +128,7 @@ function hasGoals(graph: Graph): boolean {
 
 /** Takes `run.returned` into the run: a loop without an edge. For evolve.ts alone (C2). */
 export function goBack(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
-  const scope = run.scopes.get(to.scope);
-  const start = scope && indexOf(scope.graph).byId.get(to.step);
-  const legal = scope !== undefined && start !== undefined;
-  assert(legal, () => `illegal event: there is no step ${to.scope}${to.step}`);
+  const { scope, position: start } = locate(run, to);
   const closed = scope.active === 0;
   reopen(run, scope, closureOf(scope.graph, start), { start });
   if (closed) reopenScope(run, scope, "ended-well");

@@ -326,6 +326,13 @@ export function* childScopes(run: Run, visit: Visit): Generator<Scope> {
   }
 }
 
+/** The visit of the pipeline's own step that a visit is, or is part of. */
+export function outermost(visit: Visit): Visit {
+  let at = visit;
+  for (let up = at.record.scope.parent; up !== undefined; up = at.record.scope.parent) at = up;
+  return at;
+}
+
 /** All visits in a scope. */
 export function* visitsOf(scope: Scope): Generator<Visit> {
   for (const record of scope.steps) yield* record?.visits ?? [];

@@ -31,6 +31,7 @@ import {
   currentVisit,
   type EdgeState,
   findRecord,
+  outermost,
   type Run,
   type Scope,
   type StepRecord,
@@ -42,6 +43,7 @@ import { sharedNames } from "./shared-conversation.ts";
 import { addBudget } from "./spending.ts";
 import { recordAt, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
+import { restoreFirst } from "./workspace-files.ts";
 
 /** What an edit does to the steps of a run. */
 export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;
@@ -151,11 +153,7 @@ function lastAt({ state }: Visit): number {
 
 /** True when an update touches a step that has a process now; it has to be ended first. */
 export function touchesProcess(run: Run, { kept }: PlanUpdate): boolean {
-  const rootStepOf = (visit: Visit): string => {
-    const { parent } = visit.record.scope;
-    return parent === undefined ? stepOf(visit).id : rootStepOf(parent);
-  };
-  return [...run.running].some((visit) => !kept.includes(rootStepOf(visit)));
+  return [...run.running].some((visit) => !kept.includes(stepOf(outermost(visit)).id));
 }
 
 /** Where a run works is settled once it has worked there. Throws Refusal. */
@@ -198,7 +196,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
   };
   begin(run, plan);
   draft(run).funds = addBudget(plan.budget ?? {}, run.added);
-  if (restore !== undefined) draft(run).restoring = { commit: restore, since: run.seq + 1 };
+  restoreFirst(run, restore);
   const kept = new Set(event.kept);
   const records = takeRecords(run, before, kept, time);
   draft(run).stepsTotal -= before.graph.steps.length;
@@ -265,14 +263,9 @@ function changeAllowance(record: StepRecord, attempts: number): void {
 /** The scopes that a step opened which is in the plan no more. */
 function forgetScopes(run: Run, record: StepRecord): void {
   for (const [id, scope] of [...run.scopes]) {
-    if (outermost(scope) === record) draft(run).scopes.delete(id);
+    const { parent } = scope;
+    if (parent !== undefined && outermost(parent).record === record) draft(run).scopes.delete(id);
   }
-}
-
-function outermost(scope: Scope): StepRecord | undefined {
-  let record: StepRecord | undefined;
-  for (let at = scope.parent; at !== undefined; at = at.record.scope.parent) record = at.record;
-  return record;
 }
 
 /** What has come along each edge of the new graph so far. */

@@ -153,6 +153,11 @@ export function noteFiles(run: Run, workspace: string, change: Partial<Workspace
   if (workspace === SHARED && files.snapshot !== undefined) draft(run).snapshot = files.snapshot;
 }
 
+/** The files go back to this snapshot, if there is one, before anything else starts. */
+export function restoreFirst(run: Run, commit: string | undefined): void {
+  if (commit !== undefined) draft(run).restoring = { commit, since: run.seq + 1 };
+}
+
 /** A new owner has not seen what became of the files in the meantime. */
 export function doubtFiles(run: Run): void {
   for (const workspace of run.files.keys()) noteFiles(run, workspace, { clean: false });

@@ -1,7 +1,7 @@
 /** What is done in a run and what comes next, in one line: "3 of 5 steps done: plan, ...". */
 
-import { hidesFailures } from "../core/failed-items.ts";
 import { stepPath } from "../core/place.ts";
+import { hidesFailures } from "../core/rewind.ts";
 import { placeOf, type Run, stepOf, type Visit, waitingFor } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
 import { STEP_LOOKS } from "./step-status.ts";
