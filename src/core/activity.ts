@@ -11,6 +11,8 @@
  * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
  *   ending waits here until its files are saved or merged.
  */
+
+import { defined } from "../util/defined.ts";
 import { paidBy, succeeds } from "./attempt-end.ts";
 import { findingsIn } from "./check.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
@@ -207,10 +209,9 @@ function heldBy(ending: Ending | undefined): Held | undefined {
     exit,
     outputs,
     context,
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
+    ...defined({ answer, output }),
     ...findingsIn(ending),
-    ...(told === undefined ? {} : { told }),
+    ...defined({ told }),
   };
 }
 

@@ -9,6 +9,7 @@
  * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other steps.
  */
 import type { BranchesWork, LoopWork } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
 import { contextValue } from "./context.ts";
@@ -108,8 +109,7 @@ function resultOf({ branches }: BranchesWork, scope: Scope): JsonObject {
   return {
     id,
     outcome: outcomeWord(state),
-    ...(label === undefined ? {} : { label }),
-    ...(notes === undefined ? {} : { notes }),
+    ...defined({ label, notes }),
     ...own,
   };
 }

@@ -10,6 +10,7 @@
  */
 import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { begin } from "./context.ts";
 import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
@@ -423,8 +424,7 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
   if (composite) {
     const total = instancesTotal(stepOf(visit).work, items);
     draft(visit).instances = {
-      ...(items === undefined ? {} : { items }),
-      ...(input === undefined ? {} : { input }),
+      ...defined({ items, input }),
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }

@@ -19,6 +19,7 @@ import {
 } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { needsTurns } from "./conversation.ts";
 import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { repeatEffects } from "./effect.ts";
@@ -124,10 +125,7 @@ export function rewindEvent(
   return {
     type: "run.rewound",
     ...planRewind(plan, run, step),
-    ...(visit === undefined ? {} : { visit }),
-    ...(restore === undefined ? {} : { restore }),
-    ...(outputs === undefined ? {} : { outputs }),
-    ...(repeat === undefined ? {} : { repeat }),
+    ...defined({ visit, restore, outputs, repeat }),
   };
 }
 
@@ -158,8 +156,7 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
   }
   const rewind = planRetry(plan, run, path);
   const wanted = {
-    ...(restore === undefined ? {} : { restore }),
-    ...(repeat === undefined ? {} : { repeat }),
+    ...defined({ restore, repeat }),
   };
   return [{ type: "run.rewound", ...rewind, ...wanted }];
 }

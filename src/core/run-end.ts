@@ -8,6 +8,7 @@
  */
 import { closureOf, graphsIn, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
 import { locate, reopen } from "./edge.ts";
 import type { RunEvent, RunReturned, StopMode } from "./event.ts";
 import type { Fact } from "./fact.ts";
@@ -61,7 +62,7 @@ function goodEnding(run: Run): RunEvent {
   const missed = root && missedGoal(root);
   if (missed === undefined) return { type: "run.completed" };
   const { back, message, from } = missed;
-  return back ?? { type: "run.failed", message, ...(from === undefined ? {} : { from }) };
+  return back ?? { type: "run.failed", message, ...defined({ from }) };
 }
 
 /** A goal that was missed: the event that goes back for it, or why there is none. */

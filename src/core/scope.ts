@@ -15,6 +15,7 @@
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { draft } from "./draft.ts";
 import type { RunEvent, ScopeEvent } from "./event.ts";
@@ -84,8 +85,7 @@ export function openInstances(run: Run, visit: Visit): void {
       id,
       parent: visit,
       index: now.opened,
-      ...(item === undefined ? {} : { item }),
-      ...(input === undefined ? {} : { input }),
+      ...defined({ item, input }),
       ...(work.kind === "branches" ? { context: new Map<string, Json>() } : {}),
     });
     if (scope.active === 0) endInstance(run, visit, scope);

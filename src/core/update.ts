@@ -19,6 +19,7 @@ import { changedFields, fingerprintsOf } from "../plan/fingerprint.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
 import { type Arrow, freeze, type Graph, type Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { begin } from "./context.ts";
 import { draft } from "./draft.ts";
@@ -116,7 +117,7 @@ export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): rea
       ...updated,
       ...(same ? {} : { input: input.after }),
       ...planUpdate(before, plan, input, run),
-      ...(restore === undefined ? {} : { restore }),
+      ...defined({ restore }),
     },
   ];
 }
@@ -191,8 +192,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
     ...run.created,
     fingerprint,
     envNames,
-    ...(fileSha256 === undefined ? {} : { fileSha256 }),
-    ...(input === undefined ? {} : { input }),
+    ...defined({ fileSha256, input }),
   };
   begin(run, plan);
   draft(run).funds = addBudget(plan.budget ?? {}, run.added);

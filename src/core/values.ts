@@ -10,6 +10,7 @@
  */
 
 import type { Plan } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
@@ -309,20 +310,12 @@ export function leftBy(end: {
   readonly identity?: string | undefined;
 }): JsonObject {
   const { answer, output, identity } = end;
-  return {
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
-    ...(identity === undefined ? {} : { identity }),
-  };
+  return defined({ answer, output, identity });
 }
 
 /** What a step said of itself. */
 export function wordsOf({ outcome, label, notes }: Told = {}): JsonObject {
-  return {
-    ...(outcome === undefined ? {} : { outcome }),
-    ...(label === undefined ? {} : { label }),
-    ...(notes === undefined ? {} : { notes }),
-  };
+  return defined({ outcome, label, notes });
 }
 
 /** What a composite step tells beyond its own state. */

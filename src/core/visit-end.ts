@@ -4,6 +4,8 @@
  * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (C2).
  * Does not: choose arrows (decide.ts did), or settle them (flow.ts).
  */
+
+import { defined } from "../util/defined.ts";
 import { type CheckFindings, checksFound } from "./check.ts";
 import { handOn } from "./context.ts";
 import { vouched } from "./doubt-flow.ts";
@@ -21,15 +23,13 @@ import { abandonInside, absorbFailures, enter } from "./visit.ts";
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, output, told: said } = event;
+  const { exit, outputs, answer, output, told } = event;
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   dropJudged(visit);
   share(run, visit);
   const known = {
-    ...(answer !== undefined && { answer }),
-    ...(output !== undefined && { output }),
-    ...(said !== undefined && { told: said }),
+    ...defined({ answer, output, told }),
     ...notPassed(event),
     ...vouched(event),
   };
@@ -76,13 +76,8 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
-    ...(exit === undefined ? {} : { exit }),
-    ...(told === undefined ? {} : { told }),
+    ...defined({ exit, told, answer, output, signature, trouble }),
     ...notPassed(event),
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
-    ...(signature === undefined ? {} : { signature }),
-    ...(trouble === undefined ? {} : { trouble }),
   });
   noteLast(visit);
   if (handled) goOn(run, visit, event.arrows);
