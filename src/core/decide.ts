@@ -13,11 +13,11 @@ import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { chooseArrows } from "./arrow-choice.ts";
 import { complete } from "./attempt-end.ts";
 import { closeScopes, pickBranch } from "./composite-end.ts";
 import { converse } from "./conversation.ts";
 import { afterProbe, afterVerdict, doubtfulEnd, type Ends, repeated, unsettled } from "./doubt.ts";
+import { chooseEdges } from "./edge-choice.ts";
 import { effectOf } from "./effect.ts";
 import { endAttempt } from "./ending-event.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
@@ -313,11 +313,11 @@ function typeText(value: Json): string {
 
 /** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */
 function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
-  const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
+  const chosen = chooseEdges(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
   if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
-  const problem = restartProblem(visit, chosen.arrows);
+  const problem = restartProblem(visit, chosen.edges);
   if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
-  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.arrows }];
+  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.edges }];
 }
 
 /** A step that cannot even start: trying again would not help, so its retries are not used. */
