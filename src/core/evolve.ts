@@ -63,7 +63,7 @@ import {
   requeue,
   uncountInside,
 } from "./visit.ts";
-import { complete, fail, goOn, wait } from "./visit-end.ts";
+import { complete, fail, follow, waitForRetry } from "./visit-end.ts";
 import { stateName } from "./visit-state.ts";
 import {
   doubtFiles,
@@ -150,7 +150,7 @@ export function takeChanges(run: Run): readonly StepRecord[] {
   return taken;
 }
 
-/** Takes in what the run is to know of an environment; of each variable the last value counts. */
+/** Remembers variables and secrets of an environment; the last value of a variable counts. */
 function remember(run: Run, { variables = {}, secrets }: RememberedEnvironment): void {
   for (const [name, value] of Object.entries(variables)) draft(run).variables.set(name, value);
   if (secrets !== undefined) draft(run).secrets.push(secrets);
@@ -238,7 +238,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) {
-    work(run, visit, time);
+    countTime(run, visit, time);
     noteDelivered(run, visit, event);
     noteDenial(visit, event);
   }
@@ -268,7 +268,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return noteBase(run, visit, event.base);
     case "step.continued":
     case "step.relayed":
-      return goOnLater(run, visit, "its conversation goes on");
+      return tryAgain(run, visit, "its conversation continues");
     case "step.submitted":
     case "step.conflicted":
       noteEffect(run, visit, "done");
@@ -286,7 +286,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return waitOrFail(run, visit, event, "paused", time);
     case "step.interrupted":
       draft(visit).cut = true;
-      return goOnLater(run, visit, event.message);
+      return tryAgain(run, visit, event.message);
     case "step.unsettled":
     case "step.probed":
     case "step.settled":
@@ -296,7 +296,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      return goOn(run, visit, event.arrows);
+      return follow(run, visit, event.arrows);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -311,17 +311,17 @@ type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
 function hold(run: Run, visit: Visit, event: Held): void {
   if (event.type === "step.submitted") {
     keepSubmission(visit, event);
-    return goOnLater(run, visit, "its judge is to be asked");
+    return tryAgain(run, visit, "its judge is to be asked");
   }
   dropJudged(visit);
   draft(visit).held = event.held;
   draft(visit).conflicts = [...event.paths];
   draft(visit).base = event.base;
-  // A person is needed first; whoever opens the run again merges again.
+  // A person resolves the conflict first; the next owner merges again.
   enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
 
-/** What is left of the allowance decides; it is used up where the event names no next try. */
+/** The next attempt waits for its time; without one the allowance is used up. */
 function waitOrFail(
   run: Run,
   visit: Visit,
@@ -329,13 +329,13 @@ function waitOrFail(
   reason: "lost" | "paused",
   time: number,
 ): void {
-  if (retry !== undefined) return wait(run, visit, retry, message);
+  if (retry !== undefined) return waitForRetry(run, visit, retry, message);
   enter(run, visit, { status: "failed", at: time, reason, message, handled: false });
   closeIfOver(run, visit.record.scope);
 }
 
-/** Not while the run is being stopped; an owner that is not stopping it goes on at once. */
-function goOnLater(run: Run, visit: Visit, message: string): void {
+/** Starts the next attempt at once, unless the run is stopping: then the next owner does. */
+function tryAgain(run: Run, visit: Visit, message: string): void {
   if (run.state.status !== "stopping") return requeue(run, visit);
   enter(run, visit, { status: "waiting", for: "owner", message });
 }
@@ -343,7 +343,7 @@ function goOnLater(run: Run, visit: Visit, message: string): void {
 function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   if (spent === undefined) return;
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
-  // What a judge uses is no part of the work's conversation (judge/U2).
+  // The tokens of a judge do not count for the conversation of the work (judge/U2).
   const session = visit.submitted === undefined ? visit.talk?.session : undefined;
   if (session !== undefined) {
     const before = run.conversations.get(session) ?? NOTHING_SPENT;
@@ -366,8 +366,8 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.conflicted",
 ]);
 
-/** Counts the time of an attempt; a composite has none of its own, and clocks may go back. */
-function work(run: Run, visit: Visit, time: number): void {
+/** Counts the time of an attempt. A composite visit has none of its own, and clocks may go back. */
+function countTime(run: Run, visit: Visit, time: number): void {
   if (visit.state.status !== "running" || visit.instances !== undefined) return;
   draft(run).workedMs += Math.max(0, time - visit.state.uncounted);
 }
@@ -393,15 +393,15 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
 }
 
 /**
- * A new owner: interrupted work is ready again, no wait is longer than it was meant to be, and the
- * time in which nobody watched is no working time.
+ * A new owner: interrupted work is queued again, no wait is longer than it was meant to be, and the
+ * time without an owner does not count as working time.
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
   doubtFiles(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
-    work(run, visit, run.updatedAt);
+    countTime(run, visit, run.updatedAt);
     draft(visit).state = { ...visit.state, uncounted: time };
   }
   for (const visit of [...run.waiting.owner]) requeue(run, visit);

@@ -1,12 +1,12 @@
 /**
- * What a person chose for a run: a life of its own (a fork), the files that it goes on with, and what
- * becomes of single visits that were cut off.
+ * What a person chose for a run: to continue as a run of its own (a fork), which files to keep, and what
+ * becomes of single visits that were interrupted.
  *
- * Owns: what `run.forked` means, and the marks that hold for the next attempt of a visit.
- * Does not: copy events or files; the one who forks does, before the event is written.
+ * Owns: the meaning of `run.forked`, and the marks that hold for the next attempt of a visit.
+ * Does not: copy events or files; that happens before the event is written.
  * Invariants:
- * - K3 Nothing of the other run is touched by its fork: no process is adopted, no conversation goes
- *   on, no workspace is shared. What was spent still counts.
+ * - K3 A fork touches nothing of the other run: it adopts no process, continues no conversation and
+ *   shares no workspace. What was spent still counts.
  */
 import type { Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
@@ -19,10 +19,10 @@ import { requeue } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 import { restoreFirst } from "./workspace-files.ts";
 
-/** Who has stopped a run that is nothing but forked. */
+/** What has stopped a run that is nothing but forked. */
 export const FORK_STOP = "the fork";
 
-/** Cuts a run loose from the one whose events it has. */
+/** Separates a run from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
   takeEffects(run, event.from.run, event.effects ?? []);
   for (const visit of [...run.running, ...run.waiting.person]) requeue(run, visit);
@@ -42,13 +42,13 @@ export function fork(run: Run, event: RunForked): void {
   draft(run).state = { status: "stopped", by: FORK_STOP };
 }
 
-/** What was said stays with the other run, and so does the run that it was told of. */
+/** Conversations stay with the other run. */
 function forgetTalk(visit: Visit): void {
   if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
   if (!isOver(visit.state)) delete draft(visit).telling;
 }
 
-/** The files are as a person wants them: what was begun goes on with them. */
+/** The files are as a person wants them: work that was begun keeps them. */
 export function keepFiles(run: Run): void {
   for (const visit of [...unfinished(run), ...run.running]) {
     if (visit.attempts > 0) draft(visit).files = "keep";
@@ -72,7 +72,7 @@ export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>):
   }
 }
 
-/** A new attempt has taken the choices up. */
+/** A new attempt has used the choices. */
 export function forgetChoices(visit: Visit): void {
   delete draft(visit).cut;
   delete draft(visit).recover;

@@ -1,5 +1,5 @@
 /**
- * The files that steps handed on and that others may still read, when a run is taken up again.
+ * The files that steps handed on and that others may still read when a run is resumed.
  *
  * Owns: which outputs an event names, which of them count now, and whether anything of the run may
  * have changed them since.
@@ -24,7 +24,7 @@ export interface HandedOn {
   readonly root: string;
   readonly name: string;
   readonly output: Output;
-  /** Nobody whose work counts has worked since. */
+  /** No step whose work counts has worked since. */
   readonly untouched: boolean;
 }
 
@@ -69,7 +69,7 @@ export function handedOn(
   return [...found.values()].map(({ one }) => one);
 }
 
-/** When each visit completed, and when somebody last ended whose work stays. */
+/** When each visit completed, and when the last attempt ended whose work stays. */
 function workIn(
   run: Run,
   events: Iterable<Recorded>,
@@ -93,7 +93,7 @@ function workIn(
   return { endOf, lastWork };
 }
 
-/** What was cut off is put back before it begins again, unless a conversation goes on with it. */
+/** Interrupted work is put back before its next attempt, unless a conversation continues it. */
 function workStays({ state, talk, crowded }: Visit): boolean {
   const over = state.status === "completed" || state.status === "failed";
   return over || crowded === true || talk?.session !== undefined;

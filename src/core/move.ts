@@ -1,6 +1,6 @@
 /**
- * A run that was carried to another place: the paths in it become those of the new place. What it did
- * before stays in its events as it was.
+ * A run that was carried to another directory: the paths in it become those of the new one. Its earlier
+ * events stay as they were.
  *
  * Owns: which paths of a run belong to its project.
  * Does not: move any file.
@@ -11,13 +11,13 @@ import type { Output, RunMoved } from "./event.ts";
 import type { Run, Visit } from "./run.ts";
 import { noteFiles, restoreFirst, SHARED } from "./workspace-files.ts";
 
-/** Where a path of the old place lies in the new one; a path from elsewhere stays as it is. */
+/** A path of the old directory as it is in the new one; a path from elsewhere stays as it is. */
 export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
   if (path === from) return to;
   return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
 }
 
-/** Takes the move into the run. */
+/** Takes `run.moved` into the run. */
 export function move(run: Run, event: RunMoved): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);

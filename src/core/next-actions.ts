@@ -46,7 +46,7 @@ export function nextActions(
   return wakeAt === undefined ? operations : [...operations, { type: "wake-at", time: wakeAt }];
 }
 
-/** What follows by itself. */
+/** The decisions that follow without any news from outside. */
 export function nextDecisions(
   plan: Plan,
   run: Run,
@@ -76,7 +76,7 @@ function dueAt({ state }: Visit): number {
   return deadline?.at ?? Number.POSITIVE_INFINITY;
 }
 
-/** What is asked outside, each once by an owner: probes, lookups, and questions that expire. */
+/** Probes, lookups and expired questions; an owner asks each once. */
 function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
   return [
@@ -98,7 +98,7 @@ function expiriesOf(run: Run, activity: Activity, now: number): readonly Operati
   return operations;
 }
 
-/** Probes are processes as well; what is in doubt comes before what is new. */
+/** Probes are processes as well; uncertain effects come before new work. */
 function probesOf(plan: Plan, run: Run, activity: Activity): readonly Operation[] {
   const room = Math.max(0, plan.maxParallel - run.running.size);
   const asked = [...run.waiting.probe].slice(0, room).map(attemptOf);
@@ -112,7 +112,7 @@ function isFirst(activity: Activity, key: string): boolean {
   return news;
 }
 
-/** What has to be looked up before visits that have room can start. */
+/** Lookups that visits with a slot need before they can start. */
 function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const { visit, lookup } of startable(plan, run, now)) {
@@ -128,7 +128,7 @@ function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): reado
 
 function whileStopping(run: Run, activity: Activity | undefined): readonly Decision[] {
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "now" };
-  // A run that lets what is under way come to its end waits for its files too.
+  // A run that stops after its steps waits for its files too.
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
   const withdrawn = [...(activity?.attempts.values() ?? [])].filter(isToWithdraw);
@@ -154,7 +154,7 @@ function outOfFunds(
   return late === undefined ? undefined : { type: "halt", mode: "now", why: late };
 }
 
-/** How long attempts have run, those included that run now. */
+/** How long attempts have run, including those that run now. */
 function workedBy(run: Run, now: number): number {
   let sum = run.workedMs;
   for (const { state } of run.running) {
@@ -163,7 +163,7 @@ function workedBy(run: Run, now: number): number {
   return sum;
 }
 
-/** Instances whose own workspace is made from files that nobody has touched since their snapshot. */
+/** Instances whose own workspace can be made from a snapshot that equals the files now. */
 function basedScopes(run: Run): readonly Decision[] {
   return [...run.unmade].flatMap((scope): readonly Decision[] => {
     if (scope.parent === undefined || isUnmade(run, scope.parent)) return [];
@@ -177,17 +177,17 @@ interface Startable {
   readonly lookup: LookupKind | undefined;
 }
 
-/** The visits that are ready and have room, in their order. */
+/** The visits that can start now, in their order. */
 function startable(plan: Plan, run: Run, now: number): readonly Startable[] {
   const found: Startable[] = [];
   let room = Math.max(0, plan.maxParallel - run.running.size - run.waiting.probe.size);
   const consider = (visit: Visit): boolean => {
     if (hasProcess(stepOf(visit))) {
-      // Below nothing when an update has taken room away from what runs.
+      // An update may have left fewer slots than there are processes.
       if (room <= 0) return false;
       room--;
     }
-    // It keeps its place in the queue while its workspace is made.
+    // It keeps its place in the queue while its workspace is being made.
     if (!isUnmade(run, visit)) found.push({ visit, lookup: lookupFor(plan, visit) });
     return true;
   };
@@ -215,7 +215,7 @@ function starts(
 
 /**
  * The time at which the next waiting visit is due, or the budget's time is used up, or files are to be
- * saved; visits that are due already wait for room.
+ * saved. Visits that are due already wait for a slot.
  */
 function earliest(plan: Plan, run: Run, now: number, activity: Activity): number | undefined {
   if (run.state.status !== "running" || run.restoring !== undefined) return undefined;
@@ -246,7 +246,7 @@ export function waitsForPerson(run: Run): boolean {
   return open && person.size > 0 && closing === 0 && !canMove(run);
 }
 
-/** True when something runs, or will by itself. */
+/** True when a visit runs, or will without a person. */
 function canMove(run: Run): boolean {
   const { start, slot, retry, owner, probe, time } = run.waiting;
   const waiting = start.size + slot.size + retry.size + owner.size + probe.size + time.size;

@@ -5,7 +5,7 @@ import { stepPath } from "./place.ts";
 import { currentVisit, type Run, type StepRecord, stepOf, type Visit } from "./run.ts";
 import { statusWord } from "./visit-state.ts";
 
-/** `waiting`: nothing moves before a person has answered. */
+/** `waiting`: nothing moves before a person answers. */
 export type RunStatus = "queued" | "running" | "waiting" | "interrupted" | "completed" | "failed";
 
 export type StepState =

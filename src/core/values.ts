@@ -1,6 +1,6 @@
 /**
- * What an expression sees of a run: its input, context, outputs and results, from the place where
- * the expression stands. A step is looked for in its own scope first, then in those around it.
+ * What an expression sees of a run: its input, context, outputs and results, from the scope in
+ * which the expression stands. A step is looked for in its own scope first, then in those around it.
  *
  * Owns: the names that expressions use and what they mean. `results.<step>` is the state of a step's
  * current visit, and of a composite step also of the steps in it.
@@ -32,7 +32,7 @@ import {
 } from "./run.ts";
 import { statusWord } from "./visit-state.ts";
 
-/** How a visit is about to end; its own arrows may already ask for it. */
+/** How a visit is about to end; the conditions on its own edges read it. */
 export interface Outcome {
   readonly status: "completed" | "failed" | "skipped";
   readonly exit: number;
@@ -48,7 +48,7 @@ export type Evaluated =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly message: string };
 
-/** The value of an expression at a visit; what is wrong with it is an answer, not an exception. */
+/** The value of an expression at a visit; a mistake in it is a result, not an exception. */
 export function evaluateIn(
   run: Run,
   visit: Visit,
@@ -59,7 +59,7 @@ export function evaluateIn(
   return tryEvaluate(() => evaluateSource(source, valuesAt(run, visit, env, outcome)));
 }
 
-/** The value of an expression over what the last iteration of a loop has brought about. */
+/** The value of an expression over the last iteration of a loop. */
 export function evaluateAfterIteration(run: Run, visit: Visit, source: string): Evaluated {
   const scope = lastScope(run, visit) ?? visit.record.scope;
   return tryEvaluate(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
@@ -168,7 +168,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   };
 }
 
-/** What arrows ask of the step that they leave; a step that only passes on says what was said before. */
+/** The outcome that edges read; a step that only passes on has that of the step before it. */
 function lastWords(
   run: Run,
   visit: Visit,
@@ -187,7 +187,7 @@ function lastWords(
   };
 }
 
-/** How it went, in one word: the step's own, if it has not failed. */
+/** The outcome in one word: the step's own, if it has not failed. */
 export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">): string {
   if (status === "failed") return "fail";
   return told?.outcome ?? (status === "skipped" ? "skipped" : "success");
@@ -252,7 +252,7 @@ export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyM
   return withInside(run, visit, plain);
 }
 
-/** A composite visit's own state, with what it tells beyond that. */
+/** The state of a composite visit, with the steps in it. */
 export function withInside(run: Run, visit: Visit, plain: JsonObject): LazyMap {
   return new LazyMap((key) => plain[key] ?? inside(run, visit, key));
 }
@@ -313,12 +313,12 @@ export function leftBy(end: {
   return defined({ answer, output, identity });
 }
 
-/** What a step said of itself. */
+/** What a step reported of itself. */
 export function wordsOf({ outcome, label, notes }: Told = {}): JsonObject {
   return defined({ outcome, label, notes });
 }
 
-/** What a composite step tells beyond its own state. */
+/** What a composite step has beyond its own state. */
 function inside(run: Run, visit: Visit, key: string): Json | LazyMap | undefined {
   const { kind } = stepOf(visit).work;
   if (kind === "each") return key === "items" ? itemResults(run, visit) : undefined;

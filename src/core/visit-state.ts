@@ -31,9 +31,9 @@ export type VisitState =
       readonly answer?: Json;
       /** The end of what it printed, where the plan refers to it. */
       readonly output?: string;
-      /** What tells its effect from others. */
+      /** Identifies its effect, such as the address of a pull request. */
       readonly identity?: string;
-      /** Who vouches for it in place of an exit status. */
+      /** The probe or the person that declared it done. */
       readonly settledBy?: string;
       readonly told?: Told;
       /** Checks that did not pass and only warn. */
@@ -54,15 +54,15 @@ export type VisitState =
       readonly trouble?: AgentTrouble;
       readonly answer?: Json;
       readonly output?: string;
-      /** What tells it from other failures of the step. */
+      /** Distinguishes it from other failures of the step. */
       readonly signature?: string;
-      /** An arrow led on from the failure, or the author lets the run go on. */
+      /** An edge leads on from the failure, or the author lets the run continue. */
       readonly handled: boolean;
       /** Nothing in its own scope handled it, but the composite step around it did. */
       readonly absorbed?: true;
     }
   | { readonly status: "skipped"; readonly at: number }
-  /** Left behind by a rewind before it was over. */
+  /** A rewind, a restart or an update made it history before it was over. */
   | { readonly status: "abandoned"; readonly at: number };
 
 /** What a visit that does not run waits for. */

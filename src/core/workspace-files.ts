@@ -78,13 +78,13 @@ export function filesIn(run: Run, workspace: string): WorkspaceFiles {
   return run.files.get(workspace) ?? UNKNOWN;
 }
 
-/** The snapshot that a workspace equals now; undefined when something may have changed it. */
+/** The snapshot that a workspace equals now; undefined when its files may have changed since. */
 export function knownBase(run: Run, workspace: string): string | undefined {
   const { clean, snapshot } = filesIn(run, workspace);
   return clean ? snapshot : undefined;
 }
 
-/** True when nobody else has worked in its workspace since a visit began. */
+/** True when no other visit has worked in its workspace since a visit began. */
 export function workedAlone(run: Run, visit: Visit): boolean {
   if (worksApart(visit)) return true;
   return filesIn(run, workspaceOf(visit)).latest === visit && visit.crowded !== true;
@@ -146,7 +146,7 @@ export function conflictText(paths: readonly string[]): string {
 
 // What follows changes a run, for evolve.ts alone (C2).
 
-/** Takes a change of what is known into the run. */
+/** Changes what is known of the files in a workspace. */
 export function noteFiles(run: Run, workspace: string, change: Partial<WorkspaceFiles>): void {
   const files = { ...filesIn(run, workspace), ...change };
   draft(run).files.set(workspace, files);
@@ -158,7 +158,7 @@ export function restoreFirst(run: Run, commit: string | undefined): void {
   if (commit !== undefined) draft(run).restoring = { commit, since: run.seq + 1 };
 }
 
-/** A new owner has not seen what became of the files in the meantime. */
+/** A new owner does not know what happened to the files in the meantime. */
 export function doubtFiles(run: Run): void {
   for (const workspace of run.files.keys()) noteFiles(run, workspace, { clean: false });
 }
@@ -171,7 +171,7 @@ export function noteStart(run: Run, visit: Visit): void {
     draft(other).crowded = true;
     draft(visit).crowded = true;
   }
-  // Between two attempts others have worked there: what they did must outlive a restore.
+  // Other visits worked there between two attempts: a restore must keep what they did.
   if (visit.attempts > 1 && !workedAlone(run, visit)) draft(visit).crowded = true;
   noteFiles(run, workspace, { clean: false, latest: visit });
 }
@@ -181,7 +181,7 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
   const { snapshot, type } = event;
   if (snapshot === undefined) return;
   if (worksApart(visit)) {
-    // Work done apart is in the files around it only when it is merged.
+    // Work in a workspace of its own reaches the files around it when it is merged.
     const around = workspaceOfScope(visit.record.scope);
     if (type === "step.completed") return noteMerge(run, around, snapshot);
     // It may have been merged before it turned out that no edge leads on from it.
@@ -201,7 +201,7 @@ export function noteMerge(run: Run, workspace: string, { commit }: Saved): void 
   noteFiles(run, workspace, { snapshot: commit, clean });
 }
 
-/** Somebody who does not work in a workspace may have changed the files in it. */
+/** A merge may have changed the files in a workspace. */
 function noteStrangers(run: Run, workspace: string): void {
   const { latest: _latest, ...files } = filesIn(run, workspace);
   draft(run).files.set(workspace, { ...files, clean: false });
