@@ -56,9 +56,12 @@ export function startVisit(run: Run, scope: Scope, position: number, via?: numbe
   enter(run, visit, visit.state);
 }
 
+const FOR_START: VisitState = { status: "waiting", for: "start" };
+const FOR_SLOT: VisitState = { status: "waiting", for: "slot" };
+
 /** The state of a visit that is to start: only gates and waits need no slot. */
 export function queueState(step: Step): VisitState {
-  return { status: "waiting", for: isPrompt(step) ? "start" : "slot" };
+  return isPrompt(step) ? FOR_START : FOR_SLOT;
 }
 
 /** Lets a visit start again as soon as there is room for it. */
