@@ -10,9 +10,9 @@ import { attemptOf, recoverFor, stepOf, type Visit, waitingFor } from "../core/r
 import { startsOver, workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";
-import { lookAt } from "../runner/adopt.ts";
-import { linesFromEnd } from "../runner/agents/lines-from-end.ts";
+import { linesFromEnd } from "../runner/agents/transcript.ts";
 import { errorCode } from "../runner/file-text.ts";
+import { lookAt } from "../runner/process/adopt.ts";
 import type { PartialWork } from "../view/partial-text.ts";
 import { spentText } from "../view/spent-text.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
