@@ -1,7 +1,7 @@
 /**
- * What the owner of a run has under way: attempts by how far they have come, operations on files, and
- * what was looked up for a start. It is not recorded: it ends with its owner, and the next one learns
- * the same from the evidence on the disk.
+ * What the owner of a run has under way: attempts by how far they are, operations on files, and lookups
+ * for a start. It is not recorded: it ends with its owner, and the next one learns the same from the
+ * evidence on the disk.
  *
  * Owns: this state, and what the reports of the executors mean for it.
  * Does not: decide anything about the run (decide.ts), or offer operations (operations.ts).
@@ -64,11 +64,11 @@ export interface AttemptActivity {
   readonly adopted: boolean;
   /** An operation for this attempt is under way. */
   busy: boolean;
-  /** The workspace that it has for itself is as it is to begin with. */
+  /** Its own workspace is made. */
   made: boolean;
   /** Its files are put back. */
   restored: boolean;
-  /** What was there before its files are put back: kept under this snapshot. */
+  /** The snapshot of the files that a restore replaces. */
   aside?: string;
   /** When its files were last saved. */
   savedAt: number;
@@ -93,7 +93,7 @@ export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activi
   };
 }
 
-/** What an event means for what is under way. */
+/** Takes in an event: an attempt that starts is under way. */
 export function observe(activity: Activity, run: Run, event: RunEvent, now: number): void {
   if (event.type !== "step.started") return;
   const visit = findVisit(run, event);
@@ -104,7 +104,7 @@ export function observe(activity: Activity, run: Run, event: RunEvent, now: numb
   track(activity, visit, { scope, step, visit: number, attempt }, "preparing", now);
 }
 
-/** Takes an attempt in: one that was started just now, or one that an earlier owner had started. */
+/** Adds an attempt: one that was started just now, or one that an earlier owner had started. */
 export function track(
   activity: Activity,
   visit: Visit,
@@ -126,8 +126,8 @@ export function forgetEnded(activity: Activity, run: Run): void {
   }
 }
 
-/** What a report of an executor means: facts for `decide`, now or when the files are saved (Y2). */
-export function settle(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
+/** Takes in the report of an executor; gives the facts for `decide`, now or once files are saved (Y2). */
+export function takeReport(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
   switch (fact.type) {
     case "looked-up":
       takeLookup(activity, fact);
@@ -201,7 +201,7 @@ function mergedEnd(
   return [{ type: "attempt-ended", at, ending: conflicted }, mergeStop(paths)];
 }
 
-/** What an attempt has to show while its work is not merged yet. */
+/** The result of an attempt whose work is not merged yet. */
 function heldBy(ending: Ending | undefined): Held | undefined {
   if (ending?.how !== "exited") return undefined;
   const { exit, outputs, context, answer, output, told } = ending;
@@ -244,7 +244,7 @@ function processEnded(
   return [];
 }
 
-/** A snapshot may serve many: those that ended, those that begin, and those in the middle. */
+/** One snapshot may serve many attempts: those that ended, those that begin, and running ones. */
 function snapshotted(
   run: Run,
   activity: Activity,
@@ -277,7 +277,7 @@ function snapshotted(
   return facts;
 }
 
-/** What a restore will replace is kept; where that is nothing, there is nothing to put back. */
+/** The files that a restore replaces are saved first; when none changed, nothing is put back. */
 function setAside(
   run: Run,
   activity: Activity,

@@ -2,7 +2,8 @@
  * What a person chose for a run: to continue as a run of its own (a fork), which files to keep, and what
  * becomes of single visits that were interrupted.
  *
- * Owns: the meaning of `run.forked`, and the marks that hold for the next attempt of a visit.
+ * Owns: the meaning of `run.forked`, and the marks that hold for the next attempt of a visit. For
+ * evolve.ts alone (C2).
  * Does not: copy events or files; that happens before the event is written.
  * Invariants:
  * - K3 A fork touches nothing of the other run: it adopts no process, continues no conversation and

@@ -17,7 +17,7 @@ export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: str
   return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
 }
 
-/** Takes `run.moved` into the run. */
+/** Takes `run.moved` into the run, for evolve.ts alone (C2), and for a look at a moved project. */
 export function move(run: Run, event: RunMoved): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);

@@ -61,6 +61,8 @@ function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undef
   return undefined;
 }
 
+// What follows changes a run, for evolve.ts alone (C2).
+
 /** Takes `run.restarted` into the run: begins a scope anew at a step. */
 export function restartScope(run: Run, event: RunRestarted, time: number): void {
   const { scope, position: start } = locate(run, event);

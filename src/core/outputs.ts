@@ -17,7 +17,7 @@ import {
   type Visit,
 } from "./run.ts";
 
-export interface HandedOn {
+export interface CurrentOutput {
   /** The step's path. */
   readonly step: string;
   /** The step of the pipeline itself that it is, or is part of. */
@@ -44,13 +44,13 @@ export function outputsNamedBy(event: RunEvent): readonly Output[] {
 }
 
 /** The outputs of done steps; of those with the same path only the last one counts. */
-export function handedOn(
+export function currentOutputs(
   run: Run,
   events: Iterable<Recorded>,
   reopened: ReadonlySet<string>,
-): readonly HandedOn[] {
+): readonly CurrentOutput[] {
   const { endOf, lastWork } = workIn(run, events);
-  const found = new Map<string, { readonly seq: number; readonly one: HandedOn }>();
+  const found = new Map<string, { readonly seq: number; readonly one: CurrentOutput }>();
   for (const scope of run.scopes.values()) {
     if (!isOpen(scope)) continue;
     for (const record of scope.steps) {
