@@ -47,8 +47,6 @@ export function checkPass(list: StepList, index: number, report: Report): void {
     "run",
     ...BODY_KEYS,
     ...PROCESS_KEYS,
-    "pick",
-    "branches",
     "gate",
     "wait",
     "env",
@@ -79,13 +77,6 @@ function* bodyProblems(step: StepShape): Generator<Problem> {
   const { steps, pipeline, input } = step;
   const rule = "step-body";
   const inside = fanOutOf(step)?.steps;
-  const other = (["steps", "pipeline", "for_each", "loop", "iterations"] as const).find(
-    (key) => step[key] !== undefined,
-  );
-  if (step.branches !== undefined && other !== undefined) {
-    const message = `a step has both \`branches\` and \`${other}\``;
-    yield { rule, message, help: "put it into a step of a branch", keys: [other] };
-  }
   if (steps !== undefined && pipeline !== undefined) {
     const message = "a step holds either `steps` or a `pipeline`";
     yield { rule, message, help: "put the pipeline into a step of `steps`", keys: ["pipeline"] };
@@ -130,7 +121,6 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
   const inside = fanOutOf(step);
   for (const key of FAN_OUT_KEYS) {
     if (step[key] === undefined) continue;
-    if (key === "max_parallel" && step.branches !== undefined) continue;
     if (for_each === undefined) {
       const help = "add `for_each:`, or leave it out";
       yield { rule, message: `\`${key}\` belongs to \`for_each\``, help, keys: [key] };

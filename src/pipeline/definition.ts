@@ -28,8 +28,7 @@ type CommonKey =
   | "max_visits"
   | "stall_after"
   | "goal"
-  | "retry_target"
-  | "allow_partial";
+  | "retry_target";
 
 /** Keys that say how one process is run. */
 type ProcessKey =
@@ -63,7 +62,6 @@ type AgentKey =
   | "relay"
   | "fidelity"
   | "thread"
-  | "thread_group"
   | "resume_fidelity";
 
 type FanOutKey = "for_each" | "as" | "max_parallel" | "on_item_failure";
@@ -79,8 +77,6 @@ interface Kinds {
   readonly gate: never;
   readonly wait: never;
   readonly pass: never;
-  readonly pick: never;
-  readonly branches: "max_parallel" | "join_policy";
 }
 
 /** T1: a key of the schema that no kind of step has; there is none. */
@@ -96,12 +92,6 @@ interface Named<Id extends string> {
   readonly retry_target?: NoInfer<Id> | undefined;
   readonly steps?: readonly StepDefinition[] | undefined;
   readonly for_each?: string | readonly unknown[] | ForEachDefinition | undefined;
-  readonly branches?: readonly BranchDefinition[] | undefined;
-}
-
-interface BranchDefinition {
-  readonly id?: string | undefined;
-  readonly steps: readonly StepDefinition[];
 }
 
 type EdgeShape = NonNullable<StepShape["edges"]>[number];
@@ -140,8 +130,6 @@ export type StepDefinition<Id extends string = string> =
   | Kind<Id, "gate">
   | Kind<Id, "wait">
   | Kind<Id, "pass">
-  | Kind<Id, "pick">
-  | Kind<Id, "branches">
   | FanOutKind<Id>;
 
 /** A pipeline, with the keys of a YAML file. */

@@ -6,7 +6,6 @@
  * Does not: complain; what is wrong with them is for gate-rules.ts.
  */
 import { choiceOf, normalizedLabel, sameLabel } from "../util/choice.ts";
-import { edgeChoices } from "./edge-choices.ts";
 import type { GateChoice } from "./pipeline.ts";
 import type { StepShape } from "./schema.ts";
 
@@ -34,14 +33,8 @@ export function choosesEdges(step: StepShape): boolean {
   return step.gate !== undefined && (step.edges ?? []).some(({ label }) => label !== undefined);
 }
 
-/** The ways that leave a gate of a walk: each is a choice, whether it has a label or not. */
-export type GateWays = readonly { readonly label?: string | undefined; readonly to: string }[];
-
 /** The choices of a gate, in order. */
-export function choicesOf(step: StepShape, ways?: GateWays): readonly WrittenChoice[] {
-  if (ways !== undefined && gateOf(step)?.choices === undefined) {
-    return edgeChoices(ways).map((choice) => ({ ...choice, at: ["gate"], keyed: false }));
-  }
+export function choicesOf(step: StepShape): readonly WrittenChoice[] {
   const drafts = draftsOf(step);
   const given = new Set(drafts.flatMap(({ key }) => (key === undefined ? [] : [key])));
   const taken = new Set<string>();

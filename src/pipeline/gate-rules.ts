@@ -11,7 +11,6 @@ import { choicesOf, choosesEdges, gateOf } from "./gate-choices.ts";
 import type { Report } from "./report.ts";
 import { AGENT_SETTINGS, type StepShape } from "./schema.ts";
 import { isCut, pathIn, type StepList } from "./step-list.ts";
-import { waysFrom } from "./walk-links.ts";
 
 /** Keys that say how a process is run; nothing is run for a gate or a wait. */
 const PROCESS_KEYS = [
@@ -20,9 +19,9 @@ const PROCESS_KEYS = [
   ...["leaves_running", "capture"],
   ...AGENT_SETTINGS,
 ] as const;
-const WORK_KEYS = ["run", "steps", "pipeline", "branches", "loop", "iterations"] as const;
+const WORK_KEYS = ["run", "steps", "pipeline", "loop", "iterations"] as const;
 /** What a step for which nothing is run does. */
-const KINDS = ["gate", "wait", "pick"] as const;
+const KINDS = ["gate", "wait"] as const;
 
 /** True for a step for which nothing is run. */
 export function isPrompt(step: StepShape): boolean {
@@ -38,8 +37,6 @@ export function checkPrompt(list: StepList, index: number, report: Report): void
   rules.wait();
   if (step.gate === undefined || isCut(list, index, "edges")) return;
   rules.otherwise();
-  // In a walk every edge is a choice, whatever it is called.
-  if (list.walk) return;
   rules.choices();
   rules.edges();
 }
@@ -67,7 +64,6 @@ class PromptRules {
     }
     for (const key of PROCESS_KEYS) {
       if (this.#step[key] === undefined) continue;
-      if (key === "retry" && kind === "gate" && this.#list.walk) continue;
       const message = `\`${key}\` means nothing to a ${kind}: nothing is run for it`;
       const inside = key === "timeout" && kind === "gate";
       const help = inside
@@ -103,8 +99,7 @@ class PromptRules {
   otherwise(): void {
     const { default: word, timeout } = gateOf(this.#step) ?? {};
     if (word === undefined) return;
-    const ways = this.#list.walk ? waysFrom(this.#list, this.#index) : undefined;
-    const choices = choicesOf(this.#step, ways);
+    const choices = choicesOf(this.#step);
     const at = ["gate", "default"];
     if (choiceNamed(choices, word) === undefined) {
       const labels = choices.map(({ label }) => label);

@@ -7,12 +7,10 @@
  */
 import type { Report } from "./report.ts";
 import type { StepShape } from "./schema.ts";
-import { arrowsOf, type LinkedStep, type StepArrows, walkArrowsOf } from "./step-arrows.ts";
+import { arrowsOf, type LinkedStep, type StepArrows } from "./step-arrows.ts";
 import { createReach } from "./step-graph.ts";
 import { failureTarget } from "./step-links.ts";
 import { isCut, pathIn, type StepList } from "./step-list.ts";
-import { placeOf } from "./walk-links.ts";
-import { checkWalkReached } from "./walk-rules.ts";
 
 const LINK_KEYS = ["id", "needs", "goto", "edges", "on_failure", "retry_target"];
 
@@ -31,16 +29,11 @@ export function checkJumps(jumps: Jumps): StepArrows | undefined {
     if (isCut(list, index)) return;
     checkTargets(step, index, jumps);
     checkExits(step, index, jumps);
-    if (!list.walk) checkNeeded(step, index, jumps);
+    checkNeeded(step, index, jumps);
   });
   const whole = !list.steps.some((_, index) => isCut(list, index, ...LINK_KEYS));
   const wrong = report.diagnostics.slice(before).some(({ severity }) => severity === "error");
   if (!whole || wrong) return undefined;
-  if (list.walk) {
-    const ways = walkArrowsOf(links);
-    checkWalkReached(list, ways, report);
-    return ways;
-  }
   const arrows = arrowsOf(links);
   checkReached(arrows, jumps);
   checkGoals(arrows, jumps);
@@ -49,7 +42,7 @@ export function checkJumps(jumps: Jumps): StepArrows | undefined {
 
 function checkTargets(step: StepShape, index: number, { list, ids, report }: Jumps): void {
   const check = (name: string | undefined, ...keys: (string | number)[]): void => {
-    if (name === undefined || ids.has(name) || placeOf(list, name) !== undefined) return;
+    if (name === undefined || ids.has(name)) return;
     const help = report.suggest(name, ids.keys(), "steps beside it");
     const path = [...pathIn(list, index), ...keys];
     const message = `there is no step \`${name}\` to go to`;
@@ -72,7 +65,7 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
     const help = `add \`{to: ${goto}}\` to \`edges\`, and leave \`goto\` out`;
     add("two-exits", `step \`${id}\` has both \`goto\` and \`edges\``, help, "goto");
   }
-  if (goto === id && !list.walk) {
+  if (goto === id) {
     const help = "write `edges` with a `when`, or `retry` for tries of a step that fails";
     add("endless-loop", "a step that always goes to itself never ends", help, "goto");
   }
@@ -80,10 +73,8 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
     add("goal-target", "`retry_target` belongs to a `goal`", "add `goal: true`", "retry_target");
   }
   // A label is what a step may ask for.
-  const open = (edges ?? []).filter(
-    ({ when, condition = when, label }) => condition === undefined && label === undefined,
-  );
-  if (open.length < 2 || list.walk) return;
+  const open = (edges ?? []).filter(({ when, label }) => when === undefined && label === undefined);
+  if (open.length < 2) return;
   const message = "of several edges without `when` and label, only the heaviest is taken";
   const help = "give the others a `when` or a `label`, or leave them out";
   const path = pathIn(list, index, "edges");

@@ -12,15 +12,8 @@ import { lowerAccess } from "./agent-access.ts";
 import { agentOf, readMcpFiles, readPrompts } from "./agent-rules.ts";
 import { lowerChecks, readCheckFiles } from "./check-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
-import { statusWords } from "./dot/status-words.ts";
 import { bareCondition } from "./expression-rules.ts";
-import {
-  lowerBranches,
-  lowerComposite,
-  lowerPrompt,
-  milliseconds,
-  splitFanOut,
-} from "./lower-work.ts";
+import { lowerComposite, lowerPrompt, milliseconds, splitFanOut } from "./lower-work.ts";
 import {
   isModuleName,
   type ModuleValue,
@@ -28,7 +21,6 @@ import {
   type ReadModule,
   readModule,
 } from "./module-source.ts";
-import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "./parallel.ts";
 import type {
   AgentSettings,
   Budget,
@@ -49,14 +41,16 @@ import { type AGENT_SETTINGS, type PipelineShape, STEPS_MAX, type StepShape } fr
 import { readShape } from "./shape.ts";
 import type { Path, Source } from "./source.ts";
 import { linksOf } from "./step-links.ts";
-import { branchesIn, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
 import { type NamedFiles, validate } from "./validate.ts";
-import { askingEdges, waysFrom, withEnds } from "./walk-links.ts";
 import { type ParsedYaml, parseYaml } from "./yaml-source.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
+
+/** How many steps of a run may run at once, where its file does not say it. */
+const PARALLEL_DEFAULT = 4;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */
@@ -170,10 +164,8 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
   const maxVisits = shape.defaults?.max_visits;
   return {
     name: shape.name ?? basename(file, extname(file)),
-    ...(shape.language === undefined ? {} : { language: shape.language }),
     ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
-    maxParallel:
-      shape.max_parallel ?? (shape.language === undefined ? PARALLEL_DEFAULT : WALK_PARALLEL_MAX),
+    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
     env: lowerEnv(shape.env, ["env"], source),
     ...(shape.secrets === undefined ? {} : { secrets: shape.secrets }),
@@ -203,7 +195,7 @@ interface File {
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
   const links = linksOf(list);
-  const steps = list.steps.map((step, index) => {
+  return list.steps.map((step, index) => {
     const { id: _, ...ways } = links[index] ?? { id: "", needs: [] };
     const lowered = {
       ...lowerSettings(step, pathIn(list, index), file.source),
@@ -214,7 +206,6 @@ function lowerList(list: StepList, file: File): readonly PipelineStep[] {
     const { inner, outer } = splitFanOut(lowered);
     return { ...outer, work: lowerComposite(step, [inner]) };
   });
-  return list.outer === undefined ? steps : withEnds(steps);
 }
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
@@ -285,7 +276,7 @@ function lowerStep(
   work: PipelineWork,
   file: File,
 ): Omit<PipelineStep, "needs" | keyof StepSettings> {
-  const { when, check, max_visits, stall_after, goal, retry_target, thread_group } = step;
+  const { when, check, max_visits, stall_after, goal, retry_target } = step;
   const target = retry_target === undefined ? {} : { retryTarget: retry_target };
   return {
     id: step.id,
@@ -303,8 +294,6 @@ function lowerStep(
     ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
     ...(goal === true ? { goal: { holds: "always", ...target } } : {}),
     ...(goal === "visited" ? { goal: { holds: goal, ...target } } : {}),
-    ...(step.allow_partial === true ? { allowPartial: true } : {}),
-    ...(thread_group === undefined ? {} : { threadGroup: thread_group }),
   };
 }
 
@@ -323,30 +312,24 @@ function lowerCapture(capture: NonNullable<StepShape["capture"]>, id: string): C
 }
 
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
-  if (step.branches !== undefined) {
-    const lists = branchesIn(list, index).map((branch) => lowerList(branch, file));
-    return lowerBranches(step, lists);
-  }
   if (hasBody(step)) {
     const inner = listIn(list, index);
     const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
-  const prompted = lowerPrompt(step, list.walk ? waysFrom(list, index) : undefined);
+  const prompted = lowerPrompt(step);
   if (prompted !== undefined) return prompted;
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;
-  const asked =
-    list.walk && prompt !== undefined ? statusWords(prompt, askingEdges(list, index)) : "";
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
   const sharing = session === undefined ? {} : { session };
   return {
     kind: "agent",
     agent,
-    prompt: `${prompt}${asked}`,
+    prompt,
     ...sharing,
     settings: lowerAgentSettings(step, file.files),
   };

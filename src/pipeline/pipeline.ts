@@ -10,8 +10,6 @@ import type { Fidelity, Retelling } from "./fidelity.ts";
 
 export interface Pipeline {
   readonly name: string;
-  /** The language whose meaning its steps have: they are a walk. Absent: a list. */
-  readonly language?: "attractor";
   /** The context that a run of it begins with. */
   readonly context?: JsonObject;
   readonly maxParallel: number;
@@ -134,8 +132,6 @@ export interface PipelineStep extends StepSettings, Links {
   readonly maxVisits?: number;
   readonly stallAfter?: number;
   readonly goal?: { readonly holds: "always" | "visited"; readonly retryTarget?: string };
-  readonly allowPartial?: true;
-  readonly threadGroup?: string;
 }
 
 /** In which form what a step prints becomes a value of the context, and under which key. */
@@ -154,7 +150,7 @@ export interface Links {
   /** Where it leads instead of to the steps that need it. */
   readonly exits?: readonly Exit[];
   /** Where a failure for good leads; `continue`: wherever success would. Absent: it is the run's. */
-  readonly onFailure?: { readonly goto: string; readonly weight: number } | "continue";
+  readonly onFailure?: { readonly goto: string } | "continue";
 }
 
 export interface Exit {
@@ -162,11 +158,8 @@ export interface Exit {
   readonly when?: string;
   readonly label?: string;
   readonly weight: number;
-  /** After which end it can be taken. */
-  readonly on: "completed" | "failed" | "any";
   readonly fidelity?: Fidelity;
   readonly thread?: string;
-  readonly restart?: { readonly keep: readonly string[] };
 }
 
 export type PipelineWork =
@@ -182,9 +175,6 @@ export type PipelineWork =
     }
   | PipelineGate
   | PipelineWait
-  | { readonly kind: "pass" }
-  | { readonly kind: "pick" }
-  | PipelineBranches
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
@@ -210,14 +200,6 @@ export type PipelineWork =
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
-
-/** Ways that are gone side by side. */
-export interface PipelineBranches {
-  readonly kind: "branches";
-  readonly branches: readonly { readonly id: string; readonly steps: readonly PipelineStep[] }[];
-  readonly maxParallel: number;
-  readonly policy: "wait_all" | "first_success";
-}
 
 /** A question to a person. */
 export interface PipelineGate {

@@ -53,24 +53,3 @@ function lowerRates(told: RatesShape): ModelRates {
     output,
   };
 }
-
-/** Prices of a plan in the words of a file. */
-export function pricesShape(lowered: Readonly<Record<string, ModelPrice>>): PricesShape {
-  return Object.fromEntries(
-    Object.entries(lowered).map(([model, { over200k: long, ...told }]) => [
-      model,
-      { ...ratesShape(told), ...(long === undefined ? {} : { over_200k: ratesShape(long) }) },
-    ]),
-  );
-}
-
-function ratesShape(told: ModelRates): RatesShape {
-  const { input, cachedInput, cacheWrite, cacheWrite1h, output } = told;
-  return {
-    input,
-    ...(cachedInput === undefined ? {} : { cached_input: cachedInput }),
-    ...(cacheWrite === undefined ? {} : { cache_write: cacheWrite }),
-    ...(cacheWrite1h === undefined ? {} : { cache_write_1h: cacheWrite1h }),
-    output,
-  };
-}

@@ -2,27 +2,18 @@
  * The shapes of where a step leads.
  *
  * Owns: what each value alone may look like.
- * Does not: compare values with each other (jump-rules.ts, walk-rules.ts).
+ * Does not: compare values with each other (jump-rules.ts).
  */
 import * as z from "zod";
-import { command } from "./schema-text.ts";
 import { expression, fidelity, thread, visits } from "./schema-values.ts";
 
 /** How many steps one step may wait for or lead to. */
 export const NEEDS_MAX = 1_000;
 const WEIGHT_MAX = 1_000_000;
-const KEYS_MAX = 1_000;
 
 const edge = z.strictObject({
   to: z.string().describe("The step that it leads to."),
   when: expression.optional().describe("An expression; the edge can be taken when it is true."),
-  condition: command
-    .optional()
-    .describe("In a walk: the same in the words of DOT, for both ends: outcome=success."),
-  on: z
-    .enum(["completed", "failed", "any"])
-    .optional()
-    .describe("In a walk: after which end. Default: completed; with `condition`: any."),
   label: z
     .string()
     .optional()
@@ -35,15 +26,6 @@ const edge = z.strictObject({
     .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
   fidelity: fidelity.describe("What the agent behind it is told, whatever its step says."),
   thread: thread.describe("For `full`: the conversation, unless the step names one."),
-  restart: z
-    .union([
-      z.literal(true),
-      z.strictObject({
-        keep: z.array(command).max(KEYS_MAX).describe("Keys of the context that stay."),
-      }),
-    ])
-    .optional()
-    .describe("In a walk: begins it anew at the step that it leads to, with an empty context."),
 });
 
 /** What leads on from a step, and how often. */
@@ -55,6 +37,7 @@ export const links = {
   goto: z.string().optional().describe("The step that follows, instead of the one below."),
   edges: z
     .array(edge)
+    .min(1)
     .max(NEEDS_MAX)
     .optional()
     .describe(

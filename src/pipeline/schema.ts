@@ -77,8 +77,7 @@ const retry = z.union([
       .optional()
       .describe(
         "What is tried again: any failure, or only where the step asks for it. " +
-          "Default: all but what the step itself calls a failure; in a walk: any for a `run` with " +
-          "its own `retry`, else retry.",
+          "Default: all but what the step itself calls a failure.",
       ),
     on_resume: z
       .enum(["fresh", "keep"])
@@ -213,18 +212,6 @@ const plainStep = z.strictObject({
     .describe("A question to a person: nothing behind it goes on before it is answered."),
   wait: wait.optional().describe("Waits: 10m, {for: 10m} or {until: 2026-12-01T08:00:00Z}."),
   pass: z.literal(true).optional().describe("Nothing is run: a place where ways meet and part."),
-  pick: z
-    .literal(true)
-    .optional()
-    .describe("In a walk: picks the best of the `branches` that ended last."),
-  join_policy: z
-    .enum(["wait_all", "first_success"])
-    .optional()
-    .describe("For `branches`: wait for all (the default), or begin no more once one succeeded."),
-  allow_partial: z
-    .boolean()
-    .optional()
-    .describe("In a walk: asking for one try too many is a partial success, not a failure."),
   pipeline: path
     .optional()
     .describe("Another pipeline's file, relative to this one; read when a run begins."),
@@ -254,7 +241,6 @@ const plainStep = z.strictObject({
   prompt_file: path
     .optional()
     .describe("A file with the prompt, relative to the pipeline's; read when a run begins."),
-  thread_group: thread.describe("In a walk: its thread where nobody names one."),
   session: id
     .optional()
     .describe("Steps that name the same session share one conversation, one after the other."),
@@ -304,12 +290,6 @@ const plainStep = z.strictObject({
 export interface StepShape extends z.infer<typeof plainStep> {
   readonly steps?: readonly StepShape[] | undefined;
   readonly for_each?: string | readonly unknown[] | ForEachShape | undefined;
-  readonly branches?: readonly BranchShape[] | undefined;
-}
-
-export interface BranchShape {
-  readonly id?: string | undefined;
-  readonly steps: readonly StepShape[];
 }
 
 export interface ForEachShape extends z.infer<typeof plainFanOut> {
@@ -337,29 +317,12 @@ const stepSchema: z.ZodType<StepShape> = plainStep
       ])
       .optional()
       .describe("Does the step, or its `steps`, for each item of a list."),
-    branches: z
-      .array(
-        z.strictObject({
-          id: id.optional().describe("Its name. Default: that of its first step."),
-          steps: z
-            .array(z.lazy(() => stepSchema))
-            .max(STEPS_MAX)
-            .describe("Its own walk."),
-        }),
-      )
-      .min(1)
-      .max(NEEDS_MAX)
-      .optional()
-      .describe(
-        "In a walk: ways that are gone side by side. One ends where it leads to a step around it.",
-      ),
   })
   .meta({
     oneOf: [
-      ...[
-        ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait"],
-        ...["pass", "pick", "branches"],
-      ].map((key) => ({ required: [key] })),
+      ...[...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait"], "pass"].map(
+        (key) => ({ required: [key] }),
+      ),
       {
         required: ["for_each"],
         properties: { for_each: { type: "object", required: ["steps"] } },
@@ -374,13 +337,6 @@ export const pipelineSchema = z.strictObject({
     .max(NAME_LENGTH_MAX, "bad-pipeline-name")
     .optional()
     .describe("The name of the pipeline. Default: the file's name without its extension."),
-  language: z
-    .enum(["attractor"])
-    .optional()
-    .describe(
-      "attractor: the steps are a walk and mean what nodes of a pipeline in DOT mean: one at a " +
-        "time, each left by one edge, with that language's keys in the context.",
-    ),
   context: bounded(z.record(z.string(), z.unknown()))
     .optional()
     .describe("The key-values that a run begins with."),
@@ -389,7 +345,7 @@ export const pipelineSchema = z.strictObject({
     .min(1)
     .max(PARALLEL_MAX)
     .optional()
-    .describe("How many steps may run at the same time. Default: 4; in a walk: 64."),
+    .describe("How many steps may run at the same time. Default: 4."),
   input: jsonSchema.optional().describe("The JSON Schema (an object) of the pipeline's input."),
   env: env.optional().describe("Variables for every step; values may hold ${{ }}."),
   secrets: z

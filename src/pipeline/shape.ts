@@ -208,7 +208,6 @@ const UNIONS: Readonly<Record<string, string>> = {
   in: "an expression, a list, {file: x.json} or {glob: pattern}",
   gate: "a question or an object",
   goal: "true, false or visited",
-  restart: "true or {keep: [keys]}",
   choices: "a label or an object",
   mcp: "a file or a map of servers",
   wait: "a duration, {for: 10m} or {until: 2026-12-01T08:00:00Z}",
@@ -339,10 +338,6 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
     return [name, `${name}.id`];
   }
   if (key === "steps") return cutOutOfSteps(step, [...at, index], path.slice(2));
-  const branch: unknown = Array.isArray(step.branches) ? step.branches[Number(inner)] : undefined;
-  if (key === "branches" && path[4] === "steps" && isObject(branch)) {
-    return cutOutOfSteps(branch, [...at, index, key, Number(inner)], path.slice(4));
-  }
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }

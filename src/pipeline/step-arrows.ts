@@ -13,7 +13,7 @@ export interface LinkedStep extends Links {
   readonly id: string;
 }
 
-export interface StepArrow extends Omit<Exit, "to" | "on"> {
+export interface StepArrow extends Omit<Exit, "to"> {
   readonly from: number;
   readonly to: number;
   readonly on: "completed" | "failed";
@@ -46,27 +46,15 @@ export function arrowsOf(steps: readonly LinkedStep[]): StepArrows {
     }
   });
   steps.forEach(({ exits = [], onFailure }, from) => {
-    for (const { to: name, on, ...rest } of exits) {
+    for (const { to: name, ...rest } of exits) {
       const to = position.get(name);
-      if (to === undefined) continue;
-      if (on !== "failed") arrows.push({ from, to, on: "completed", ...rest });
-      if (on !== "completed") arrows.push({ from, to, on: "failed", ...rest });
+      if (to !== undefined) arrows.push({ from, to, on: "completed", ...rest });
     }
     if (typeof onFailure !== "object") return;
     const to = position.get(onFailure.goto);
-    if (to !== undefined) arrows.push({ from, to, on: "failed", weight: onFailure.weight });
+    if (to !== undefined) arrows.push({ from, to, on: "failed", weight: 0 });
   });
   return { arrows, above, ...reach(steps, arrows) };
-}
-
-/** The arrows of a walk, which begins with its first step; nothing starts by itself but that. */
-export function walkArrowsOf(steps: readonly LinkedStep[]): StepArrows {
-  const { arrows } = arrowsOf(steps);
-  const outgoing = Map.groupBy(arrows, ({ from }) => from);
-  const reached = new Set(steps.length === 0 ? [] : [0]);
-  for (const step of reached) for (const { to } of outgoing.get(step) ?? []) reached.add(to);
-  const unreached = steps.flatMap((_, step) => (reached.has(step) ? [] : [step]));
-  return { arrows, roots: [0], unreached, above: new Map(unreached.map((step) => [step, 0])) };
 }
 
 function reach(

@@ -105,9 +105,6 @@ function countSteps(steps: readonly PipelineStep[]): number {
   if (known !== undefined) return known;
   let count = steps.length;
   for (const { work } of steps) {
-    if (work.kind === "branches") {
-      for (const branch of work.branches) count += countSteps(branch.steps);
-    }
     if ("body" in work) count += countSteps("steps" in work.body ? work.body.steps : work.body);
   }
   counts.set(steps, count);

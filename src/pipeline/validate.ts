@@ -38,17 +38,7 @@ import type { Path } from "./source.ts";
 import type { StepArrows } from "./step-arrows.ts";
 import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
 import { failureTarget, linksOf } from "./step-links.ts";
-import {
-  branchesIn,
-  fanOutOf,
-  hasBody,
-  isCut,
-  listIn,
-  pathIn,
-  rootList,
-  type StepList,
-} from "./step-list.ts";
-import { checkWalkWords } from "./walk-rules.ts";
+import { fanOutOf, hasBody, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 
 /** How deep lists of steps may stand in each other. */
 const NESTING_MAX = 16;
@@ -94,7 +84,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
   const { report, shape } = file;
   const ids = indexSteps(list, report);
   const links = linksOf(list);
-  const graph = list.walk ? undefined : resolveNeeds(list, links, ids, report);
+  const graph = resolveNeeds(list, links, ids, report);
   if (graph !== undefined) reportCycles(graph, list, report);
   const arrows = checkJumps({ list, links, ids, report });
   const { inputKeys, variables, parent } = around;
@@ -123,7 +113,6 @@ function orderIn(
   graph: StepGraph | undefined,
   arrows: StepArrows | undefined,
 ): Referable["comesBefore"] {
-  if (list.walk) return arrows && createReach(list.steps.length, arrows.arrows);
   return graph?.cycles.length === 0 ? precedence(list, graph, arrows) : undefined;
 }
 
@@ -157,7 +146,6 @@ function checkStep(
   checkBody(list, index, report);
   checkOwnWorkspace(shape, list, index, report);
   checkLeavesRunning(shape, list, index, report);
-  checkWalkWords(list, index, report);
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
@@ -222,12 +210,6 @@ function checkInside(
 ): void {
   const step = list.steps[index] as StepShape;
   const body = listIn(list, index);
-  for (const branch of branchesIn(list, index)) {
-    const { inputKeys, variables, depth, atOnce, known } = around;
-    const parent = { known, step: index };
-    if (depth >= NESTING_MAX) reportDepth(branch, file);
-    else checkList(branch, file, { inputKeys, variables, parent, depth: depth + 1, atOnce });
-  }
   const path = pathIn(list, index, "loop", "until");
   const { until } = step.loop ?? {};
   if (body === undefined) {

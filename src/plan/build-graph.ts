@@ -13,13 +13,12 @@ import type {
   PipelineWork,
   RetrySettings,
 } from "../pipeline/pipeline.ts";
-import { arrowsOf, walkArrowsOf } from "../pipeline/step-arrows.ts";
+import { arrowsOf } from "../pipeline/step-arrows.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
-import { isTried, stallAfter, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
 export const RETRY_DEFAULT: RetryPolicy = {
@@ -45,8 +44,7 @@ export interface Surroundings {
 
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
-  const walk = around.pipeline.language !== undefined;
-  const { arrows, roots, unreached, above } = walk ? walkArrowsOf(list) : arrowsOf(list);
+  const { arrows, roots, unreached, above } = arrowsOf(list);
   const all = arrows.map(({ when, ...arrow }) => ({
     ...arrow,
     ...(when === undefined ? {} : { condition: when }),
@@ -61,8 +59,6 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   const marked = markBackArrows(list.length, all, roots);
   const position = new Map(list.map(({ id }, index) => [id, index]));
   const steps = list.map((step) => buildStep(step, position, around));
-  if (walk)
-    return { steps: steps.map((step, at) => inWalk(step, list[at], around)), arrows: marked };
   const visited = withVisits(list, { steps, arrows: marked }, around.pipeline.defaults.maxVisits);
   return { steps: visited, arrows: marked };
 }
@@ -85,30 +81,12 @@ function withVisits(
   });
 }
 
-/** A step of a walk: started by each arrow that comes to it, and left by one. */
-function inWalk(step: Step, written: PipelineStep | undefined, { pipeline }: Surroundings): Step {
-  const { defaults } = pipeline;
-  const visitsMax = written?.maxVisits ?? defaults.maxVisits ?? WALK_VISITS_MAX;
-  const { attempts, ...own } = written?.retry ?? {};
-  const tries = isTried(step.work) ? { ...defaults.retry, ...written?.retry } : {};
-  // A command cannot ask for another try by itself, so who gives it tries wants its failures retried.
-  const on = own.on ?? (step.work.kind === "shell" && attempts !== undefined ? "any" : undefined);
-  return {
-    ...step,
-    join: "any",
-    split: "one",
-    retry: buildRetry(on === undefined ? tries : { ...tries, on }, WALK_RETRY),
-    visitsMax,
-    stallAfter: written?.stallAfter ?? stallAfter(visitsMax),
-  };
-}
-
 function buildStep(
   step: PipelineStep,
   position: ReadonlyMap<string, number>,
   around: Surroundings,
 ): Step {
-  const { exits, onFailure, goal, allowPartial } = step;
+  const { exits, onFailure, goal } = step;
   const target = goal?.retryTarget === undefined ? undefined : position.get(goal.retryTarget);
   return {
     id: step.id,
@@ -120,7 +98,6 @@ function buildStep(
     visitsMax: 1,
     ...(onFailure === "continue" ? { onFailure } : {}),
     ...(step.stallAfter === undefined ? {} : { stallAfter: step.stallAfter }),
-    ...(allowPartial === undefined ? {} : { allowPartial }),
     ...(goal === undefined
       ? {}
       : { goal: { holds: goal.holds, ...(target === undefined ? {} : { retryTarget: target }) } }),
@@ -180,7 +157,7 @@ function buildCheck(
 function toldSettings(
   step: PipelineStep,
   { pipeline, main }: Surroundings,
-): Pick<Step, "fidelity" | "thread" | "threadGroup" | "resumeFidelity"> {
+): Pick<Step, "fidelity" | "thread" | "resumeFidelity"> {
   const { defaults } = pipeline;
   const own = pipeline === main ? undefined : defaults;
   const fidelity = step.fidelity ?? own?.fidelity;
@@ -189,7 +166,6 @@ function toldSettings(
   return {
     ...(fidelity === undefined ? {} : { fidelity }),
     ...(thread === undefined ? {} : { thread }),
-    ...(step.threadGroup === undefined ? {} : { threadGroup: step.threadGroup }),
     ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
   };
 }
@@ -200,9 +176,9 @@ function compositeSettings({ retry, own }: Pick<PipelineStep, "retry" | "own">):
   return { env: {}, retry: buildRetry(retry), outputs: {}, once: false, ...apart };
 }
 
-function buildRetry(retry: RetrySettings, otherwise = RETRY_DEFAULT): RetryPolicy {
-  const { attempts, backoff, onResume, on: usual } = otherwise;
-  const on = retry.on ?? usual;
+function buildRetry(retry: RetrySettings): RetryPolicy {
+  const { attempts, backoff, onResume } = RETRY_DEFAULT;
+  const { on } = retry;
   const initialMs = retry.initialMs ?? backoff.initialMs;
   return {
     attempts: retry.attempts ?? attempts,
@@ -226,16 +202,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
     case "pass":
     case "gate":
     case "wait":
-    case "pick":
       return work;
-    case "branches":
-      return {
-        ...work,
-        branches: work.branches.map(({ id, steps }) => ({
-          id,
-          graph: buildBody(step, steps, around),
-        })),
-      };
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };
     case "group": {

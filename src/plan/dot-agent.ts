@@ -7,7 +7,7 @@
 import type { DotNode, DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
 import type { DotSpan } from "../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../util/hook-words.ts";
-import { canonicalJson, isObject, type Json } from "../util/json.ts";
+import { canonicalJson } from "../util/json.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import { literal } from "./dot-text.ts";
 import type { AgentDefinition, AgentSettings, PlanReading, Work } from "./plan.ts";
@@ -120,26 +120,6 @@ function effortArgs(
 /** A hook of Claude Code may forbid a call with exit status 2; the language means any but 0. */
 const PRE_HOOK_BEGIN = "( ";
 const PRE_HOOK_END = `\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
-
-/** What stands between the two, if a command is such a hook. */
-function preHookIn(command: string): string | undefined {
-  const ours = command.startsWith(PRE_HOOK_BEGIN) && command.endsWith(PRE_HOOK_END);
-  return ours ? command.slice(PRE_HOOK_BEGIN.length, -PRE_HOOK_END.length) : undefined;
-}
-
-/** The hooks that settings of Claude Code hold, as far as they are made here. */
-export function hooksOf(settings: Json): { readonly pre?: string; readonly post?: string } {
-  const hooks = isObject(settings) ? settings.hooks : undefined;
-  const command = (event: string): string | undefined => {
-    const groups = isObject(hooks) ? hooks[event] : undefined;
-    const [group] = Array.isArray(groups) ? groups : [];
-    const [hook] = isObject(group) && Array.isArray(group.hooks) ? group.hooks : [];
-    return isObject(hook) && typeof hook.command === "string" ? hook.command : undefined;
-  };
-  const pre = preHookIn(command("PreToolUse") ?? "");
-  const post = command("PostToolUse");
-  return { ...(pre === undefined ? {} : { pre }), ...(post === undefined ? {} : { post }) };
-}
 
 /** The commands around each tool call of the model. */
 function hookArgs(

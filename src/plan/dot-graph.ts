@@ -12,7 +12,6 @@
  */
 import { conditionToCel } from "../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../pipeline/dot/model.ts";
-import { WEIGHT_LAST } from "../pipeline/step-links.ts";
 import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./dot-regions.ts";
 import { sayingsFor, sayingsToward } from "./dot-sayings.ts";
 import type { DotSite } from "./dot-site.ts";
@@ -22,6 +21,9 @@ import { WALK_VISITS_MAX } from "./walk.ts";
 
 /** How many steps a plan may have; each branch has its own copy of what it walks. */
 const DOT_STEPS_MAX = 50_000;
+
+/** A failure takes the edge to a retry target only when no other edge applies. */
+const WEIGHT_LAST = Number.MIN_SAFE_INTEGER;
 
 type Drawn = Omit<Arrow, "back">;
 

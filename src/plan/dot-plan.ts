@@ -10,7 +10,6 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { loadDot } from "../pipeline/dot/load-dot.ts";
 import type { DotPipeline } from "../pipeline/dot/model.ts";
 import { dotSource } from "../pipeline/dot/source.ts";
-import { WALK_PARALLEL_MAX } from "../pipeline/parallel.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { WORKSPACE_DEFAULT } from "./build.ts";
 import { DotAgents } from "./dot-agent.ts";
@@ -19,7 +18,7 @@ import { DotNotes } from "./dot-notes.ts";
 import { waysOf } from "./dot-regions.ts";
 import type { DotSite } from "./dot-site.ts";
 import { type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "./plan.ts";
-import { WALK_FIDELITY } from "./walk.ts";
+import { WALK_FIDELITY, WALK_PARALLEL_MAX } from "./walk.ts";
 
 /** A DOT file as it was read. */
 export interface DotFile {

@@ -1,11 +1,13 @@
 /**
- * What steps of a walk get where nobody says otherwise, in DOT and in YAML alike.
+ * What steps of a walk get where nobody says otherwise.
  *
  * Owns: these defaults.
- * Does not: lower anything (dot-graph.ts, build-graph.ts).
+ * Does not: lower anything (dot-graph.ts).
  */
 import type { Fidelity, RetryPolicy, Work } from "./plan.ts";
 
+/** How many steps run at once: only branches do, and a component has its own limit. */
+export const WALK_PARALLEL_MAX = 64;
 /** How often a run may come to a step. */
 export const WALK_VISITS_MAX = 100;
 /** How much of what came before an agent is told. */

@@ -1,4 +1,4 @@
-/** Random walks, as data that belongs to no language: what the two writers write. */
+/** Random Attractor pipelines as data; dot-writer.ts writes them as text. */
 import * as fc from "fast-check";
 
 export interface Flow {
@@ -21,8 +21,6 @@ export interface FlowEdge {
   readonly clauses: readonly Clause[];
   readonly weight: number;
   readonly restart: boolean;
-  /** Which of its two spellings YAML uses. */
-  readonly spelledOut: boolean;
 }
 
 export interface Tries {
@@ -129,7 +127,6 @@ const bareEdge = fc.record({
   ),
   weight: fc.constantFrom(0, 0, 0, 1, 5),
   restart: fc.constantFrom(false, false, false, false, true),
-  spelledOut: fc.boolean(),
 });
 
 const draft: fc.Arbitrary<Draft> = fc.record({
@@ -152,7 +149,7 @@ export const flows: fc.Arbitrary<Flow> = fc
 
 function nodesOf(drafts: readonly Draft[]): readonly FlowNode[] {
   const exit = drafts.length + 1;
-  const plain = { clauses: [], weight: 0, restart: false, spelledOut: false };
+  const plain = { clauses: [], weight: 0, restart: false };
   const inner = drafts.map((one, index): FlowNode => {
     const position = index + 1;
     const fork = one.work.kind === "fork";
@@ -181,34 +178,4 @@ function nodesOf(drafts: readonly Draft[]): readonly FlowNode[] {
 
 function present({ label, ...edge }: BareEdge & { readonly to: number }): FlowEdge {
   return label === undefined ? edge : { ...edge, label };
-}
-
-/** True for an edge to a node that asks how the one before it went. */
-export function leadsToAsking({ nodes }: Flow, { to }: FlowEdge): boolean {
-  const target = nodes[to];
-  const asks = target?.edges.some(({ clauses }) => clauses.length > 0) === true;
-  return target?.work.kind === "pass" && asks;
-}
-
-/** A node, or the place where its branches meet. */
-export interface Met {
-  readonly node: FlowNode;
-  readonly isJoin: boolean;
-}
-
-/** The order in which a walk from the start meets its nodes. */
-export function meetingOrder({ nodes }: Flow): readonly Met[] {
-  const met = new Map<string, Met>();
-  const meet = (node: FlowNode | undefined, isJoin: boolean): void => {
-    if (node === undefined) return;
-    const name = `${node.id}${isJoin ? "_join" : ""}`;
-    if (!met.has(name)) met.set(name, { node, isJoin });
-  };
-  meet(nodes[0], false);
-  for (const [, { node, isJoin }] of met) {
-    if (node.work.kind === "fork" && !isJoin) meet(node, true);
-    else for (const { to } of node.edges) meet(nodes[to], false);
-    if (node.retryTarget !== undefined) meet(nodes[node.retryTarget], false);
-  }
-  return [...met.values()];
 }

@@ -1,5 +1,5 @@
 /**
- * The canonical text of a DOT tree.
+ * The canonical text of a DOT tree, to show that parsing loses nothing.
  *
  * Owns: the layout, and the quoting that brings back the same texts.
  * Does not: keep comments or the author's own layout, which are not in the tree.
@@ -16,7 +16,7 @@ import type {
   DotStatement,
   DotSubgraph,
   DotValue,
-} from "./ast.ts";
+} from "../../../src/pipeline/dot/ast.ts";
 
 const INDENT = "  ";
 /** The longest statement that stays on one line. */
@@ -109,28 +109,6 @@ function printOptional(name: DotName | undefined): string {
   return name === undefined ? "" : printName(name);
 }
 
-const WORD = /^(?!(?:strict|graph|digraph|node|edge|subgraph)$)[A-Za-z_]\w*$/i;
-const PLAIN_KEY = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/;
-
-/** A name as it is written: in quotes only where it has to be. */
-export function word(text: string): string {
-  return WORD.test(text) ? text : quote(text);
-}
-
-/** Names and values, in the order in which they are written. */
-export type Attributes = readonly (readonly [name: string, value: string | number | true])[];
-
-/** One statement, with its attributes on the same line if they fit. */
-export function printLine(head: string, attributes: Attributes, indent: string): string {
-  const span = { start: 0, end: 0, line: 1, column: 1 };
-  const printed = attributes.map(([name, value]): DotAttribute => {
-    const plain = typeof value !== "string" || WORD.test(value) || /^\d+(ms|s|m|h|d)$/.test(value);
-    const key = { form: PLAIN_KEY.test(name) ? "word" : "string", text: name, span } as const;
-    const form = plain ? "word" : "string";
-    return { key, value: { form, text: String(value), span }, span };
-  });
-  return `${indent}${head}${printAttributes(printed, indent, head)}`;
-}
 
 /** A text in quotes, with what has a meaning in them escaped. */
 function quote(text: string): string {
