@@ -38,7 +38,7 @@ export class PipelineInvalid extends PerdureError {
   constructor(diagnostics: readonly Diagnostic[]) {
     const errors = diagnostics.filter(({ severity }) => severity === "error");
     const [first] = errors;
-    const place = first && `${first.file}:${first.line}${first.path ? ` (${first.path})` : ""}`;
+    const place = first && `${first.file}:${first.path ? ` ${first.path}` : first.line}`;
     const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
     super(EXIT.invalid, `${place}: ${first?.message}${more}`, first?.help);
     this.diagnostics = diagnostics;

@@ -45,17 +45,24 @@ function draw(diagnostic: Diagnostic, line: string, style: DiagnosticStyle): str
     style.color ? `${code}${part}\x1b[0m` : part;
   const edge = (part: string): string => paint("\x1b[1;34m", part);
   const margin = " ".repeat(String(diagnostic.line).length);
-  const frame = frameOf(diagnostic, line);
-  const at = diagnostic.path === undefined ? "" : ` (${visible(diagnostic.path)})`;
-  const rows = [
-    `${paint(loud, `${severity}[${rule}]`)}${paint("\x1b[1m", `: ${visible(message)}`)}`,
-    `${margin}${edge("-->")} ${file}:${diagnostic.line}:${diagnostic.column}${at}`,
-    `${margin} ${edge("|")}`,
-    `${edge(`${diagnostic.line} |`)} ${frame.line}`.trimEnd(),
-    `${margin} ${edge("|")} ${frame.indent}${paint(loud, frame.underline)}`,
-  ];
+  const title = `${paint(loud, `${severity}[${rule}]`)}${paint("\x1b[1m", `: ${visible(message)}`)}`;
+  const rows = [title, `${margin}${edge("-->")} ${file}:${placeText(diagnostic)}`];
+  // A path in a value has no line to show.
+  if (diagnostic.path === undefined) {
+    const frame = frameOf(diagnostic, line);
+    rows.push(
+      `${margin} ${edge("|")}`,
+      `${edge(`${diagnostic.line} |`)} ${frame.line}`.trimEnd(),
+      `${margin} ${edge("|")} ${frame.indent}${paint(loud, frame.underline)}`,
+    );
+  }
   if (help !== undefined) rows.push(`${margin} ${edge("=")} help: ${visible(help)}`);
   return `${rows.join("\n")}\n`;
+}
+
+/** "12:7", or the path in the value of a module. */
+function placeText({ line, column, path }: Diagnostic): string {
+  return path === undefined ? `${line}:${column}` : ` ${visible(path)}`;
 }
 
 interface Frame {

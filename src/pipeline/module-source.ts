@@ -1,45 +1,43 @@
 /**
- * A pipeline that a JavaScript or TypeScript module exports: its value, and where its parts stand in
- * the module's text, as far as they are written out there.
+ * A pipeline that a JavaScript or TypeScript module exports: its value, and what is wrong with the
+ * module as a whole. A diagnostic names the file and the path in the value.
  *
- * Owns: the way from a path in the value to a place in the text, and what is wrong with a module
- * as a whole.
- * Does not: run the module (that needs a thread of its own; the command line has one).
+ * Owns: how a module becomes a value to validate.
+ * Does not: run the module; that needs a thread of its own, and the program has one.
  */
 import type { Diagnostic } from "./diagnostic.ts";
-import { defaultLiteral, type Literal } from "./script-literal.ts";
-import { diagnosticAt, type Path, type Source, type Span } from "./source.ts";
+import { diagnosticAt, type Path, type Source } from "./source.ts";
 
 /** Names of files that are modules, not YAML. */
 const MODULE_NAME = /\.(ts|mts|js|mjs)$/;
 /** How much of what a module printed is shown. */
 const PRINTED_MAX = 200;
 
-/** Why there is no pipeline to look at. */
+/** Why a module gives no pipeline. */
 export interface ModuleProblem {
   readonly rule: string;
   readonly message: string;
   readonly help: string;
-  /** Where in the module, if that is known. */
+  /** The place in the module, where the JavaScript engine reported one. */
   readonly line?: number;
   readonly column?: number;
-  /** Where in the value that it exports. */
+  /** The path in the value that it exports. */
   readonly path?: Path;
 }
 
-/** What became of a module: what it exports as its default, and what it printed. */
+/** What running a module gave: its default export and what it printed, or a problem. */
 export type ModuleValue =
   | { readonly ok: true; readonly value: unknown; readonly printed: string }
   | ({ readonly ok: false } & ModuleProblem);
 
-/** Something in a pipeline that is no data. */
+/** The problem of a value that is not plain data. */
 export function notPlain(path: Path, found: string): ModuleProblem {
   const message = `\`${pathText(path)}\` is ${found}`;
   const help = "a pipeline is plain data: texts, numbers, booleans, lists and objects";
   return { rule: "module-value", message, help, path };
 }
 
-/** True for the name of a file that has to be run to be read. */
+/** True for the name of a file that must be run to be read. */
 export function isModuleName(name: string): boolean {
   return MODULE_NAME.test(name);
 }
@@ -54,7 +52,7 @@ export interface ReadModule {
 export function readModule(file: string, text: string, found: ModuleValue): ReadModule {
   const source = moduleSource(file, text);
   if (!found.ok) return { source, diagnostics: [problemIn(source, found)] };
-  // Validation cuts mistakes out of what it is given, and the same module may be asked for again.
+  // Validation removes mistakes from the value, and the same module may be asked for again.
   const value: unknown = structuredClone(found.value);
   return { source, value, diagnostics: printedWarning(source, found.printed) };
 }
@@ -63,7 +61,7 @@ function problemIn(source: Source, found: ModuleProblem): Diagnostic {
   const { rule, message, help, path, line = 1, column = 1 } = found;
   const finding = { severity: "error", rule, message, help } as const;
   if (path === undefined) return { ...finding, file: source.file, line, column };
-  return diagnosticAt(source, source.spanOf(path, "value"), { ...finding, path: pathText(path) });
+  return diagnosticAt(source, WHOLE, { ...finding, path: pathText(path) });
 }
 
 function printedWarning(source: Source, printed: string): readonly Diagnostic[] {
@@ -71,37 +69,22 @@ function printedWarning(source: Source, printed: string): readonly Diagnostic[] 
   const [first = ""] = printed.trim().split("\n");
   const shown = first.length > PRINTED_MAX ? `${first.slice(0, PRINTED_MAX)}...` : first;
   const message = `the module printed something while it was read: ${shown}`;
-  const help = "it is read anew by every `run`, `validate` and `graph`; let steps do the work";
+  const help = "every `run`, `validate` and `graph` reads it again; do the work in steps";
   const finding = { severity: "warning", rule: "module-prints", message, help } as const;
-  return [diagnosticAt(source, { start: 0, end: 1 }, finding)];
+  return [diagnosticAt(source, WHOLE, finding)];
 }
 
+/** Every diagnostic of a module points to its beginning; the path says where in the value. */
+const WHOLE = { start: 0, end: 1 } as const;
+
 function moduleSource(file: string, text: string): Source {
-  let root: Literal | undefined | null = null;
-  // Only mistakes ask for places.
-  const find = (path: Path): Found => {
-    if (root === null) root = defaultLiteral(text);
-    return root === undefined ? { complete: false } : follow(root, path);
-  };
   return {
     file,
     text,
-    spanOf: (path, part) => {
-      const { literal, key, complete } = find(path);
-      const span = (complete && part === "key" ? key : undefined) ?? literal?.span;
-      return span === undefined ? { start: 0, end: 1 } : firstLine(text, span);
-    },
-    offsetInText: (path, offset) => {
-      const { literal, complete } = find(path);
-      const start = literal?.span.start ?? 0;
-      return complete && literal?.text ? start + sourceLength(text, start, offset) : start;
-    },
+    spanOf: () => WHOLE,
+    offsetInText: () => 0,
     scalarText: () => undefined,
-    placeOf: (offset) => {
-      const before = text.slice(0, offset);
-      const lines = before.split("\n");
-      return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
-    },
+    placeOf: (offset) => ({ line: 1, column: offset + 1 }),
     pathText,
   };
 }
@@ -113,48 +96,4 @@ export function pathText(path: Path): string {
     return /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
   });
   return words.join("").replace(/^\./, "") || "the default export";
-}
-
-interface Found {
-  /** The literal, or the nearest one around it. */
-  readonly literal?: Literal;
-  readonly key?: Span;
-  readonly complete: boolean;
-}
-
-function follow(root: Literal, path: Path): Found {
-  let literal = root;
-  let key: Span | undefined;
-  for (const step of path) {
-    const entry = typeof step === "string" ? literal.entries?.get(step) : undefined;
-    const next = typeof step === "number" ? literal.items?.[step] : entry?.value;
-    if (next === undefined) return { literal, complete: false };
-    literal = next;
-    key = entry?.key;
-  }
-  return key === undefined ? { literal, complete: true } : { literal, key, complete: true };
-}
-
-/** A long literal is pointed at where it begins. */
-function firstLine(text: string, { start, end }: Span): Span {
-  const newline = text.indexOf("\n", start);
-  return newline === -1 || newline >= end ? { start, end } : { start, end: start + 1 };
-}
-
-const ESCAPE = /\\(u\{[0-9a-fA-F]+\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|[\s\S])/y;
-
-/** How long the first `units` of a string are in the file, with the quote before them. */
-function sourceLength(text: string, start: number, units: number): number {
-  let at = start + 1;
-  for (let done = 0; done < units && at < text.length; ) {
-    ESCAPE.lastIndex = at;
-    const spelled = ESCAPE.exec(text)?.[1];
-    if (spelled === undefined) done++;
-    // A line that goes on in the next one is no character.
-    else if (!/^[\r\n\u2028\u2029]/.test(spelled)) {
-      done += /^u\{0*[0-9a-fA-F]{5,}/.test(spelled) ? 2 : 1;
-    }
-    at += spelled === undefined ? 1 : spelled.length + 1;
-  }
-  return at - start;
 }

@@ -109,7 +109,6 @@ function printOptional(name: DotName | undefined): string {
   return name === undefined ? "" : printName(name);
 }
 
-
 /** A text in quotes, with what has a meaning in them escaped. */
 function quote(text: string): string {
   const lines = text.split("\n").length;
