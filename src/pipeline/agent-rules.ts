@@ -8,14 +8,14 @@
 import {
   ACCESS_KEYS,
   type AccessKey,
+  AGENT_KEY_NAMES,
   inabilityOf,
   type McpFiles,
   readServers,
-} from "./agent-access.ts";
+} from "./agent-keys.ts";
 import type { MistakeReport, Report } from "./report.ts";
 import {
   ADAPTERS,
-  AGENT_SETTINGS,
   KNOWN_AGENTS,
   type PipelineShape,
   PROTOCOL_ADAPTER,
@@ -123,7 +123,7 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
     const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTERS.join(", ")}`;
     report.add({ rule: "agent-command", message, help, path, on: "key" });
   }
-  for (const key of ["args", ...AGENT_SETTINGS] as const) {
+  for (const key of ["args", ...AGENT_KEY_NAMES] as const) {
     if (agent[key] === undefined) continue;
     const message = `\`${key}\` means nothing to an agent that is only a command`;
     const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
@@ -243,7 +243,7 @@ function checkAgentSettings(
     checkAccess(shape, list, index, report);
     return;
   }
-  for (const key of ["session", ...AGENT_SETTINGS] as const) {
+  for (const key of ["session", ...AGENT_KEY_NAMES] as const) {
     if (step[key] === undefined) continue;
     const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
     const message = `\`${key}\` means nothing to ${whose}`;

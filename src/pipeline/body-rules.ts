@@ -5,18 +5,10 @@
  * Does not: judge the steps in it (validate.ts goes into each list).
  */
 import { EXPRESSION_VARIABLES, parseExpression } from "../util/expression.ts";
+import { FAN_OUT_KEYS } from "./keys.ts";
 import type { Report } from "./report.ts";
-import { AGENT_SETTINGS, FAN_OUT_KEYS, type StepShape } from "./schema.ts";
+import type { StepShape } from "./schema.ts";
 import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "./step-list.ts";
-
-/** Keys that say how one process is run; a step that holds steps has none. */
-const PROCESS_KEYS = [
-  ...["prompt", "prompt_file", "agent", "session", "check", "outputs", "once"],
-  "capture",
-  ...["cwd", "timeout", "idle_timeout", "grace", "isolate", "recover", "leaves_running"],
-  ...["fidelity", "thread", "resume_fidelity"],
-  ...AGENT_SETTINGS,
-] as const;
 
 /** The ways to say what a step does, in the order in which they outweigh each other. */
 const BODY_KEYS = ["steps", "pipeline", "loop", "iterations", "for_each"] as const;
@@ -31,38 +23,6 @@ export function checkBody(list: StepList, index: number, report: Report): void {
   for (const problem of [...bodyProblems(step), ...repeatProblems(step), ...fanOutProblems(step)]) {
     const { rule, message, help, keys } = problem;
     add(rule, message, help, ...keys);
-  }
-  if (!hasBody(step)) return;
-  for (const key of ["run", ...PROCESS_KEYS]) {
-    if (!Object.hasOwn(step, key) || step[key as keyof StepShape] === undefined) continue;
-    const message = `\`${key}\` means nothing to a step that holds steps`;
-    add("body-setting", message, "put it on the steps in it", key);
-  }
-}
-
-/** Adds what means nothing to a step for which nothing is run. */
-export function checkPass(list: StepList, index: number, report: Report): void {
-  const step = list.steps[index] as StepShape;
-  for (const key of [
-    "run",
-    ...BODY_KEYS,
-    ...PROCESS_KEYS,
-    "gate",
-    "wait",
-    "env",
-    "retry",
-    "workspace",
-  ] as const) {
-    if (step[key] === undefined) continue;
-    const message = `\`${key}\` means nothing to a step that passes: nothing is run for it`;
-    const path = pathIn(list, index, key);
-    report.add({
-      rule: "pass-setting",
-      message,
-      help: `leave out \`${key}\`, or \`pass\``,
-      path,
-      on: "key",
-    });
   }
 }
 
@@ -119,7 +79,7 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
   const { for_each } = step;
   const rule = "fan-out";
   const inside = fanOutOf(step);
-  for (const key of FAN_OUT_KEYS) {
+  for (const key of Object.keys(FAN_OUT_KEYS) as (keyof typeof FAN_OUT_KEYS)[]) {
     if (step[key] === undefined) continue;
     if (for_each === undefined) {
       const help = "add `for_each:`, or leave it out";

@@ -2,15 +2,14 @@
  * Checks of steps: the files that they name, the rules on them, and their one form in a pipeline.
  *
  * Owns: reading schemas and rubrics that stand in files of their own, and who judges.
- * Does not: know the shapes (check-schema.ts), or run anything.
+ * Does not: know the shapes (key-values.ts), or run anything.
  */
 import { assert } from "../util/assert.ts";
 import { isObject, type Json, parseJson } from "../util/json.ts";
 import { agentOf, checkName, inFile, talks } from "./agent-rules.ts";
-import type { CheckShape } from "./check-schema.ts";
 import type { ExpressionRules, Site } from "./expression-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
-import type { PipelineCheck } from "./pipeline.ts";
+import type { CheckShape, PipelineCheck } from "./key-values.ts";
 import type { MistakeReport, Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
 import type { Path } from "./source.ts";

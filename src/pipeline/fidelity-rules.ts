@@ -5,6 +5,8 @@
  * Does not: know what is told (core/preamble.ts).
  */
 import { agentOf, talks } from "./agent-rules.ts";
+import type { StepKind } from "./key-row.ts";
+import { kindOf } from "./key-rules.ts";
 import type { Report } from "./report.ts";
 import type { PipelineShape, StepShape } from "./schema.ts";
 import type { Path } from "./source.ts";
@@ -12,6 +14,8 @@ import { hasBody, isCut, pathIn, type StepList } from "./step-list.ts";
 
 const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
 const EDGE_KEYS = ["fidelity", "thread"] as const;
+/** key-rules.ts judges the others. */
+const WITH_PROCESS: ReadonlySet<StepKind> = new Set(["command", "agent"]);
 
 interface Told {
   readonly shape: PipelineShape;
@@ -27,7 +31,7 @@ export function checkFidelity(told: Told): void {
   const full = new Set(edges.filter(({ fidelity }) => fidelity === "full").map(({ to }) => to));
   list.steps.forEach((step, index) => {
     if (isCut(list, index)) return;
-    if (!hasBody(step)) checkStep(told, step, index, full);
+    if (WITH_PROCESS.has(kindOf(step))) checkStep(told, step, index, full);
     checkEdges(told, step, index);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * The rules on gates and waits: choices that can be told apart and lead somewhere, defaults that
- * can count, moments that exist, and keys that mean nothing without a process.
+ * The rules on gates and waits: choices that differ and lead somewhere, defaults that can be chosen,
+ * moments that exist.
  *
  * Owns: these rules.
  * Does not: read choices (gate-choices.ts) or judge the question's expressions (validate.ts).
@@ -9,23 +9,12 @@ import { choiceNamed, sameLabel } from "../util/choice.ts";
 import { parseMoment } from "../util/duration.ts";
 import { choicesOf, choosesEdges, gateOf } from "./gate-choices.ts";
 import type { Report } from "./report.ts";
-import { AGENT_SETTINGS, type StepShape } from "./schema.ts";
+import type { StepShape } from "./schema.ts";
 import { isCut, pathIn, type StepList } from "./step-list.ts";
-
-/** Keys that say how a process is run; nothing is run for a gate or a wait. */
-const PROCESS_KEYS = [
-  ...["agent", "prompt", "prompt_file", "session", "check", "outputs", "once", "workspace"],
-  ...["env", "cwd", "timeout", "idle_timeout", "grace", "retry", "isolate", "recover"],
-  ...["leaves_running", "capture"],
-  ...AGENT_SETTINGS,
-] as const;
-const WORK_KEYS = ["run", "steps", "pipeline", "loop", "iterations"] as const;
-/** What a step for which nothing is run does. */
-const KINDS = ["gate", "wait"] as const;
 
 /** True for a step for which nothing is run. */
 export function isPrompt(step: StepShape): boolean {
-  return KINDS.some((kind) => step[kind] !== undefined);
+  return (step.gate ?? step.wait) !== undefined;
 }
 
 /** Adds the mistakes in a gate or a wait. */
@@ -33,7 +22,6 @@ export function checkPrompt(list: StepList, index: number, report: Report): void
   const step = list.steps[index] as StepShape;
   if (!isPrompt(step) || isCut(list, index, "gate", "wait")) return;
   const rules = new PromptRules(list, index, report);
-  rules.keys();
   rules.wait();
   if (step.gate === undefined || isCut(list, index, "edges")) return;
   rules.otherwise();
@@ -52,25 +40,6 @@ class PromptRules {
     this.#list = list;
     this.#index = index;
     this.#report = report;
-  }
-
-  keys(): void {
-    const { id } = this.#step;
-    const [kind = "gate", ...others] = KINDS.filter((one) => this.#step[one] !== undefined);
-    for (const key of [...others, ...WORK_KEYS]) {
-      if (this.#step[key] === undefined) continue;
-      const message = `step \`${id}\` has both \`${kind}\` and \`${key}\``;
-      this.#add("step-work", message, "make two steps of it", [key], "key");
-    }
-    for (const key of PROCESS_KEYS) {
-      if (this.#step[key] === undefined) continue;
-      const message = `\`${key}\` means nothing to a ${kind}: nothing is run for it`;
-      const inside = key === "timeout" && kind === "gate";
-      const help = inside
-        ? "put it into the gate: `gate: {ask: ..., timeout: 2h}`"
-        : "leave it out";
-      this.#add("gate-setting", message, help, [key], "key");
-    }
   }
 
   wait(): void {

@@ -11,7 +11,7 @@
  * - D2 A mistake is told once: nothing is judged by a piece that is itself wrong.
  */
 import { isObject } from "../util/json.ts";
-import type { McpFiles } from "./agent-access.ts";
+import type { McpFiles } from "./agent-keys.ts";
 import {
   type AgentShape,
   checkAgent,
@@ -20,14 +20,15 @@ import {
   checkWork,
   inFile,
 } from "./agent-rules.ts";
-import { checkBody, checkPass, parallelOf } from "./body-rules.ts";
+import { checkBody, parallelOf } from "./body-rules.ts";
 import { type CheckFiles, checkChecks } from "./check-rules.ts";
 import { ExpressionRules, type Referable, type Site } from "./expression-rules.ts";
 import { checkFidelity } from "./fidelity-rules.ts";
 import { gateOf } from "./gate-choices.ts";
-import { checkPrompt, isPrompt } from "./gate-rules.ts";
+import { checkPrompt } from "./gate-rules.ts";
 import { checkJsonSchema } from "./json-schema.ts";
 import { checkJumps } from "./jump-rules.ts";
+import { checkKeys, kindOf } from "./key-rules.ts";
 import { indexSteps, reportCycles, resolveNeeds } from "./need-rules.ts";
 import { reportOutputClashes, reportOutputsOutside } from "./output-rules.ts";
 import type { Pipeline } from "./pipeline.ts";
@@ -38,7 +39,7 @@ import type { Path } from "./source.ts";
 import type { StepArrows } from "./step-arrows.ts";
 import { createPrecedence, createReach, type StepGraph } from "./step-graph.ts";
 import { failureTarget, linksOf } from "./step-links.ts";
-import { fanOutOf, hasBody, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 
 /** How deep lists of steps may stand in each other. */
 const NESTING_MAX = 16;
@@ -144,15 +145,16 @@ function checkStep(
   const { known } = around;
   const step = list.steps[index] as StepShape;
   checkBody(list, index, report);
+  checkKeys(list, index, report);
   checkOwnWorkspace(shape, list, index, report);
   checkLeavesRunning(shape, list, index, report);
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
   checkPrompt(list, index, report);
-  const works = !hasBody(step) && !isPrompt(step) && !repeatsNothing(step);
-  if (step.pass === true) checkPass(list, index, report);
-  else if (works) checkWork(shape, list, index, report);
+  const kind = kindOf(step);
+  const works = (kind === "command" || kind === "agent") && !repeatsNothing(step);
+  if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
   checkStepTexts(list, index, new ExpressionRules(report, inside), report);
   checkChecks({

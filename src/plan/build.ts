@@ -33,7 +33,7 @@ export const WORKSPACE_DEFAULT: WorkspacePlan = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
-  const { fidelity, thread, resumeFidelity } = pipeline.defaults;
+  const { fidelity, thread, resumeFidelity } = pipeline.defaults.step;
   const agents = new AgentNames();
   agents.add(pipeline);
   const around = {
@@ -123,7 +123,7 @@ function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
 
 /** The agents that the steps of one file name, those in other steps included. */
 function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
-  return steps.flatMap(({ work, check = [] }) => {
+  return steps.flatMap(({ work, settings: { check = [] } }) => {
     const judges = check.flatMap((one) => (one.kind === "judge" ? [one.agent] : []));
     if (work.kind === "agent") return [work.agent, ...judges];
     return "body" in work && !("steps" in work.body) ? agentsNamed(work.body) : judges;

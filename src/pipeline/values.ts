@@ -1,11 +1,12 @@
 /**
- * The small shapes of a pipeline file: names, durations, texts, environments.
+ * The small shapes that values of a pipeline file have: names, texts, durations, environments.
  *
  * Owns: what each of them may look like. The message of a pattern is the name of its rule.
- * Does not: know in which key they stand (schema.ts, schema-links.ts).
+ * Does not: know in which key they stand (keys.ts, schema.ts).
  */
 import * as z from "zod";
-import { FIDELITIES } from "./fidelity.ts";
+import { assert } from "../util/assert.ts";
+import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
 
 export const NAME_LENGTH_MAX = 64;
 const VISITS_MAX = 10_000;
@@ -32,5 +33,25 @@ export const jsonSchema = z.record(z.string(), z.unknown());
 export const visits = z.int().min(1).max(VISITS_MAX);
 export const expression = z.union([z.string(), z.boolean()]);
 
-export const fidelity = z.enum(FIDELITIES).optional();
-export const thread = id.optional();
+/** How a JSON Schema recognizes a duration. */
+export const DURATION_PATTERN = "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$";
+const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
+
+/** A text that says something. */
+export const command = z.string().regex(/\S/, "empty-text");
+
+/** How long something takes. */
+export const duration = z
+  .string()
+  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
+  .meta({
+    pattern: DURATION_PATTERN,
+    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
+  });
+
+/** The length of a duration that the schema accepted. */
+export function milliseconds(text: string): number {
+  const value = parseDuration(text);
+  assert(value !== undefined, "the schema accepted a bad duration");
+  return value;
+}
