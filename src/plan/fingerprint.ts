@@ -15,8 +15,7 @@
 import type { UncountedSetting } from "../pipeline/agent-keys.ts";
 import type { UncountedField } from "../pipeline/keys.ts";
 import { parseExpression } from "../util/expression.ts";
-import { sha256 } from "../util/hash.ts";
-import { canonicalJson } from "../util/json.ts";
+import { canonicalJson, sha256 } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { checksOf } from "./check.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";

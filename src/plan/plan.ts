@@ -14,8 +14,7 @@ import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import type { Capture } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { ModelPrice } from "../pipeline/pipeline.ts";
-import { sha256 } from "../util/hash.ts";
-import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
 export type { AgentSettings, Capture, Fidelity, Relay, Retelling };

@@ -8,9 +8,10 @@
  * - G3 its size does not grow with the stream.
  * - G5 a result counts only if the conversation did not go on after it.
  */
-import { sha256 } from "../../util/hash.ts";
-import type { Json } from "../../util/json.ts";
-import { ruleFor } from "../../util/tool-rule.ts";
+
+import { ruleFor } from "../../util/agent-access.ts";
+import { defined } from "../../util/defined.ts";
+import { type Json, sha256 } from "../../util/json.ts";
 import type {
   AgentAdapter,
   AgentEvent,
@@ -18,11 +19,9 @@ import type {
   FinishedCall,
   ToolCall,
   Trouble,
-  Usage,
 } from "./adapter.ts";
-import type { PriceList } from "./prices.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
-import { addUsage, NOTHING_USED } from "./usage.ts";
+import { addUsage, NOTHING_USED, type PriceList, type Usage } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;
 const INPUT_CHARACTERS_MAX = 2_000;
@@ -228,8 +227,7 @@ function withUsage(
     ...report,
     usage: counted(report.usage, event),
     uncounted: false,
-    ...(context === undefined ? {} : { context }),
-    ...(window === undefined ? {} : { window }),
+    ...defined({ context, window }),
   };
 }
 
@@ -270,8 +268,7 @@ function withResult(
   const result = {
     ok,
     ...(text === undefined ? {} : { text: tailOf(text, TEXT_CHARACTERS_MAX) }),
-    ...(structured === undefined ? {} : { structured }),
-    ...(trouble === undefined ? {} : { trouble }),
+    ...defined({ structured, trouble }),
   };
   return { ...report, result };
 }
