@@ -11,8 +11,8 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { Diagnostic } from "../src/pipeline/diagnostic.ts";
-import { loadDot } from "../src/pipeline/dot/load-dot.ts";
-import { buildDotPlan, type DotFile } from "../src/plan/dot-plan.ts";
+import { loadDot } from "../src/pipeline/dot/load.ts";
+import { buildDotPlan, type DotFile } from "../src/plan/attractor/build.ts";
 import { simulated } from "../src/plan/simulate.ts";
 import { type Walked, walkThrough } from "./walk-through.ts";
 

@@ -49,7 +49,7 @@ export interface KeyRow<
   readonly fingerprint: Counts;
   /**
    * The fields of the plan that the value becomes. Absent: the key says what the step does or where
-   * it leads, which lower-work.ts and step-links.ts read.
+   * it leads, which lower-work.ts and step-edges.ts read.
    */
   readonly lower?: (value: z.output<Schema>, at: Lowering) => Fields;
 }

@@ -3,12 +3,11 @@
  * are made from it, so a new key is a new row here and the code that acts on its field.
  *
  * Owns: every key of a step, apart from the settings of its agent (agent-keys.ts).
- * Does not: lower what a step does (lower-work.ts) or where it leads (step-links.ts).
+ * Does not: lower what a step does (lower-work.ts) or where it leads (step-edges.ts).
  * Invariants:
  * - keys/K1 A key that is not in the table does not exist: the schema is made from the table.
  */
 import * as z from "zod";
-import { bareCondition } from "./expression-rules.ts";
 import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
 import { type FieldsOf, key, STEP_KINDS, type UncountedOf } from "./key-row.ts";
 import {
@@ -26,6 +25,7 @@ import {
   retry,
   wait,
 } from "./key-values.ts";
+import { bareCondition } from "./rules/expression.ts";
 import { bounded, command, duration, env, id, milliseconds, name, path, visits } from "./values.ts";
 
 export const PARALLEL_MAX = 1_000;

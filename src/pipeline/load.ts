@@ -9,8 +9,6 @@ import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
-import { agentOf, readMcpFiles, readPrompts } from "./agent-rules.ts";
-import { lowerChecks, readCheckFiles } from "./check-rules.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
 import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
@@ -19,9 +17,10 @@ import {
   isModuleName,
   type ModuleValue,
   notPlain,
+  plainValue,
   type ReadModule,
   readModule,
-} from "./module-source.ts";
+} from "./module.ts";
 import type {
   Budget,
   Env,
@@ -31,18 +30,18 @@ import type {
   PipelineWork,
   WorkspaceSettings,
 } from "./pipeline.ts";
-import { plainValue } from "./plain-value.ts";
-import { lowerPrices } from "./price-schema.ts";
 import { Report } from "./report.ts";
-import { type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
+import { agentOf, readMcpFiles, readPrompts } from "./rules/agent.ts";
+import { lowerChecks, readCheckFiles } from "./rules/check.ts";
+import { type NamedFiles, validate } from "./rules/validate.ts";
+import { lowerPrices, type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import type { Path, Source } from "./source.ts";
-import { linksOf } from "./step-links.ts";
+import { linksOf } from "./step-edges.ts";
 import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
-import { type NamedFiles, validate } from "./validate.ts";
 import { milliseconds } from "./values.ts";
-import { type ParsedYaml, parseYaml } from "./yaml-source.ts";
+import { type ParsedYaml, parseYaml } from "./yaml.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;

@@ -7,9 +7,9 @@
 import { assert } from "../util/assert.ts";
 import { choiceNamed } from "../util/choice.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
-import { bareCondition } from "./expression-rules.ts";
-import { choicesOf, gateOf } from "./gate-choices.ts";
 import type { PipelineBody, PipelineItems, PipelineWork } from "./pipeline.ts";
+import { bareCondition } from "./rules/expression.ts";
+import { choicesOf, gateOf } from "./rules/gate.ts";
 import type { StepShape } from "./schema.ts";
 import { fanOutOf } from "./step-list.ts";
 import { milliseconds } from "./values.ts";

@@ -11,7 +11,7 @@ import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
-import { prices } from "./price-schema.ts";
+import type { ModelPrice, ModelRates } from "./pipeline.ts";
 import {
   bounded,
   command,
@@ -153,6 +153,29 @@ const stepSchema: z.ZodType<StepShape> = plainStep.extend(shapeOf(BODY_KEYS)).me
 /** Every key that a step may have. */
 export const ALL_STEP_KEYS = { ...STEP_KEYS, ...AGENT_KEYS, ...BODY_KEYS };
 
+const dollars = z.number().min(0);
+const rates = {
+  input: dollars.describe("US dollars for a million tokens of input."),
+  cached_input: dollars.optional().describe("Of input from a cache. Default: that of input."),
+  cache_write: dollars.optional().describe("Of input written to a cache. Default: that of input."),
+  cache_write_1h: dollars
+    .optional()
+    .describe("Of input written to a cache for an hour. Default: that of other cache writes."),
+  output: dollars.describe("US dollars for a million tokens of output."),
+};
+
+/** The prices of models, by their names. */
+const prices = z.record(
+  z.string().regex(/\S/, "empty-text"),
+  z.strictObject({
+    ...rates,
+    over_200k: z
+      .strictObject(rates)
+      .optional()
+      .describe("The prices of calls with more than 200,000 tokens of input, where they differ."),
+  }),
+);
+
 export const pipelineSchema = z.strictObject({
   name: z
     .string()
@@ -222,5 +245,29 @@ export function publishedSchema(): unknown {
     ...z.toJSONSchema(pipelineSchema, { io: "input", target: "draft-7" }),
     title: "Perdure pipeline",
     description: "A pipeline of shell commands and AI agents, run by `perdure run`.",
+  };
+}
+
+type PricesShape = z.infer<typeof prices>;
+type RatesShape = Omit<PricesShape[string], "over_200k">;
+
+/** Prices in the form of a plan. */
+export function lowerPrices(shape: PricesShape): Readonly<Record<string, ModelPrice>> {
+  return Object.fromEntries(
+    Object.entries(shape).map(([model, { over_200k: long, ...told }]) => [
+      model,
+      { ...lowerRates(told), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
+    ]),
+  );
+}
+
+function lowerRates(told: RatesShape): ModelRates {
+  const { input, cached_input, cache_write, cache_write_1h, output } = told;
+  return {
+    input,
+    ...(cached_input === undefined ? {} : { cachedInput: cached_input }),
+    ...(cache_write === undefined ? {} : { cacheWrite: cache_write }),
+    ...(cache_write_1h === undefined ? {} : { cacheWrite1h: cache_write_1h }),
+    output,
   };
 }

@@ -9,7 +9,7 @@ import { posix } from "node:path";
 import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { defaultsOf } from "./lower-work.ts";
-import type { ModuleValue } from "./module-source.ts";
+import type { ModuleValue } from "./module.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";

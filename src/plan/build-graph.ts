@@ -2,12 +2,12 @@
  * From the steps that an author wrote to a graph, list by list, with what stands in each other.
  *
  * Owns: what `defaults` mean, the built-in defaults, and how often a run may come to a step.
- * Does not: read links (pipeline/step-arrows.ts) or validate; a pipeline is valid.
+ * Does not: read links (pipeline/step-edges.ts) or validate; a pipeline is valid.
  */
 import type { PipelineCheck, RetrySettings } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { Env, Pipeline, PipelineBody, PipelineStep } from "../pipeline/pipeline.ts";
-import { arrowsOf } from "../pipeline/step-arrows.ts";
+import { edgesOf } from "../pipeline/step-edges.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
@@ -38,8 +38,8 @@ export interface Surroundings {
 
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
-  const { arrows, roots, unreached, above } = arrowsOf(list);
-  const all = arrows.map(({ when, ...arrow }) => ({
+  const { edges, roots, unreached, above } = edgesOf(list);
+  const all = edges.map(({ when, ...arrow }) => ({
     ...arrow,
     ...(when === undefined ? {} : { condition: when }),
   }));

@@ -5,7 +5,7 @@ import type { RunEvent } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { attemptOf } from "../../src/core/run.ts";
-import { buildDotPlan } from "../../src/plan/dot-plan.ts";
+import { buildDotPlan } from "../../src/plan/attractor/build.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import { sha256 } from "../../src/util/json.ts";
 import { bad, ok, Play } from "../core/play.ts";

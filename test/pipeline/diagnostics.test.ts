@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { renderDiagnostics } from "../../src/pipeline/diagnostic-text.ts";
+import { renderDiagnostics } from "../../src/pipeline/diagnostic.ts";
 import { loadPipeline } from "../../src/pipeline/load.ts";
 
 /** The drawn diagnostics of a file. */

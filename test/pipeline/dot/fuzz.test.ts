@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Diagnostic } from "../../../src/pipeline/diagnostic.ts";
-import { loadDot } from "../../../src/pipeline/dot/load-dot.ts";
+import { loadDot } from "../../../src/pipeline/dot/load.ts";
 import { damaged } from "../mutation.ts";
 import { FIXTURES } from "./fixtures.ts";
 import { printDot } from "./print.ts";
