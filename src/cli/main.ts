@@ -6,14 +6,13 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { Command } from "commander";
-import { checkDirectory, enter, plainEnvironment, requireProc } from "./environment.ts";
-import { EXIT, type ExitCode } from "./exit-code.ts";
-import { addConverting } from "./file-commands.ts";
+import { checkDirectory, enter, plainEnvironment, requireProc } from "../app/environment.ts";
+import { packageVersion } from "../app/version.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
 import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
 import { addComparing, addReturning, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
-import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {
@@ -398,7 +397,6 @@ function addKeeping(program: Command, finish: Finish): void {
     .action(async (files, options) =>
       finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
     );
-  addConverting(program, finish);
   describeClean(program.command("clean"), finish);
   program
     .command("export")

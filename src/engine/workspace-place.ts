@@ -140,7 +140,7 @@ async function foreignChanges(
   { plan, run, dir, store }: PlaceOptions,
   path: string,
 ): Promise<readonly FileDifference[]> {
-  const cut = run.running.size + run.interrupted.size > 0 || run.restoring !== undefined;
+  const cut = run.running.size + run.waiting.owner.size > 0 || run.restoring !== undefined;
   if (!plan.snapshots || cut || run.snapshot === undefined) return [];
   const workspace = await workspaceAt(store, path, dir, plan);
   return differences(store, run.snapshot, workspace);
@@ -149,7 +149,6 @@ async function foreignChanges(
 async function settleForeign(options: PlaceOptions, path: string): Promise<void> {
   const changes = await foreignChanges(options, path);
   if (changes.length === 0 || options.foreign === "keep") return;
-  const { run } = options;
   if (options.foreign === "restore") {
     await setAside(options, path);
     return putBack(options, path);
@@ -157,9 +156,9 @@ async function settleForeign(options: PlaceOptions, path: string): Promise<void>
   const shown = changes.slice(0, CHANGES_SHOWN_MAX).map((change) => change.path);
   const more = changes.length > shown.length ? `, and ${changes.length - shown.length} more` : "";
   throw new WorkspaceError(
-    "blocked",
+    "changed-by-others",
     `files in ${path} were changed by somebody else: ${shown.join(", ")}${more}`,
-    `perdure resume ${run.id} --files keep (go on with them) or --files restore (set them aside)`,
+    "keep them (--files keep), or set them aside (--files restore)",
   );
 }
 

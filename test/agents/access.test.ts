@@ -4,15 +4,21 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { ACCESS_KEYS, type AccessKey, inabilityOf } from "../../src/pipeline/agent-access.ts";
+import { ACCESS_KEYS, type AccessKey, inabilityOf } from "../../src/pipeline/agent-keys.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "../../src/runner/agents/adapter.ts";
-import { claude } from "../../src/runner/agents/claude.ts";
-import { codex } from "../../src/runner/agents/codex.ts";
-import { gemini } from "../../src/runner/agents/gemini.ts";
-import { opencode } from "../../src/runner/agents/opencode.ts";
-import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
-import { PERMISSION_LEVELS } from "../../src/util/agent-access.ts";
-import { covers, matchesPattern, ruleFor, toolRule } from "../../src/util/tool-rule.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
+import { codex } from "../../src/runner/agents/codex/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
+import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
+import { agentAdapter } from "../../src/runner/agents/registry.ts";
+import {
+  ADAPTER_NAMES,
+  covers,
+  matchesPattern,
+  PERMISSION_LEVELS,
+  ruleFor,
+  toolRule,
+} from "../../src/util/agent-access.ts";
 
 const DOCS = readFileSync(new URL("../../docs/PERMISSIONS.md", import.meta.url), "utf8");
 const AT = { kind: "start", promptFile: "/a/prompt", dir: "/a", cwd: "/w" } as const;
@@ -77,7 +83,7 @@ describe("the levels in the documentation", () => {
 });
 
 describe("keys", () => {
-  it.each(AGENT_NAMES)("that %s cannot be told are those that change nothing", (name) => {
+  it.each(ADAPTER_NAMES)("that %s cannot be told are those that change nothing", (name) => {
     const adapter = agentAdapter(name);
     if (adapter === undefined) throw new Error(`no adapter ${name}`);
     const plain = command(adapter, { command: "agent" });

@@ -6,14 +6,15 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { acp } from "../../src/runner/agents/acp.ts";
+import { acp } from "../../src/runner/agents/acp/acp.ts";
 import type { AgentAdapter, AgentCall } from "../../src/runner/agents/adapter.ts";
-import { claude } from "../../src/runner/agents/claude.ts";
-import { codex } from "../../src/runner/agents/codex.ts";
-import { gemini } from "../../src/runner/agents/gemini.ts";
-import { opencode } from "../../src/runner/agents/opencode.ts";
-import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
+import { codex } from "../../src/runner/agents/codex/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
+import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
+import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import type { PermissionLevel } from "../../src/util/agent-access.ts";
+import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
 
 const ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 const SES = "ses_0a1b2c3d4e5fAAAAbbbbCCCC01";
@@ -184,7 +185,7 @@ describe("acp", () => {
   const PLACES = { cwd: "/w", promptFile: "/a/prompt" };
 
   it("starts our client, which the rest is told in a file", () => {
-    const main = join(import.meta.dirname, "../../src/runner/agents/acp-main.ts");
+    const main = join(import.meta.dirname, "../../src/runner/agents/acp/acp-main.ts");
     expect(argvOf(acp, {})).toEqual([process.execPath, main, "/a/acp-call.json"]);
     const plain = { ...PLACES, command: "gemini --acp", permissions: "default" };
     expect(callIn({})).toEqual(plain);
@@ -208,7 +209,7 @@ describe("acp", () => {
 
 /** The adapters that have a program of their own. */
 function programs(): readonly AgentAdapter[] {
-  const all = AGENT_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
+  const all = ADAPTER_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
   return all.filter(({ needsCommand }) => needsCommand !== true);
 }
 

@@ -3,7 +3,7 @@
  * is what the model is sent afterwards: the same conversation, with what was done in it.
  */
 import { afterEach, describe, expect, it } from "vitest";
-import { isAlive } from "../../src/runner/identity.ts";
+import { isAlive } from "../../src/runner/process/identity.ts";
 import type { Turn } from "../rig/model/ask.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
 import { queue, type Reply, shell, stall, stateless, text } from "../rig/model/reply.ts";
@@ -15,11 +15,15 @@ import type { AgentName } from "./install.ts";
 /** A tool call that counts, and has a result to remember. */
 const TOOL = "echo tool >> effects; echo counted";
 const DONE = text("All done.");
+/** How long a stop waits for a call to end. */
+const GRACE = "    grace: 1s\n";
 
 const asked = { type: "user", text: "Do it." };
-const goOn = user("You were interrupted");
+const continuePrompt = user("You were interrupted");
 /** The continue prompt, with the call that was open when the agent died. */
-const goOnAfterCall = user(/You were interrupted.*had begun.*\n- \w+: [^\n]*echo tool >> effects/s);
+const continueAfterCall = user(
+  /You were interrupted.*had begun.*\n- \w+: [^\n]*echo tool >> effects/s,
+);
 const called = { type: "call", input: expect.stringContaining("echo tool >> effects") };
 const counted = result("counted");
 
@@ -36,7 +40,7 @@ interface Habits {
   readonly namesSession: boolean;
 }
 
-/** Claude answers a turn that was cut off, itself. */
+/** Claude Code itself answers an interrupted turn. */
 const noResponse = assistant("No response requested.");
 const claude: Habits = {
   written: {
@@ -47,10 +51,10 @@ const claude: Habits = {
     "after a tool": /"tool_result"/,
   },
   told: {
-    "before the first byte": [asked, noResponse, goOn],
-    "in mid-stream": [asked, noResponse, goOn],
-    "during a tool": [asked, called, result("interrupted"), noResponse, goOnAfterCall],
-    "after a tool": [asked, called, counted, noResponse, goOn],
+    "before the first byte": [asked, noResponse, continuePrompt],
+    "in mid-stream": [asked, noResponse, continuePrompt],
+    "during a tool": [asked, called, result("interrupted"), noResponse, continueAfterCall],
+    "after a tool": [asked, called, counted, noResponse, continuePrompt],
   },
   printsOpenCalls: true,
   namesSession: true,
@@ -64,10 +68,10 @@ const codex: Habits = {
     "after a tool": /"function_call_output"/,
   },
   told: {
-    "before the first byte": [asked, goOn],
-    "in mid-stream": [asked, goOn],
-    "during a tool": [asked, called, result("aborted"), goOnAfterCall],
-    "after a tool": [asked, called, counted, goOn],
+    "before the first byte": [asked, continuePrompt],
+    "in mid-stream": [asked, continuePrompt],
+    "during a tool": [asked, called, result("aborted"), continueAfterCall],
+    "after a tool": [asked, called, counted, continuePrompt],
   },
   printsOpenCalls: true,
   namesSession: true,
@@ -82,11 +86,11 @@ const gemini: Habits = {
     "after a tool": /"type":"user","content":\[\{"functionResponse"/,
   },
   told: {
-    "before the first byte": [asked, goOn],
-    "in mid-stream": [asked, goOn],
+    "before the first byte": [asked, continuePrompt],
+    "in mid-stream": [asked, continuePrompt],
     // So the call is not in its conversation any more; only our prompt knows of it.
-    "during a tool": [asked, goOnAfterCall],
-    "after a tool": [asked, called, counted, assistant("was interrupted"), goOn],
+    "during a tool": [asked, continueAfterCall],
+    "after a tool": [asked, called, counted, assistant("was interrupted"), continuePrompt],
   },
   printsOpenCalls: true,
   namesSession: false,
@@ -100,12 +104,12 @@ const opencode: Habits = {
     "after a tool": /"status":"completed"/,
   },
   told: {
-    "before the first byte": [asked, goOn],
+    "before the first byte": [asked, continuePrompt],
     // It keeps half a call, without its input, and says that it was interrupted.
-    "in mid-stream": [asked, { type: "call", input: "{}" }, result("interrupted"), goOn],
+    "in mid-stream": [asked, { type: "call", input: "{}" }, result("interrupted"), continuePrompt],
     // It prints a call only when it has ended, so our prompt cannot name it; its history does.
-    "during a tool": [asked, called, result("interrupted"), goOn],
-    "after a tool": [asked, called, counted, goOn],
+    "during a tool": [asked, called, result("interrupted"), continuePrompt],
+    "after a tool": [asked, called, counted, continuePrompt],
   },
   printsOpenCalls: false,
   namesSession: true,
@@ -156,10 +160,10 @@ describe.each(CHOSEN)("%s", (agent) => {
     project.model.release();
     const before = project.model.requests("work").length;
     await completes(project.begin(["resume"]));
-    goesOn(project.model.requests("work")[before], told[moment]);
+    continues(project.model.requests("work")[before], told[moment]);
   });
 
-  it("runner and agent killed during a tool, which is ended before anything goes on", async () => {
+  it("runner and agent killed during a tool, which is ended before anything continues", async () => {
     await open();
     const hold = project.hold("tool");
     // Codex takes its shell with it when it dies; what the shell runs lives on with all agents.
@@ -179,13 +183,15 @@ describe.each(CHOSEN)("%s", (agent) => {
     await project.stalled(resumed);
     expect(tools.filter(isAlive)).toEqual([]);
     expect(project.effects()).toEqual({ tool: 1 });
-    goesOn(project.model.stalls()[0], told["during a tool"]);
+    continues(project.model.stalls()[0], told["during a tool"]);
     project.model.release();
     await completes(resumed);
   });
 
   it("SIGINT ends it and its tools; resume continues the conversation", async () => {
     await open(shell(TOOL), stall("middle", DONE));
+    // It would finish the call that never ends.
+    project.pipeline("Do it.", GRACE);
     const runner = project.begin(["run", "p.yaml"]);
     await project.stalled(runner);
     await writtenDown("after a tool");
@@ -195,7 +201,7 @@ describe.each(CHOSEN)("%s", (agent) => {
     project.model.release();
     const before = project.model.requests("work").length;
     await completes(project.begin(["resume"]));
-    goesOn(project.model.requests("work")[before], told["after a tool"]);
+    continues(project.model.requests("work")[before], told["after a tool"]);
   });
 
   async function open(...replies: readonly Reply[]): Promise<void> {
@@ -210,7 +216,7 @@ describe.each(CHOSEN)("%s", (agent) => {
   }
 
   /** The first request of the second attempt: all of the conversation, in the same session. */
-  function goesOn(request: ModelRequest | undefined, expected: readonly object[]): void {
+  function continues(request: ModelRequest | undefined, expected: readonly object[]): void {
     const turns = request === undefined ? [] : conversationOf(request);
     expect(turns).toEqual(expected.map((turn) => expect.objectContaining(turn)));
     expect(idsOf(turns, "result")).toEqual(idsOf(turns, "call"));

@@ -1,17 +1,21 @@
-/** The agents that there are, by name. Another one is one file and one line here. */
-import { acp } from "./acp.ts";
+/** The adapters, by the names of util/agent-access.ts; the compiler asks for one for each name. */
+import type { ADAPTER_NAMES } from "../../util/agent-access.ts";
+import { acp } from "./acp/acp.ts";
 import type { AgentAdapter } from "./adapter.ts";
-import { claude } from "./claude.ts";
-import { codex } from "./codex.ts";
-import { gemini } from "./gemini.ts";
-import { opencode } from "./opencode.ts";
+import { claude } from "./claude/claude.ts";
+import { codex } from "./codex/codex.ts";
+import { gemini } from "./gemini/gemini.ts";
+import { opencode } from "./opencode/opencode.ts";
 
-const ADAPTERS: readonly AgentAdapter[] = [claude, codex, gemini, opencode, acp];
-
-/** The names of all agents, for messages and completion. */
-export const AGENT_NAMES: readonly string[] = ADAPTERS.map(({ name }) => name);
+const ADAPTERS: Readonly<Record<(typeof ADAPTER_NAMES)[number], AgentAdapter>> = {
+  claude,
+  codex,
+  gemini,
+  opencode,
+  acp,
+};
 
 /** The adapter of an agent, or undefined where there is none of that name. */
 export function agentAdapter(name: string): AgentAdapter | undefined {
-  return ADAPTERS.find((adapter) => adapter.name === name);
+  return Object.values(ADAPTERS).find((adapter) => adapter.name === name);
 }

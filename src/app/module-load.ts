@@ -1,0 +1,139 @@
+/**
+ * Reading a pipeline that is a module: it is run in a thread of its own, which can be ended.
+ *
+ * Owns: the thread, how long it may take, and what is told when it gives no pipeline.
+ * Does not: validate the pipeline.
+ * Invariants:
+ * - K1 Whatever the module does (throw, hang, loop, print, exit, leave timers behind), this process
+ *   goes on: nothing of the module outlives the call but the data that it exported.
+ */
+import { text as textOf } from "node:stream/consumers";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
+import { type ModuleProblem, type ModuleValue, notPlain } from "../pipeline/module.ts";
+import type { Path } from "../pipeline/source.ts";
+
+/** How long a module may take to say what its pipeline is. */
+const MODULE_TIME_MAX_MS = 30_000;
+
+/** What the thread says of its module. */
+export type ModuleNews =
+  | { readonly type: "value"; readonly value: unknown }
+  | { readonly type: "no-default"; readonly names: readonly string[] }
+  /** What is exported is no object at all. */
+  | { readonly type: "no-pipeline"; readonly found: string }
+  | { readonly type: "not-plain"; readonly found: string; readonly path: Path }
+  | {
+      readonly type: "thrown";
+      readonly message: string;
+      readonly stack?: string;
+      readonly code?: string;
+    };
+
+/** How the thread ended. */
+type Ended =
+  | ModuleNews
+  | { readonly type: "ended"; readonly exit: number }
+  | { readonly type: "late" };
+
+/** Runs a module and gives what it exports, or what is wrong with it. */
+export async function loadModule(path: string): Promise<ModuleValue> {
+  const worker = new Worker(new URL(`./module-worker${OWN_ENDING}`, import.meta.url), {
+    workerData: pathToFileURL(path).href,
+    stdout: true,
+    stderr: true,
+  });
+  const printed = Promise.all([textOf(worker.stdout), textOf(worker.stderr)]);
+  const ended = await endOf(worker);
+  const said = (await printed).join("");
+  if (ended.type === "value") return { ok: true, value: ended.value, printed: said };
+  return { ok: false, ...problemOf(ended, path) };
+}
+
+/** This program also runs from its sources. */
+const OWN_ENDING = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
+
+async function endOf(worker: Worker): Promise<Ended> {
+  let news: Ended | undefined;
+  const timer = setTimeout(() => {
+    news ??= { type: "late" };
+    void worker.terminate();
+  }, MODULE_TIME_MAX_MS);
+  worker.on("message", (message: ModuleNews) => {
+    news ??= message;
+  });
+  worker.on("error", (error: Error) => {
+    news ??= { type: "thrown", message: error.message, ...(error.stack && { stack: error.stack }) };
+  });
+  return new Promise((done) => {
+    worker.on("exit", (exit) => {
+      clearTimeout(timer);
+      done(news ?? { type: "ended", exit });
+    });
+  });
+}
+
+const EXPORT_HELP =
+  'write `export default definePipeline({ steps: [...] })`, with definePipeline from "perdure"';
+
+function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: string): ModuleProblem {
+  switch (ended.type) {
+    case "no-default": {
+      const names = ended.names.length === 0 ? "nothing" : `only ${ended.names.join(", ")}`;
+      const message = `the module has no default export: it exports ${names}`;
+      return { rule: "module-export", message, help: EXPORT_HELP };
+    }
+    case "no-pipeline": {
+      const message = `the module exports ${ended.found}, not a pipeline`;
+      const help = ended.found === "a promise" ? "write `export default await ...`" : EXPORT_HELP;
+      return { rule: "module-export", message, help };
+    }
+    case "not-plain":
+      return notPlain(ended.path, ended.found);
+    case "late": {
+      const message = `the module has not ended after ${MODULE_TIME_MAX_MS / 1_000} seconds`;
+      return { rule: "module-hangs", message, help: "let it only say what the pipeline is" };
+    }
+    case "ended": {
+      const message =
+        ended.exit === 0
+          ? "the module waits for something that never comes"
+          : `the module ended itself with exit ${ended.exit}`;
+      const help = "look at its `await`s and at what it calls while it is loaded";
+      return { rule: "module-hangs", message, help };
+    }
+    case "thrown":
+      return thrownProblem(ended, path);
+  }
+}
+
+type Thrown = Extract<ModuleNews, { readonly type: "thrown" }>;
+
+function thrownProblem({ message, stack = "", code }: Thrown, path: string): ModuleProblem {
+  const at = placeIn(stack, path);
+  if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") {
+    const help = "only types that can be left out run in Node: no enum, namespace or `import x =`";
+    return { rule: "module-syntax", message, help, ...at };
+  }
+  if (/^ERR_INVALID_TYPESCRIPT_SYNTAX$/.test(code ?? "") || /^.*\bSyntaxError\b/m.test(stack)) {
+    const help = "see it with your editor or with: node --check FILE";
+    return { rule: "module-syntax", message, help, ...at };
+  }
+  if (code === "ERR_MODULE_NOT_FOUND") {
+    const help = "relative imports name the whole file (./steps.ts); packages must be installed";
+    return { rule: "module-import", message, help, ...at };
+  }
+  const help = "the module is run when it is read; mend what it does there";
+  return { rule: "module-throws", message: `the module threw: ${message}`, help, ...at };
+}
+
+/** Where in the module itself an error came from. */
+function placeIn(stack: string, path: string): { line?: number; column?: number } {
+  const frames = stack.matchAll(/(?:^|\(|\s)(file:\/\/\S+?|\/\S*?):(\d+)(?::(\d+))?(?=\)|$|\n)/g);
+  for (const [, name = "", line, column] of frames) {
+    const file = name.startsWith("file:") ? fileURLToPath(name) : name;
+    if (file !== path) continue;
+    return { line: Number(line), ...(column === undefined ? {} : { column: Number(column) }) };
+  }
+  return {};
+}

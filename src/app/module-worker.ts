@@ -1,0 +1,58 @@
+/**
+ * Runs one pipeline module, in a thread of its own (module-load.ts), and sends what it exports.
+ *
+ * Owns: what `perdure` means to the module, and that only plain data leaves the thread.
+ * Does not: judge the pipeline.
+ */
+import { registerHooks } from "node:module";
+import { parentPort, workerData } from "node:worker_threads";
+import { plainValue } from "../pipeline/module.ts";
+import { assert } from "../util/assert.ts";
+import type { ModuleNews } from "./module-load.ts";
+
+const port = parentPort;
+assert(port !== null && typeof workerData === "string", "a module is run in a thread of its own");
+
+const module = workerData;
+
+registerHooks({
+  resolve: (name, context, next) => {
+    // The name is this package, wherever it lies: the project of the module may have none.
+    const ours = name === "perdure" || name.startsWith("perdure/");
+    const found = next(name, ours ? { ...context, parentURL: import.meta.url } : context);
+    // A pipeline and its TypeScript are ES modules, whatever the project says about other files.
+    if (/\.m?ts$/.test(found.url)) return { ...found, format: "module-typescript" };
+    return found.url === module ? { ...found, format: "module" } : found;
+  },
+});
+
+/** The last word of this thread: timers and sockets of the module end with it. */
+function send(news: ModuleNews): void {
+  port?.postMessage(news);
+  process.exit();
+}
+
+function told(exported: Readonly<Record<string, unknown>>): ModuleNews {
+  if (!("default" in exported)) return { type: "no-default", names: Object.keys(exported) };
+  const plain = plainValue(exported.default);
+  if (plain.ok) return { type: "value", value: plain.value };
+  const { path, found } = plain;
+  return path.length === 0 ? { type: "no-pipeline", found } : { type: "not-plain", found, path };
+}
+
+function thrown(error: unknown): ModuleNews {
+  if (!(error instanceof Error)) return { type: "thrown", message: String(error) };
+  const code = "code" in error ? String(error.code) : undefined;
+  return {
+    type: "thrown",
+    message: error.message,
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+    ...(code === undefined ? {} : { code }),
+  };
+}
+
+// Not awaited here: a module that never settles lets the thread end, and that tells of it.
+import(module).then(
+  (exported: Readonly<Record<string, unknown>>) => send(told(exported)),
+  (error: unknown) => send(thrown(error)),
+);
