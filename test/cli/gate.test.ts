@@ -347,9 +347,14 @@ describe("time", () => {
   });
 
   it("does not undo an answer that came in time and that nobody had looked at", async () => {
-    release('gate: {ask: "Ship it?", timeout: 1s, default: reject}');
-    const id = await asked();
-    await project.must(["answer", id, "approve", "approve"]);
+    // On a busy machine the answer may come too late: then the next question waits longer.
+    let isInTime = false;
+    for (let seconds = 1; !isInTime; seconds *= 4) {
+      release(`gate: {ask: "Ship it?", timeout: ${seconds}s, default: reject}`);
+      await project.run(["run", "p.yaml"]);
+      isInTime = (await project.run(["answer", await idOf(), "approve", "approve"])).exit === 0;
+      if (!isInTime) await project.must(["clean", "--all", "--force"]);
+    }
     const { at } = deadlineOf();
     await eventually("the deadline is over", () => Date.now() > at);
     await project.must(["resume"]);
@@ -409,7 +414,7 @@ describe("exactly one answer counts", () => {
     );
     expect(answers()).toHaveLength(items);
     expect(project.effects().go ?? 0).toBe(winners.filter((choice) => choice === "A").length);
-  }, 60_000);
+  });
 
   it("of a person and the clock", async () => {
     const seen = new Set<string>();
@@ -425,7 +430,7 @@ describe("exactly one answer counts", () => {
       expect([exit, answersOf(id)]).toEqual(won ? [0, ["A"]] : [3, ["R"]]);
     }
     expect([...seen].toSorted()).toEqual(["clock", "person"]);
-  }, 60_000);
+  });
 
   /** The choices that the journal of a run has. */
   function answersOf(id: string): readonly string[] {
@@ -448,7 +453,7 @@ describe("exactly one answer counts", () => {
       expect((await project.run(["resume", id])).exit, `failpoint ${nth}`).toBe(expected);
       await project.must(["clean", "--all", "--force"]);
     }
-  }, 60_000);
+  });
 });
 
 describe("nobody approves", () => {
