@@ -1,7 +1,7 @@
 /** A run as NDJSON, one event a line, for programs. */
 import type { Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
-import { toldEvent } from "../view/event-json.ts";
+import { eventJson } from "../view/event-json.ts";
 import { printJson } from "./print.ts";
 import type { Screen, ScreenOptions } from "./screen.ts";
 
@@ -31,5 +31,5 @@ export class JsonScreen implements Screen {
 }
 
 function printEvent(runId: string, recorded: Recorded): void {
-  printJson(toldEvent(runId, recorded), "one-line");
+  printJson(eventJson(runId, recorded), "one-line");
 }

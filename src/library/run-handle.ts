@@ -18,7 +18,7 @@ import type { Project } from "../cli/project.ts";
 import { Wishes } from "../cli/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
-import type { ToldEvent } from "../view/event-json.ts";
+import type { EventJson } from "../view/event-json.ts";
 import { Bell, eventStream } from "./event-stream.ts";
 import { publicError } from "./perdure-error.ts";
 import { type RunView, runView } from "./run-view.ts";
@@ -33,10 +33,10 @@ export interface RunResult extends RunView {
 }
 
 /** A run that this process drives; iterating over it gives its events. */
-export interface RunHandle extends AsyncIterable<ToldEvent> {
+export interface RunHandle extends AsyncIterable<EventJson> {
   readonly id: string;
   /** The events from the start of our part on; each iterator gets all of them. */
-  readonly events: AsyncIterable<ToldEvent>;
+  readonly events: AsyncIterable<EventJson>;
   /** Resolves when our part is over, also when the pipeline failed; rejects when it cannot go on. */
   readonly done: Promise<RunResult>;
   /** Stops the run so that it can be resumed; a second call ends its processes at once. */
@@ -129,7 +129,7 @@ interface Parts {
 }
 
 function handleOf({ id, done, stream, stop }: Parts): RunHandle {
-  async function* events(): AsyncGenerator<ToldEvent, void> {
+  async function* events(): AsyncGenerator<EventJson, void> {
     yield* eventStream({ ...stream(), runId: id });
     // Who only reads events must hear of a failure too.
     await done;

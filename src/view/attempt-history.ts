@@ -125,7 +125,7 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
     case "step.continued":
       return { ...closed, outcome: "continued", message: end.ask.why };
     case "step.submitted": {
-      const message = end.message ?? "done, and handed to its judge";
+      const message = end.message ?? "finished, and handed to its judge";
       return { ...closed, outcome: "submitted", message };
     }
     case "step.relayed":

@@ -1,4 +1,4 @@
-/** Going back, told before it happens: which steps run again, which keep their results, the files. */
+/** What a rewind will do, before it happens: steps that run again, results that stay, files. */
 import type { RunRewound } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
@@ -11,13 +11,13 @@ export interface BackPlan {
   readonly again: readonly string[];
   /** Steps whose results stay. */
   readonly kept: readonly string[];
-  /** Unfinished steps before it that are taken as done. */
+  /** Unfinished steps before it that are treated as completed. */
   readonly assumed: readonly string[];
-  /** What must not happen twice among those that run again: "push; push@1 happened ...". */
+  /** Effects that must not happen twice, among the steps that run again. */
   readonly repeats: readonly string[];
 }
 
-/** What putting files back would do to them: paths. */
+/** The paths that restoring a snapshot changes. */
 export interface FileChanges {
   readonly added: readonly string[];
   readonly changed: readonly string[];
@@ -40,14 +40,14 @@ export function backPlan(
     .map(({ path }) => path)
     .filter((path) => !again.includes(path) && !assumed.includes(path));
   const repeats = again.flatMap((step) => {
-    const text = repeatText(run, step, step === named ? (repeat ? "agreed" : "named") : "behind");
+    const text = repeatText(run, step, step === named ? (repeat ? "agreed" : "named") : "after");
     return text === "" ? [] : [step + text];
   });
   return { again, kept, assumed, repeats };
 }
 
 const KEPT: ReadonlySet<keyof typeof STEP_LOOKS> = new Set([
-  "done",
+  "completed",
   "assumed",
   "handled",
   "skipped",
@@ -59,17 +59,17 @@ export function backLines(plan: BackPlan): readonly string[] {
   return [
     `runs again: ${shortList(again, NAMES_MAX)}`,
     `kept: ${kept.length === 0 ? "nothing" : shortList(kept, NAMES_MAX)}`,
-    ...(assumed.length === 0 ? [] : [`taken as done: ${shortList(assumed, NAMES_MAX)}`]),
+    ...(assumed.length === 0 ? [] : [`treated as completed: ${shortList(assumed, NAMES_MAX)}`]),
     ...repeats.slice(0, NAMES_MAX).map((text) => `once: ${text}`),
   ];
 }
 
-/** The files that putting back would change, a line each. */
+/** The files that a restore would change, one line each. */
 export function changeLines({ added, changed, removed }: FileChanges): readonly string[] {
   const rows = [
     ...changed.map((path) => `  overwrites ${path}`),
     ...removed.map((path) => `  removes ${path}`),
-    ...added.map((path) => `  brings back ${path}`),
+    ...added.map((path) => `  restores ${path}`),
   ];
   const left = rows.length - FILES_MAX;
   return left <= 0 ? rows : [...rows.slice(0, FILES_MAX), `  and ${left} more`];

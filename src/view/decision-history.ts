@@ -1,11 +1,12 @@
 /**
- * What was decided in a run that could have gone otherwise: conditions, arrows chosen among several,
- * conversations, and what people asked for; a fold over the events.
+ * The decisions of a run: conditions, edges chosen among several, conversations, and the requests
+ * of people; a fold over the events.
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { indexOf } from "../plan/graph-index.ts";
+import { countText } from "./display-text.ts";
 import { messageText } from "./failure-words.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText } from "./question-text.ts";
@@ -39,14 +40,16 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     }
     case "step.started": {
       const { conversation, fidelity } = event;
-      const told = fidelity === undefined ? undefined : tellingText(fidelity);
-      if (conversation === undefined) return told && `${attemptText(event)}: ${told}`;
-      const verb = conversation.kind === "start" ? "began a conversation" : "went on with one";
+      const briefing = fidelity === undefined ? undefined : tellingText(fidelity);
+      if (conversation === undefined) return briefing && `${attemptText(event)}: ${briefing}`;
+      const verb =
+        conversation.kind === "start" ? "started a conversation" : "continued a conversation";
       const { says, why } = conversation;
-      return `${attemptText(event)} ${verb} (${says}): ${why}${told === undefined ? "" : `; ${told}`}`;
+      const note = briefing === undefined ? "" : `; ${briefing}`;
+      return `${attemptText(event)} ${verb} (${says}): ${why}${note}`;
     }
     case "step.answered":
-      return `${attemptText(event)} was put to people: ${answerText(event)}`;
+      return `${attemptText(event)} got an answer: ${answerText(event)}`;
     case "step.completed":
     case "step.failed":
       return arrowsText(run, event);
@@ -57,35 +60,35 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.relayed":
       return `${attemptText(event)} handed over to a new conversation`;
     case "step.granted":
-      return `${placeText(event)} was granted ${triesText(event.attempts)}`;
+      return `${placeText(event)} was granted ${countText(event.attempts, "more attempt")}`;
     default:
-      return wishText(event);
+      return requestText(event);
   }
 }
 
-function wishText(event: RunEvent): string | undefined {
+function requestText(event: RunEvent): string | undefined {
   switch (event.type) {
     case "run.restarted":
-      return `the run began anew at ${stepPath(event)} (restart ${event.number})`;
+      return `the run restarted at ${stepPath(event)} (restart ${event.number})`;
     case "run.stopping":
-      return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
+      return `a stop was requested (${event.mode}): ${messageText(event.by)}`;
     case "run.messaged":
-      return `${stepPath(event)} was left a message: ${messageLine(event.message)}`;
+      return `${stepPath(event)} got a message: ${messageLine(event.message)}`;
     case "run.funded":
       return fundsText(event);
     case "run.rewound": {
       const assumed =
-        event.assumed.length === 0 ? "" : `, taking ${event.assumed.join(", ")} as done`;
+        event.assumed.length === 0 ? "" : `, treating ${event.assumed.join(", ")} as completed`;
       return event.items === undefined
-        ? `the run went back to ${event.step}${assumed}`
-        : `what failed in ${event.step} ran again: ${event.items.join(", ")}`;
+        ? `the run was rewound to ${event.step}${assumed}`
+        : `the failed items of ${event.step} ran again: ${event.items.join(", ")}`;
     }
     default:
       return undefined;
   }
 }
 
-/** Only where there was a choice: a condition, or one arrow of several. */
+/** Only where there was a choice: a condition, or one edge of several. */
 function arrowsText(
   run: Run,
   event: Extract<RunEvent, { type: "step.completed" | "step.failed" }>,
@@ -102,13 +105,8 @@ function arrowsText(
   const free = candidates.some((arrow) => arrow?.condition !== undefined);
   if (!free && (stepOf(visit).split === "all" || candidates.length < 2)) return undefined;
   const targets = arrowTargets(run, event);
-  const to = targets.length === 0 ? "by no arrow" : `to ${targets.join(", ")}`;
+  const chosen = targets.length === 0 ? "none" : targets.join(", ");
   const said = toldText(event.told);
-  const because = said === "" ? "" : `; it said ${said}`;
-  return `${placeText(event)} was left ${to} (of ${candidates.length} arrows)${because}`;
-}
-
-/** "1 more try", "3 more tries". */
-export function triesText(count: number): string {
-  return count === 1 ? "1 more try" : `${count} more tries`;
+  const because = said === "" ? "" : `; it reported ${said}`;
+  return `${placeText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
 }

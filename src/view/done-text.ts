@@ -1,24 +1,48 @@
-/** What is done in a run and what comes next, in one line: "3 of 5 steps done: plan, ...". */
+/** What has completed in a run and what comes next: "3 of 5 steps completed: plan, ...". */
 
 import { hidesFailures } from "../core/failed-items.ts";
 import { stepPath } from "../core/place.ts";
 import { placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
-import { STEP_LOOKS } from "./step-status.ts";
-import { rootSteps } from "./step-tree.ts";
+import { STEP_LOOKS, type StepStatus } from "./step-status.ts";
+import { rootSteps, stepTree } from "./step-tree.ts";
 
-/** How many names a line holds before it says "and 4 more". */
+/** How many names a line lists before it says "and 4 more". */
 export const NAMES_MAX = 6;
 
-/** The line. Of a run that ended it names what was `not-done`, of another what comes `next`. */
+/** The line. For a failed run it lists what is `not-done`, for others what comes `next`. */
 export function doneText(run: Run, rest: "next" | "not-done"): string {
-  const { names, open } = split(run);
-  const count = `${run.stepsDone} of ${run.stepsTotal} steps done`;
-  const list = shortList(names, NAMES_MAX, Math.max(names.length, run.stepsDone));
-  const done = names.length === 0 ? count : `${count}: ${list}`;
+  const { completed, unneeded, open } = split(run);
+  const unneededCount = countUnneeded(run);
+  const completedCount = run.stepsDone - unneededCount;
   const left = rest === "next" ? next(run) : notDone(open);
-  return `${[done, ...itemsText(run), ...(left === "" ? [] : [left])].join("; ")}.`;
+  const parts = [
+    listed(`${completedCount} of ${run.stepsTotal} steps completed`, completed, completedCount),
+    ...(unneededCount === 0
+      ? []
+      : [listed(`${unneededCount} not needed`, unneeded, unneededCount)]),
+    ...itemsText(run),
+    ...(left === "" ? [] : [left]),
+  ];
+  return `${parts.join("; ")}.`;
 }
+
+/** "3 of 5 steps completed: plan, build and 1 more". */
+function listed(count: string, names: readonly string[], total: number): string {
+  if (names.length === 0) return count;
+  return `${count}: ${shortList(names, NAMES_MAX, Math.max(names.length, total))}`;
+}
+
+/** Skipped and unreached steps have ended, but nothing was done in them. */
+function countUnneeded(run: Run): number {
+  let count = 0;
+  for (const { status, record } of stepTree(run)) {
+    if (record?.counted === true && UNNEEDED.has(status)) count++;
+  }
+  return count;
+}
+
+const UNNEEDED: ReadonlySet<StepStatus> = new Set(["skipped", "unreached"]);
 
 /** The steps of the pipeline that completed although items of theirs failed. */
 export function fanOutsWithFailures(run: Run): readonly Visit[] {
@@ -27,7 +51,7 @@ export function fanOutsWithFailures(run: Run): readonly Visit[] {
   );
 }
 
-/** Failed items that their fan-out goes on without: they count as done, and are said. */
+/** Failed items of fan-outs that continued without them. */
 function itemsText(run: Run): readonly string[] {
   return fanOutsWithFailures(run).map(({ instances, record }) => {
     const { failed = 0, total = 0 } = instances ?? {};
@@ -41,26 +65,30 @@ export function pathsOf(visits: Iterable<Visit>): readonly string[] {
 }
 
 interface Split {
-  readonly names: readonly string[];
+  readonly completed: readonly string[];
+  /** Skipped, or not reached. */
+  readonly unneeded: readonly string[];
   readonly open: readonly string[];
 }
 
 function split(run: Run): Split {
-  const names: string[] = [];
+  const completed: string[] = [];
+  const unneeded: string[] = [];
   const open: string[] = [];
   for (const { label, status, record } of rootSteps(run)) {
-    const marked = status === "done" ? label : `${label} (${STEP_LOOKS[status].word})`;
-    if (record?.counted === true) names.push(marked);
-    else open.push(status === "pending" ? label : marked);
+    const marked = status === "completed" ? label : `${label} (${STEP_LOOKS[status].word})`;
+    if (record?.counted !== true) open.push(status === "pending" ? label : marked);
+    else if (UNNEEDED.has(status)) unneeded.push(label);
+    else completed.push(marked);
   }
-  return { names, open };
+  return { completed, unneeded, open };
 }
 
 function notDone(open: readonly string[]): string {
-  return open.length === 0 ? "" : `not done: ${shortList(open, NAMES_MAX)}`;
+  return open.length === 0 ? "" : `not completed: ${shortList(open, NAMES_MAX)}`;
 }
 
-/** What moves when the run goes on. */
+/** What continues when the run continues. */
 function next(run: Run): string {
   if (run.state.status === "completed") return "";
   const active = [
@@ -77,7 +105,7 @@ function next(run: Run): string {
   return [...failedText(run), ...next].join("; ");
 }
 
-/** What has failed already while others still move: the run will not end well without it. */
+/** Steps that have failed while others still run. */
 function failedText(run: Run): readonly string[] {
   const causes = [...run.failed].filter(
     ({ state }) => state.status === "failed" && state.reason !== "items",

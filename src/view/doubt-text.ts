@@ -1,4 +1,4 @@
-/** Words for effects that must happen once: the doubt, the probe's answer, a person's word. */
+/** Effects that must happen once, in words: uncertainty, a probe's answer, a person's decision. */
 import { effectsWithin } from "../core/effect.ts";
 import type { RunEvent } from "../core/event.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
@@ -9,31 +9,31 @@ import { messageText } from "./failure-words.ts";
 type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
 
 const ANSWERS = {
-  done: "happened, says its probe",
-  "not-done": "did not happen, says its probe",
-  unknown: "may have happened or not: its probe does not know",
+  done: "happened, according to its probe",
+  "not-done": "did not happen, according to its probe",
+  unknown: "may or may not have happened: its probe does not know",
 } as const;
 
 const VERDICTS = {
   done: "it happened",
-  redo: "do it again",
-  abort: "give it up",
+  redo: "it did not happen, run it again",
+  abort: "give up",
 } as const;
 
-/** Who vouches for a step that has no exit status: "it happened, says its probe (URL)". */
+/** Who confirmed an effect: "it happened, according to its probe (URL)". */
 export function vouchedText(settledBy: string, identity: string | undefined): string {
   const named = identity === undefined ? "" : ` (${messageText(identity)})`;
-  return `it happened, says ${settledBy}${named}`;
+  return `it happened, according to ${settledBy}${named}`;
 }
 
-/** What follows the name of the step: "may have happened or not (it was stopped): ...". */
+/** Follows the name of the step: "may or may not have happened (it was stopped): ...". */
 export function doubtText(event: DoubtEvent): string {
   switch (event.type) {
     case "step.unsettled": {
-      const next = event.asks === "probe" ? "its probe is asked" : "settle it";
-      if (event.cause === "identity") return "happened; its probe is asked for its identity";
+      const next = event.asks === "probe" ? "the probe is asked" : "a person must settle it";
+      if (event.cause === "identity") return "happened; the probe is asked for its identity";
       if (event.cause === "repeated") return `must not happen twice, and ${event.message}: ${next}`;
-      return `may have happened or not (${messageText(event.message)}): ${next}`;
+      return `may or may not have happened (${messageText(event.message)}): ${next}`;
     }
     case "step.probed": {
       const detail = event.identity ?? event.message;
@@ -41,23 +41,23 @@ export function doubtText(event: DoubtEvent): string {
     }
     default: {
       const named = event.identity === undefined ? "" : ` (${messageText(event.identity)})`;
-      return `is settled by ${event.by}: ${VERDICTS[event.as]}${named}`;
+      return `was settled by ${event.by}: ${VERDICTS[event.as]}${named}`;
     }
   }
 }
 
-/** The step whose effect it is: the one of that name, or one inside it that this run has visited. */
+/** The `once` step: the named one, or one inside it that the run has visited. */
 export function onceStep(run: Run, id: string, { visit }: Effect): Step | undefined {
   const root = run.scopes.get(ROOT_SCOPE)?.graph.steps.find((step) => step.id === id);
   if (root?.once === true) return root;
   return visit === undefined ? undefined : stepOf(visit);
 }
 
-/** How a step comes to run again: a person named it, and has agreed or not; or it lies behind. */
-export type RepeatedBy = "named" | "agreed" | "behind";
+/** Why a step runs again: a person named it (and agreed or not), or it comes after a named step. */
+export type RepeatedBy = "named" | "agreed" | "after";
 
-/** What is said of a step that is to run again and must not happen twice, or holds one that must not. */
-export function repeatText(run: Run, step: string, by: RepeatedBy = "behind"): string {
+/** What to say of a step that runs again although its effect must not happen twice. */
+export function repeatText(run: Run, step: string, by: RepeatedBy = "after"): string {
   const effects = effectsWithin(run, step);
   const [first] = effects;
   if (first === undefined) return "";
@@ -67,5 +67,5 @@ export function repeatText(run: Run, step: string, by: RepeatedBy = "behind"): s
   const place = `; ${first.place}${more} ${happened} and must not happen twice`;
   if (first.done === true && by === "named") return `${place}: repeating it needs --yes`;
   if (first.done === true && by === "agreed") return `${place}: you agreed to repeat it`;
-  return `${place}: ${probed ? "its probe is asked first" : "you are asked first"}`;
+  return `${place}: ${probed ? "the probe is asked first" : "you are asked first"}`;
 }

@@ -1,20 +1,20 @@
-/** An event as programs read it: a line of `--output json`, and what a program's iterator gives. */
+/** An event as programs read it: a line of `--output json`, a value of the library's iterator. */
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { isoText } from "./time-text.ts";
 
-/** An event with its run and its place in it. */
-export type ToldEvent = {
-  /** The version of the vocabulary. */
+/** An event with its run and its number. */
+export type EventJson = {
+  /** The version of the events' format. */
   readonly v: number;
-  readonly run: string;
+  readonly run_id: string;
   readonly seq: number;
   /** ISO 8601, UTC. */
   readonly time: string;
 } & RunEvent;
 
-/** The one form in which events leave the program; marks of secrets are for the journal alone. */
-export function toldEvent(runId: string, { seq, time, version, event }: Recorded): ToldEvent {
-  const told = { v: version, run: runId, seq, time: isoText(time), ...event };
-  if ("secrets" in told) delete told.secrets;
-  return told;
+/** The only form in which events leave the program; it leaves out the marks of secrets. */
+export function eventJson(runId: string, { seq, time, version, event }: Recorded): EventJson {
+  const json = { v: version, run_id: runId, seq, time: isoText(time), ...event };
+  if ("secrets" in json) delete json.secrets;
+  return json;
 }

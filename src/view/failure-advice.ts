@@ -1,8 +1,8 @@
 /**
- * What to do after a failure, by its reason: what has to be changed first, and the command that then
- * continues. A command that would fail in the same way is not advised.
+ * What to do after a failure: what to change first, and the command that then continues the run. A
+ * command that would only fail again is not suggested.
  *
- * Owns: this advice, and how much more is suggested where something is used up.
+ * Owns: the advice for each reason, and the amounts that it suggests (turns, budget).
  * Does not: say what happened (failure-words.ts, why.ts).
  */
 import { needsTurns } from "../core/conversation.ts";
@@ -11,7 +11,7 @@ import { type Run, stepOf, type Visit } from "../core/run.ts";
 import type { Budget } from "../plan/plan.ts";
 import { perdure } from "./command-text.ts";
 
-/** How many turns are suggested to somebody whose agent has used up its own. */
+/** How many more turns to suggest when an agent has used up its turns. */
 const TURNS_SUGGESTED = 20;
 const CENTS = 100;
 const SECOND_MS = 1_000;
@@ -21,7 +21,7 @@ export interface Advice {
   readonly command: string;
 }
 
-/** How to continue a run after this failure; undefined where nothing more is known than "resume". */
+/** How to continue after this failure; undefined when a plain `resume` is all there is to say. */
 export function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefined {
   const { state } = visit;
   if (state.status !== "failed") return undefined;
@@ -34,11 +34,11 @@ export function failureAdvice(run: Run, visit: Visit, shortId: string): Advice |
   if (visit.talk?.failure === undefined) return undefined;
   const command = perdure("resume", shortId);
   return state.reason === "check"
-    ? { say: "Continue; the agent is told what its check printed", command }
+    ? { say: "Continue; the agent gets the output of the failed check", command }
     : { say: "Continue its conversation", command };
 }
 
-/** The command that grants more turns to agents that have used up theirs. */
+/** The command that grants more turns. */
 export function turnsCommand(shortId: string): string {
   return perdure("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`);
 }
@@ -60,10 +60,7 @@ function troubleAdvice(trouble: AgentTrouble, agent: string, shortId: string): A
   }
 }
 
-/**
- * What to add to a budget so that the run can continue: what was used beyond it, and as much again as
- * the author had planned.
- */
+/** What to add to the budget: what was used beyond it, plus the amount that the author planned. */
 export function suggestedBudget(run: Run): string {
   const { funds, added, spent, workedMs } = run;
   const used: Budget = {

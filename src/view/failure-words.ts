@@ -1,38 +1,38 @@
-/** Why an attempt failed, in words that a person who has not read our code understands. */
+/** Why an attempt failed, in words that need no knowledge of the code. */
 import type { FailureReason } from "../core/event.ts";
 import { UNANSWERED } from "../core/gate.ts";
 import { cutText, firstLine } from "./display-text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
   exit: "it exited with an error",
-  told: "it says that it failed",
-  retry: "it asks for another try",
-  "no-arrow": "nothing follows from it",
-  restart: "the run cannot begin anew",
-  pick: "there is nothing to pick",
+  told: "it reported a failure",
+  retry: "it asked for a retry",
+  "no-arrow": "no edge leads on from it",
+  restart: "the run cannot restart",
+  pick: "there is no branch to pick",
   status: "its status file could not be read",
   check: "its check did not pass",
-  output: "a file that it should have written is missing or broken",
-  context: "the values that it handed on could not be read",
+  output: "an output file is missing or broken",
+  context: "its context values could not be read",
   timeout: "it ran longer than its timeout",
-  idle: "it wrote nothing for too long",
-  "output-limit": "it wrote more output than is allowed",
+  idle: "it printed nothing for too long",
+  "output-limit": "it printed more output than is allowed",
   spawn: "it could not be started",
   expression: "an expression in the pipeline could not be evaluated",
   agent: "its agent did not succeed",
-  answer: "its agent's answer does not fit",
+  answer: "its agent's answer does not match the schema",
   stall: "it makes no progress",
   turns: "its agent used up its turns",
   relay: "its conversation could not be handed over",
-  paused: "its agent could not go on, again and again",
+  paused: "its agent had to pause too often",
   items: "a part of it failed",
-  lost: "its process vanished without an exit status, again and again",
+  lost: "its process disappeared without an exit status too often",
   once: "it must not happen twice",
-  aborted: "it will not be done",
+  aborted: "it was aborted",
   rejected: "it was rejected",
-  visits: "the run came to it too often",
-  iterations: "its iterations are used up",
-  goal: "a goal in it was missed",
+  visits: "the run visited it too often",
+  iterations: "it used up its iterations",
+  goal: "it did not reach a goal",
 };
 
 /** Shells report death by signal n as 128 + n. */
@@ -48,7 +48,7 @@ const SIGNALS: Readonly<Record<number, string>> = {
   15: "SIGTERM",
 };
 
-/** A message may be an essay; one line of it is enough to recognise the trouble. */
+/** Messages can be long; this much of the first line is shown. */
 const MESSAGE_WIDTH_MAX = 200;
 
 export interface Failure {
@@ -57,30 +57,29 @@ export interface Failure {
   readonly exit?: number | undefined;
 }
 
-/** The whole of a failure in one phrase: "it ran longer than its timeout: 10m 00s". */
+/** A failure in one phrase: "it ran longer than its timeout: 10m 00s". */
 export function failureText(failure: Failure): string {
   const { reason, exit } = failure;
   if (reason === "exit" && exit !== undefined) return exitText(exit);
   const words = REASONS[reason];
   const message = messageText(failure.message);
-  // A question runs nothing that could run too long.
+  // A gate that times out has no process that ran too long.
   if (reason === "timeout" && message.startsWith(UNANSWERED)) return message;
   if (message === "") return words;
-  // Some messages say the same with a number: "it ran longer than its timeout of 2.0s".
+  // Some messages repeat these words with a number: "it ran longer than its timeout of 2.0s".
   return message.startsWith(openingOf(words)) ? message : `${words}: ${message}`;
 }
 
-/** The first three words: enough to know that a message repeats them. */
+/** The first three words: enough to see that a message repeats them. */
 function openingOf(words: string): string {
   return words.split(" ").slice(0, 3).join(" ");
 }
 
-/** "it exited with 2"; codes that mean more than a number say so. */
+/** "it exited with 2", "it exited with 137 (SIGKILL)". */
 export function exitText(exit: number): string {
   const signal = SIGNALS[exit - SIGNAL_BASE];
-  const meaning =
-    exit === 126 ? "not executable" : exit === 127 ? "command not found" : signal && `by ${signal}`;
-  return meaning === undefined ? `it exited with ${exit}` : `it exited with ${exit}, ${meaning}`;
+  const meaning = exit === 126 ? "not executable" : exit === 127 ? "command not found" : signal;
+  return meaning === undefined ? `it exited with ${exit}` : `it exited with ${exit} (${meaning})`;
 }
 
 /** The first line of a message, cut to a readable length. */

@@ -1,11 +1,11 @@
-/** Where a run can be forked: the last event that both have, and the files of that moment. */
+/** Where a run can be forked: the last event that both runs share, and the files at that moment. */
 import type { Recorded } from "../core/event.ts";
 import { type NamedPlace, placeText, stepPath } from "../core/place.ts";
 import { Refusal } from "../core/rewind.ts";
 import { snapshotAt, workHistory } from "./work-history.ts";
 
 export interface ForkPoint {
-  /** The last event that both have. */
+  /** The last event that both runs share. */
   readonly seq: number;
   /** In words: "before fix@2", "after build@1.1". */
   readonly where: string;
@@ -23,7 +23,7 @@ export function pointBefore(events: readonly Recorded[], place: NamedPlace): For
   const first = attempts.find(({ at }) => at.visit === visit);
   if (first === undefined) {
     const name = place.visit === undefined ? path : `${path}@${place.visit}`;
-    throw new Refusal(`${name} has not run yet: there is nothing to fork from`);
+    throw new Refusal(`${name} has not run yet, so there is nothing to fork from`);
   }
   const seq = first.startSeq - 1;
   const commit = first.base ?? snapshotAt(events, seq);
@@ -35,7 +35,7 @@ export function pointBefore(events: readonly Recorded[], place: NamedPlace): For
 export function pointAfterLast(events: readonly Recorded[]): ForkPoint {
   const last = events.findLast(({ event }) => event.type === "step.completed");
   if (last?.event.type !== "step.completed") {
-    throw new Refusal("no step of it is done yet: name the one to fork before with --at STEP");
+    throw new Refusal("no step has completed yet: name the step to fork before with --at STEP");
   }
   const commit = last.event.snapshot?.commit ?? snapshotAt(events, last.seq);
   const where = `after ${placeText(last.event)}`;

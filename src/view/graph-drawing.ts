@@ -184,7 +184,7 @@ class Pen {
       ...(number > 1 ? [`visit ${number}`] : []),
       ...(attempts > 1 ? [`${attempts} attempts`] : []),
     ];
-    const silent = status === "done" || status === "pending" || status === "ready";
+    const silent = status === "completed" || status === "pending" || status === "ready";
     const words =
       state?.status === "failed"
         ? failureText(state)

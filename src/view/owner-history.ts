@@ -1,10 +1,10 @@
-/** Who drove a run, one after the other, and how each of them left it: a fold over the events. */
+/** The owners of a run, one after the other, and how each ended: a fold over the events. */
 import type { Owner, Recorded, RunEvent } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
 import type { Liveness } from "./step-status.ts";
 
-export interface Reign {
+export interface Ownership {
   readonly epoch: number;
   readonly owner: Owner;
   readonly from: number;
@@ -14,18 +14,18 @@ export interface Reign {
   readonly left: string;
 }
 
-/** The owners of a run in their order; `liveness` says what became of the last one. */
-export function ownerHistory(events: Iterable<Recorded>, liveness: Liveness): readonly Reign[] {
-  const reigns: Reign[] = [];
-  let current: Omit<Reign, "left"> | undefined;
+/** The owners of a run in their order; `liveness` says whether the last one lives. */
+export function ownerHistory(events: Iterable<Recorded>, liveness: Liveness): readonly Ownership[] {
+  const ownerships: Ownership[] = [];
+  let current: Omit<Ownership, "left"> | undefined;
   let left: string | undefined;
   const close = (how: string): void => {
-    if (current !== undefined) reigns.push({ ...current, left: left ?? how });
+    if (current !== undefined) ownerships.push({ ...current, left: left ?? how });
   };
   const open = new OpenAttempts();
   for (const { event, time } of events) {
     if (event.type === "run.opened") {
-      close(open.onlyAsk() ? ASKING : "vanished without a word");
+      close(open.onlyAsk() ? ASKING : "ended without releasing the lease");
       current = { epoch: event.epoch, owner: event.owner, from: time, until: time };
       left = undefined;
       continue;
@@ -35,13 +35,13 @@ export function ownerHistory(events: Iterable<Recorded>, liveness: Liveness): re
     open.take(event);
   }
   close(liveness !== "owned" && open.onlyAsk() ? ASKING : LEAVINGS[liveness]);
-  return reigns;
+  return ownerships;
 }
 
-/** Nobody has to drive a run that only waits for an answer. */
+/** A run that only waits for an answer needs no owner. */
 const ASKING = "ended while it waited for a person";
 
-/** The attempts that are under way, and whether all of them only wait for people. */
+/** The running attempts, and whether all of them only wait for answers. */
 class OpenAttempts {
   readonly #scopes = new Map<string, string>();
   readonly #asked = new Set<string>();
@@ -55,7 +55,7 @@ class OpenAttempts {
     this.#asked.delete(attemptText(end));
   }
 
-  /** A composite step that is open around a question waits as well. */
+  /** A composite step around an open question waits as well. */
   onlyAsk(): boolean {
     const around = [...this.#asked].map((at) => this.#scopes.get(at) ?? "");
     const waits = (at: string): boolean =>
@@ -65,9 +65,9 @@ class OpenAttempts {
 }
 
 const LEAVINGS: Readonly<Record<Liveness, string>> = {
-  owned: "drives it now",
+  owned: "owns it now",
   orphaned: "died",
-  free: "gave it up",
+  free: "released it",
 };
 
 function leavingText(event: RunEvent): string | undefined {
@@ -75,7 +75,7 @@ function leavingText(event: RunEvent): string | undefined {
     case "run.completed":
       return "completed it";
     case "run.failed":
-      return "ended it as failed";
+      return "ended it: failed";
     case "run.stopped":
       return `stopped it: ${event.by}`;
     default:

@@ -27,7 +27,7 @@ export const TINTS: Readonly<Record<StepStatus, Tint>> = {
   unsettled: "waiting",
   asked: "waiting",
   sleeping: "waiting",
-  done: "done",
+  completed: "done",
   assumed: "done",
   failed: "failed",
   handled: "handled",

@@ -1,4 +1,4 @@
-/** Work that was cut off, in words: what it had changed, what it said last, what becomes of it. */
+/** Interrupted work, in words: what it changed, what it printed last, what resume does with it. */
 import type { LastTool } from "../core/event.ts";
 import type { JsonObject } from "../util/json.ts";
 import { changeLines, type FileChanges } from "./back-plan.ts";
@@ -8,16 +8,16 @@ import { cutText, plainText } from "./display-text.ts";
 export interface PartialWork {
   /** `fix@1.1`. */
   readonly attempt: string;
-  /** What differs between its beginning and what it left; absent when that is not known. */
+  /** The files that it changed; absent when that is not known. */
   readonly files: readonly ChangedFile[] | undefined;
   /** Its last lines of output. */
   readonly output: readonly string[];
   readonly tool: LastTool | undefined;
-  /** What was used in its conversation so far, when it has one. */
+  /** What its conversation has used so far, if it has one. */
   readonly talk: string | undefined;
-  /** What going on does with it. */
+  /** What resume does with it. */
   readonly fate: "continue" | "restart";
-  /** What a restart changes in the user's own files, whoever wrote them. */
+  /** What a restart changes in the user's own files. */
   readonly overwrites: FileChanges | undefined;
 }
 
@@ -27,13 +27,13 @@ const WIDTH_MAX = 100;
 /** The lines about one attempt; `run` is the id for commands. */
 export function partialLines(work: PartialWork, run: string): readonly string[] {
   const { attempt, files, output, tool, talk } = work;
-  const did = files === undefined ? "" : `; it had done: ${totalText(files)}`;
+  const did = files === undefined ? "" : `: ${totalText(files)}`;
   return [
-    `${attempt} was cut off${did}`,
+    `${attempt} was interrupted${did}`,
     ...fileLines(files ?? [], FILES_MAX),
-    ...(talk === undefined ? [] : [`  its conversation: ${talk}`]),
+    ...(talk === undefined ? [] : [`  conversation: ${talk}`]),
     ...output.map((line) => `  │ ${cutText(plainText(line), WIDTH_MAX)}`),
-    ...(tool === undefined ? [] : [`  its last tool: ${toolText(tool)}`]),
+    ...(tool === undefined ? [] : [`  last tool: ${toolText(tool)}`]),
     `  ${fateText(work, run)}`,
     ...(work.overwrites === undefined ? [] : changeLines(work.overwrites)),
   ];
@@ -45,10 +45,10 @@ function toolText({ name, input, ok }: LastTool): string {
 }
 
 function fateText({ fate, attempt, files }: PartialWork, run: string): string {
-  const look = (files?.length ?? 0) === 0 ? "" : `; look: perdure diff ${run} ${attempt}`;
+  const look = (files?.length ?? 0) === 0 ? "" : `; see perdure diff ${run} ${attempt}`;
   return fate === "continue"
-    ? `resume goes on with it (--recover restart sets it aside and begins again${look})`
-    : `resume sets it aside and begins again (--recover continue goes on with it${look})`;
+    ? `resume continues it (--recover restart sets it aside and starts again${look})`
+    : `resume sets it aside and starts again (--recover continue continues it${look})`;
 }
 
 /** The same for programs. */

@@ -63,12 +63,12 @@ function worksNamed(events: readonly Recorded[], name: string): readonly Attempt
   );
   if (works.length === 0 || meant.length > 0) return meant;
   const known = works.map(({ at }) => attemptText(at));
-  throw new Refusal(`there is no ${name}; there is ${known.join(", ")}`);
+  throw new Refusal(`there is no ${name}; there are ${known.join(", ")}`);
 }
 
 function beginning(events: readonly Recorded[]): Point {
   const first = workHistory(events).find(({ base }) => base !== undefined);
-  if (first === undefined) throw new Refusal("no step of this run has worked on files yet");
+  if (first === undefined) throw new Refusal("no step of this run has changed files yet");
   return { name: BASE, seq: first.startSeq - 1, commit: needBase(first) };
 }
 
@@ -82,7 +82,7 @@ function lastSnapshot(events: readonly Recorded[]): Point {
 function endOf({ at, end, snapshot, startSeq }: AttemptWork): Point {
   const name = attemptText(at);
   if (snapshot === undefined) {
-    throw new Refusal(`nothing has been saved of ${name} yet; the present is called ${NOW}`);
+    throw new Refusal(`there is no snapshot of ${name} yet; use ${NOW} for the present`);
   }
   return { name, seq: end?.seq ?? startSeq, commit: snapshot };
 }
@@ -90,7 +90,7 @@ function endOf({ at, end, snapshot, startSeq }: AttemptWork): Point {
 function needBase({ at, base }: AttemptWork): string {
   if (base !== undefined) return base;
   throw new Refusal(
-    `${placeText(at)} has no files of its own; name a step in it, as \`perdure timeline\` shows them`,
+    `${placeText(at)} has no files of its own; name a step inside it (see \`perdure timeline\`)`,
   );
 }
 
@@ -102,7 +102,7 @@ function snapshotNamed(events: readonly Recorded[], name: string): Point {
     if (commit !== undefined) return { name, seq, commit };
   }
   throw new Refusal(
-    `"${name}" names no checkpoint of this run: give a step, a visit (fix@2), an attempt (fix@2.1), ` +
+    `"${name}" is no checkpoint of this run: name a step, a visit (fix@2), an attempt (fix@2.1), ` +
       `${BASE}, ${NOW}, or a snapshot`,
   );
 }

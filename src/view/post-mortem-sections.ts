@@ -1,9 +1,9 @@
 /**
- * The sections of a post-mortem as titles, sentences and tables, which Markdown and HTML write each
- * in its own way.
+ * The sections of a report as titles, sentences and tables; Markdown and HTML write them each in
+ * their own way.
  *
- * Owns: what stands in which section, in which words, and the bounds on it.
- * Does not: escape or mark anything up; cells are plain text or literal values.
+ * Owns: the content, the words and the limits of each section.
+ * Does not: escape anything; cells are plain text or literal values.
  * Invariants:
  * - M1 A table has at most ROWS_MAX rows: its beginning and its end, and how many were left out.
  */
@@ -22,7 +22,7 @@ import { utcText } from "./time-text.ts";
 export const ROWS_MAX = 400;
 const VALUE_WIDTH_MAX = 160;
 
-/** Plain text, text in the colour of a state, or a value as it stands. */
+/** Plain text, text in the colour of a state, or a literal value. */
 export type Cell =
   | string
   | { readonly code: string }
@@ -36,12 +36,12 @@ export interface Table {
 export interface Section {
   readonly id: string;
   readonly title: string;
-  /** What the section says when it has no table, or above it. */
+  /** Sentences above the table, or instead of it. */
   readonly lines: readonly string[];
   readonly table?: Table;
 }
 
-/** What the report begins with: a name and a value each. */
+/** The head of the report: names and values. */
 export function headTable(story: PostMortem): readonly (readonly [string, Cell])[] {
   const { run, spent, budget } = story;
   const { created } = run;
@@ -58,14 +58,14 @@ export function headTable(story: PostMortem): readonly (readonly [string, Cell])
   }
   rows.push(["last event", `${utcText(story.endedAt)} UTC`]);
   rows.push(["took", formatDuration(story.elapsedMs)]);
-  rows.push(["attempts ran", formatDuration(story.workedMs)]);
+  rows.push(["active time", formatDuration(story.workedMs)]);
   if (used !== undefined) rows.push(["used", used]);
   const limits = budgetText(budget);
   if (limits !== "") rows.push(["budget", limits]);
   return rows;
 }
 
-/** The sections, in the order in which they are read; those with nothing to say are not there. */
+/** The sections in their order, without the empty ones. */
 export function sectionsOf(story: PostMortem): readonly Section[] {
   return [
     stepSection(story),
@@ -77,7 +77,7 @@ export function sectionsOf(story: PostMortem): readonly Section[] {
   ].flatMap((section) => (section === undefined ? [] : [withoutEmptyColumns(section)]));
 }
 
-/** A column in which nothing stands is not worth its room. */
+/** Drops the columns that are empty in every row. */
 function withoutEmptyColumns(section: Section): Section {
   const { table } = section;
   if (table === undefined) return section;
@@ -101,14 +101,14 @@ function stepSection({ steps }: PostMortem): Section {
 }
 
 function troubleSection({ troubles }: PostMortem): Section {
-  const title = "What went wrong, and what became of it";
-  if (troubles.length === 0) return { id: "troubles", title, lines: ["Nothing."] };
+  const title = "Problems";
+  if (troubles.length === 0) return { id: "troubles", title, lines: ["None."] };
   const rows = troubles.map(({ time, at, kind, why, handling }): readonly Cell[] => [
     utcText(time),
     { code: at },
     { text: kind, tint: kind === "failed" || kind === "lost" ? "failed" : "waiting" },
     why,
-    handling.length === 0 ? "nothing, so far" : handling.join("; then "),
+    handling.length === 0 ? "not yet" : handling.join("; then "),
   ]);
   const head = ["When (UTC)", "Attempt", "What", "Why", "Handled"];
   return { id: "troubles", title, lines: [], table: { head, rows } };
@@ -124,9 +124,9 @@ function pathSection({ visits }: PostMortem): Section {
     visit.outcome,
     visit.next.join(", "),
   ]);
-  const head = ["", "Visit", "Began (UTC)", "Took", "Attempts", "Outcome", "Led to"];
+  const head = ["", "Visit", "Began (UTC)", "Took", "Attempts", "Outcome", "Next"];
   const lines = rows.length === 0 ? ["No step has started."] : [];
-  const section = { id: "path", title: "The way that it took", lines };
+  const section = { id: "path", title: "Path", lines };
   return rows.length === 0 ? section : { ...section, table: { head, rows } };
 }
 
@@ -140,7 +140,7 @@ function contextSection({ context }: PostMortem): Section | undefined {
     valueCell(after),
   ]);
   const head = ["When (UTC)", "By", "Key", "Before", "After"];
-  return { id: "context", title: "How the context evolved", lines: [], table: { head, rows } };
+  return { id: "context", title: "Context", lines: [], table: { head, rows } };
 }
 
 function ownerSection({ owners }: PostMortem): Section | undefined {
@@ -152,8 +152,8 @@ function ownerSection({ owners }: PostMortem): Section | undefined {
     formatDuration(Math.max(0, until - from)),
     left,
   ]);
-  const head = ["", "Owner", "From (UTC)", "For", "How it left"];
-  return { id: "owners", title: "Who drove it", lines: [], table: { head, rows } };
+  const head = ["", "Owner", "From (UTC)", "For", "How it ended"];
+  return { id: "owners", title: "Runners", lines: [], table: { head, rows } };
 }
 
 function decisionSection({ decisions }: PostMortem): Section | undefined {
@@ -163,7 +163,7 @@ function decisionSection({ decisions }: PostMortem): Section | undefined {
     utcText(time),
     what,
   ]);
-  const head = ["Event", "When (UTC)", "What was decided"];
+  const head = ["Event", "When (UTC)", "Decision"];
   return { id: "decisions", title: "Decisions", lines: [], table: { head, rows } };
 }
 

@@ -1,4 +1,4 @@
-/** `report --format md`: the post-mortem as Markdown that reads well raw, too. */
+/** `report --format md`: the report as Markdown that is readable as plain text, too. */
 import { formatDuration } from "../util/duration.ts";
 import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
 import { mermaidText } from "./graph-mermaid.ts";
@@ -15,7 +15,7 @@ import {
 
 const TIMELINE_COLUMNS = 60;
 const LABEL_WIDTH_MAX = 32;
-/** More boxes than this and a picture in a document helps nobody. */
+/** A larger graph is not drawn. */
 const PICTURE_NODES_MAX = 60;
 
 /** The whole document. */
@@ -39,12 +39,7 @@ export function postMortemText(story: PostMortem): string {
 function pictureText({ drawing }: PostMortem): readonly string[] {
   const { nodes } = drawing.picture;
   if (nodes.length === 0 || nodes.length > PICTURE_NODES_MAX || drawing.nodesLeftOut > 0) return [];
-  return [
-    "## The pipeline",
-    "",
-    ...fenced(mermaidText(drawing).trimEnd().split("\n"), "mermaid"),
-    "",
-  ];
+  return ["## Pipeline", "", ...fenced(mermaidText(drawing).trimEnd().split("\n"), "mermaid"), ""];
 }
 
 /** A line for each attempt, as long as it ran. */
@@ -108,10 +103,10 @@ function outputText({ outputs }: PostMortem): readonly string[] {
     ...fenced(text.split("\n").map(plainText)),
     "",
   ]);
-  return ["## The last lines that attempts printed", "", ...parts];
+  return ["## Output", "", ...parts];
 }
 
-/** Whatever stands in a block, its fence is longer. */
+/** A code block whose fence is longer than any fence inside it. */
 function fenced(lines: readonly string[], language = ""): readonly string[] {
   const ticks = [...lines.join("\n").matchAll(/`+/g)].map(([run]) => run.length);
   const fence = "`".repeat(Math.max(3, ...ticks.map((length) => length + 1)));

@@ -1,9 +1,8 @@
 /**
- * The post-mortem of a run: everything that its journal tells about how it went, as one value.
+ * The report of a run as one value, made from its journal; three formats are written from it.
  *
- * Owns: which questions are answered, and the value that all three formats are written from.
- * Does not: know anything that the journal does not hold, except the tails of outputs when the
- * caller brings them.
+ * Owns: which questions the report answers.
+ * Does not: use anything but the journal, except the ends of outputs that the caller passes.
  */
 import type { AttemptRef, Spent } from "../core/event.ts";
 import { attemptText, stepPath } from "../core/place.ts";
@@ -15,7 +14,7 @@ import { type AttemptSpan, attemptSpans } from "./attempt-span.ts";
 import { type ContextChange, contextHistory } from "./context-history.ts";
 import { type Decision, decisionHistory } from "./decision-history.ts";
 import { type Drawing, runDrawing } from "./graph-drawing.ts";
-import { ownerHistory, type Reign } from "./owner-history.ts";
+import { type Ownership, ownerHistory } from "./owner-history.ts";
 import { TINTS, type Tint } from "./palette.ts";
 import { type ReportInput, resultText } from "./run-report.ts";
 import { elapsedOf, runElapsed, runStatusOf, type StepStatus, stateWord } from "./step-status.ts";
@@ -48,7 +47,7 @@ export interface PostMortem {
   readonly bars: readonly Bar[];
   readonly context: readonly ContextChange[];
   readonly troubles: readonly Trouble[];
-  readonly owners: readonly Reign[];
+  readonly owners: readonly Ownership[];
   readonly decisions: readonly Decision[];
   readonly outputs: ReadonlyMap<string, string>;
   readonly drawing: Drawing;
@@ -84,7 +83,7 @@ export interface Bar {
   readonly spent?: Spent;
 }
 
-/** The whole story of a run. */
+/** The report of a run. */
 export function postMortem(input: PostMortemInput): PostMortem {
   const { run, events, liveness, now, plan } = input;
   const { created } = run;
@@ -153,18 +152,18 @@ function isOpened(visit: Visit | undefined): visit is Visit {
 }
 
 const BAR_STATES: Readonly<Record<NonNullable<AttemptSpan["end"]>["type"], StepStatus>> = {
-  "step.completed": "done",
+  "step.completed": "completed",
   "step.failed": "failed",
   "step.lost": "failed",
   "step.paused": "waiting",
   "step.interrupted": "interrupted",
-  "step.continued": "done",
-  "step.relayed": "done",
-  "step.submitted": "done",
+  "step.continued": "completed",
+  "step.relayed": "completed",
+  "step.submitted": "completed",
   "step.conflicted": "interrupted",
 };
 
-/** What an attempt without an end is at. */
+/** The state of an attempt that has not ended. */
 function openStatus(visit: Visit | undefined, at: AttemptRef): StepStatus {
   const status = visit?.attempts === at.attempt ? visit.state.status : undefined;
   return status === "asked" || status === "sleeping" ? status : "running";

@@ -39,7 +39,7 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   unsettled: "active",
   asked: "active",
   sleeping: "active",
-  done: "done",
+  completed: "done",
   assumed: "done",
   handled: "done",
   skipped: "skipped",
@@ -150,7 +150,7 @@ function framed(
   const lines = [
     ...(done === undefined ? [] : [style("good", cutText(done, width))]),
     ...stepLines(shown, frame, width),
-    ...(left === 0 ? [] : [style("busy", cutText(`… ${left} more on the move`, width))]),
+    ...(left === 0 ? [] : [style("busy", cutText(`… ${left} more running`, width))]),
     ...(counts.pending === 0 ? [] : [style("dim", cutText(pending, width))]),
   ];
   return lines.slice(0, Math.max(0, room));
@@ -159,7 +159,9 @@ function framed(
 function doneLine({ done, skipped }: Record<Group, number>, more: string): string | undefined {
   if (done === 0 && skipped === 0) return undefined;
   if (done === 0) return `– ${skipped} skipped`;
-  return skipped === 0 ? `✓ ${done}${more} done` : `✓ ${done}${more} done, ${skipped} skipped`;
+  return skipped === 0
+    ? `✓ ${done}${more} completed`
+    : `✓ ${done}${more} completed, ${skipped} skipped`;
 }
 
 /** The first ones by priority, shown in the order of the plan. */

@@ -25,7 +25,7 @@ export function replayDiffers({ differences, refused }: Redecided): boolean {
 export function replayLines(input: ReplayInput): readonly string[] {
   const { found } = input;
   const run = `Run ${input.shortId} (${plainText(input.pipeline)})`;
-  const made = `${found.decided} decisions in ${found.events} events were made again`;
+  const made = `${found.decided} decisions in ${found.events} events were replayed`;
   const [first] = found.differences;
   return [
     `${run}: ${made}; ${verdict(found)}.`,
@@ -36,8 +36,8 @@ export function replayLines(input: ReplayInput): readonly string[] {
 }
 
 function verdict({ differences, refused }: Redecided): string {
-  const told = differences.length === 0 ? "none differs" : counted(differences.length, "differs");
-  return refused === undefined ? told : `${told}, and one event is not accepted`;
+  const result = differences.length === 0 ? "none differs" : counted(differences.length, "differs");
+  return refused === undefined ? result : `${result}, and one event is not accepted`;
 }
 
 /** "1 differs", "3 differ". */
@@ -54,8 +54,8 @@ function differenceLines({ seq, time, at, field, recorded, now }: Difference): r
 }
 
 const FIELDS: Readonly<Record<string, string>> = {
-  event: "what happened",
-  next: "what comes next",
+  event: "the event itself",
+  next: "the next action",
 };
 
 function refusedLines({ refused }: Redecided): readonly string[] {
@@ -63,7 +63,7 @@ function refusedLines({ refused }: Redecided): readonly string[] {
   const { seq, at, message } = refused;
   return [
     `Event ${seq}, ${plainText(at)}, cannot follow: ${plainText(message)}.`,
-    "What lies behind it was not read.",
+    "The events after it were not read.",
   ];
 }
 
@@ -71,7 +71,7 @@ function needsLines({ undecided }: Redecided): readonly string[] {
   const counts = new Map<string, number>();
   for (const { needs } of undecided) counts.set(needs, (counts.get(needs) ?? 0) + 1);
   const lines = Array.from(counts, ([needs, count]) => {
-    return `Not decided again: ${count}, which ${count === 1 ? "needs" : "need"} ${needs}.`;
+    return `Not replayed: ${count}, which ${count === 1 ? "needs" : "need"} ${needs}.`;
   });
   const left = lines.length - NEEDS_MAX;
   return left > 0 ? [...lines.slice(0, NEEDS_MAX), `... and ${left} more`] : lines;

@@ -1,8 +1,8 @@
 /**
- * `resume --dry-run`: what going on would do with each step, and why.
+ * `resume --dry-run`: what resume would do with each step, and why.
  *
- * Owns: the words; what they say is what the engine does on the same evidence.
- * Does not: look for processes or files; the caller brings the evidence.
+ * Owns: the words. The engine does the same on the same evidence.
+ * Does not: look for processes or files; the caller passes the evidence.
  */
 import { converse } from "../core/conversation.ts";
 import { effectsWithin } from "../core/effect.ts";
@@ -15,6 +15,7 @@ import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../core/ru
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
+import { countText } from "./display-text.ts";
 import { onceStep, repeatText } from "./doubt-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { questionText, wakeText } from "./question-text.ts";
@@ -32,7 +33,7 @@ export type ResumeAction =
   | "needs settle"
   | "skip";
 
-/** What became of an attempt that the journal says is running. */
+/** What is known of an attempt that the journal says is running. */
 export type Evidence = "alive" | "exited" | "answered" | "dead";
 
 export interface ResumePlanInput {
@@ -40,9 +41,9 @@ export interface ResumePlanInput {
   readonly run: Run;
   /** By attempt (`fix@2.3`), for every attempt that the journal says is running. */
   readonly evidence: ReadonlyMap<string, Evidence>;
-  /** By attempt: what can be had of the conversation of a visit that talks to an agent. */
+  /** By attempt: whether the conversation of an agent's visit can be continued. */
   readonly offers?: ReadonlyMap<string, ConversationOffer>;
-  /** What the person wants done with conversations that were cut off. */
+  /** What the person wants done with interrupted conversations. */
   readonly recover?: Recover | undefined;
   /** What `--from-step` would do, from `planRewind`. */
   readonly rewind?: Rewind | undefined;
@@ -79,14 +80,14 @@ function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
   const { step, reopened, assumed, items, repeat } = rewind;
   const named = repeat === true ? "agreed" : "named";
   const again = (id: string): Verdict => {
-    const why = id === step ? "you asked to go on from here" : `it lies behind ${step}`;
+    const why = id === step ? "you asked to continue from here" : `it comes after ${step}`;
     if (id === step) return { action: "run", why: why + repeatText(run, id, named) };
-    const asked = repeatText(run, id, "behind");
+    const asked = repeatText(run, id, "after");
     return { action: asked === "" ? "run" : repeatAction(run, id), why: why + asked };
   };
   const before: Verdict = {
     action: "reuse",
-    why: `not done, but taken as done: you go on from ${step}`,
+    why: `it has not completed, but is treated as completed: you continue from ${step}`,
   };
   return new Map([
     ...reopened.map((id) => [id, again(id)] as const),
@@ -95,7 +96,7 @@ function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
   ]);
 }
 
-/** Steps that have not started and cannot, because one before them stays failed. */
+/** Steps that cannot start because a step before them stays failed. */
 function blockedSteps(input: ResumePlanInput): ReadonlyMap<string, Verdict> {
   const blocked = new Map<string, Verdict>();
   const root = input.run.scopes.get(ROOT_SCOPE);
@@ -117,16 +118,16 @@ function blockedSteps(input: ResumePlanInput): ReadonlyMap<string, Verdict> {
 function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
   const { visit, status } = node;
   switch (status) {
-    case "done":
-      return { action: "reuse", why: "it is done; its result is kept" };
+    case "completed":
+      return { action: "reuse", why: "it completed; its result is kept" };
     case "assumed":
-      return { action: "reuse", why: "it was taken as done" };
+      return { action: "reuse", why: "it is treated as completed" };
     case "handled":
-      return { action: "reuse", why: "it failed, and the pipeline handled that" };
+      return { action: "reuse", why: "it failed, and the pipeline handled the failure" };
     case "skipped":
       return { action: "skip", why: "its condition was false" };
     case "unreached":
-      return { action: "skip", why: "no arrow leads to it any more" };
+      return { action: "skip", why: "no edge leads to it any more" };
     case "pending":
       return { action: "run", why: "it has not started" };
     default:
@@ -134,7 +135,7 @@ function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
   }
 }
 
-/** A visit that is not over, or that failed. */
+/** A visit that has not ended, or that failed. */
 function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const { state } = visit;
   const words = attemptWords(visit);
@@ -147,10 +148,10 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
       const left = state.until - input.now;
       const due = left <= 0 ? "at once" : `in ${formatDuration(left)}`;
       const then = talk === undefined ? "" : `: ${talk}`;
-      return { action: "continue", why: `it is tried again ${due}${attempt}${then}` };
+      return { action: "continue", why: `it is retried ${due}${attempt}${then}` };
     }
     case "interrupted": {
-      // What was only to be asked next, when the run stopped, was not interrupted itself.
+      // When the run stopped between two attempts, the step itself was not interrupted.
       const cut = visit.cut === true || talk === undefined;
       const what = cut ? `it was interrupted (${messageText(state.message)})` : "the run stopped";
       return { action: "continue", why: `${what}; ${talk ?? `it starts again${attempt}`}` };
@@ -173,14 +174,14 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
 
 function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const step = stepOf(visit);
-  if (isComposite(step)) return { action: "continue", why: "the open steps in it go on" };
+  if (isComposite(step)) return { action: "continue", why: "the open steps inside it continue" };
   switch (input.evidence.get(attemptText(attemptOf(visit)))) {
     case "alive":
       return { action: "re-attach", why: "its process is still running" };
     case "exited":
-      return { action: "take result", why: "it ended while nobody watched; its result is on disk" };
+      return { action: "take result", why: "it ended without a runner; its result is on disk" };
     case "answered":
-      return { action: "take result", why: "its process is gone, but its agent was done" };
+      return { action: "take result", why: "its process is gone, but its agent had finished" };
     case "dead": {
       const judge = judgeText(visit);
       if (step.once && judge === undefined) return doubtVerdict(visit, "its process is gone");
@@ -189,39 +190,39 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
       return { action: "run", why: "its process is gone and left no result" };
     }
     default:
-      return { action: "continue", why: "it was running; its process is looked for first" };
+      return { action: "continue", why: "it was running; resume looks for its process first" };
   }
 }
 
-/** What happens to a conversation that is taken up with these words. */
-const TAKEN_UP: Readonly<Record<Says, string>> = {
-  task: "the conversation that it shares is continued",
-  interrupted: "its conversation is continued",
-  relay: "its conversation is continued, to be handed over",
-  correct: "its conversation is continued, for a better answer",
-  permitted: "its conversation is continued, with what a person said about a denied call",
-  relayed: "a new conversation goes on from the notes of the last",
-  failed: "its conversation is continued, and it is told what failed",
+/** What happens to a conversation that continues with each kind of message. */
+const CONTINUATIONS: Readonly<Record<Says, string>> = {
+  task: "the shared conversation continues",
+  interrupted: "its conversation continues",
+  relay: "its conversation continues, to be handed over",
+  correct: "its conversation continues, for a corrected answer",
+  permitted: "its conversation continues, with a person's answer about a denied call",
+  relayed: "a new conversation continues from the notes of the last one",
+  failed: "its conversation continues, with a report of the failure",
 };
 
-/** Work that is done is only judged. */
+/** Finished work is only judged. */
 function judgeText(visit: Visit): string | undefined {
   const judge = judgeOf(visit);
-  return judge && `its work is done, and its judge (${judge.agent}) is asked`;
+  return judge && `its work is finished, and its judge (${judge.agent}) is asked`;
 }
 
 /** What the next attempt does with the conversation of a visit; undefined when it has none. */
 function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
   const offer = input.offers?.get(attemptText(attemptOf(visit)));
   if (visit.talk === undefined || offer === undefined) return undefined;
-  // A new owner does not want what the one before wanted.
+  // The choice of the previous owner does not count any more.
   const { recover: _, ...run } = input.run;
-  const wishes = input.recover === undefined ? run : { ...run, recover: input.recover };
-  const { kind, says } = converse(input.plan, wishes, visit, offer);
-  if (kind === "continue" || says === "relayed") return TAKEN_UP[says];
+  const asked = input.recover === undefined ? run : { ...run, recover: input.recover };
+  const { kind, says } = converse(input.plan, asked, visit, offer);
+  if (kind === "continue" || says === "relayed") return CONTINUATIONS[says];
   return visit.talk.session === undefined
-    ? "a new conversation is started"
-    : "its conversation is started again";
+    ? "a new conversation starts"
+    : "its conversation starts again";
 }
 
 function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): Verdict {
@@ -232,8 +233,8 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
   if (reason === "items") {
     const inner = [...run.failed].some((failed) => isInside(failed, visit) && resumeGrants(failed));
     return inner && ended
-      ? { action: "continue", why: "the failed steps in it are tried again" }
-      : { action: "skip", why: "a step in it stays failed" };
+      ? { action: "continue", why: "the failed steps inside it are retried" }
+      : { action: "skip", why: "a step inside it stays failed" };
   }
   if (reason === "once") {
     return doubtVerdict(visit, "it may have happened");
@@ -242,24 +243,24 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
   if (!resumeGrants(visit)) {
     return {
       action: "skip",
-      why: `it failed (${failure}), and \`on_resume\` grants no more tries`,
+      why: `it failed (${failure}), and \`retry.on_resume: keep\` grants no more attempts`,
     };
   }
   if (!ended) {
-    return { action: "skip", why: `it failed (${failure}); first the rest of the run goes on` };
+    return { action: "skip", why: `it failed (${failure}); first the rest of the run continues` };
   }
-  const tries = retry.attempts === 1 ? "1 more try" : `${retry.attempts} more tries`;
-  // What the person wants holds for the failures that are there when the run is opened.
+  const attempts = countText(retry.attempts, "more attempt");
+  // `--recover` holds for the failures that exist when the run is opened.
   const wanted = input.recover === undefined ? visit : { ...visit, recover: input.recover };
   const talk = talkText(wanted, input);
   const then = talk === undefined ? "" : `: ${talk}`;
   const action = talk === undefined ? "run" : "continue";
-  return { action, why: `it failed (${failure}); it gets ${tries}${then}` };
+  return { action, why: `it failed (${failure}); it gets ${attempts}${then}` };
 }
 
 function itemsVerdict(count: number): Verdict {
   const items = count === 1 ? "1 item" : `${count} items`;
-  return { action: "continue", why: `${items} that failed run again; the others stay done` };
+  return { action: "continue", why: `${items} that failed run again; the others stay completed` };
 }
 
 function repeatAction(run: Run, step: string): ResumeAction {
@@ -269,7 +270,7 @@ function repeatAction(run: Run, step: string): ResumeAction {
   return once.probe === undefined ? "needs settle" : "probe first";
 }
 
-/** Who says whether a step that must not happen twice has happened. */
+/** Who decides whether an effect that must happen once has happened. */
 function doubtVerdict(visit: Visit, what: string): Verdict {
   if (stepOf(visit).probe !== undefined) {
     return { action: "probe first", why: `${what}; it runs again only if its probe says no` };

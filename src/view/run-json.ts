@@ -1,4 +1,4 @@
-/** `show --output json`: the whole of a run for programs, in the names of the documented tables. */
+/** `show --output json`: a run for programs. `pipeline_id` is the documented name of `run_id`. */
 import { placeText } from "../core/place.ts";
 import { placeOf, type Run } from "../core/run.ts";
 import { stepStateOf } from "../core/summary.ts";
@@ -11,7 +11,7 @@ import { runStatusOf, STEP_LOOKS } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import { isoText } from "./time-text.ts";
 import { toldJson } from "./told-text.ts";
-import { why } from "./why.ts";
+import { type WhyInput, why } from "./why.ts";
 
 /** The value of `show --output json`. */
 export function showJson(input: ReportInput): JsonObject {
@@ -20,6 +20,7 @@ export function showJson(input: ReportInput): JsonObject {
   const history = attemptHistory(input.events);
   const { happened, done, next, commands } = why(input);
   return {
+    run_id: input.runId,
     pipeline_id: input.runId,
     pipeline_name: input.pipeline,
     status: runStatusOf(run, input.liveness),
@@ -44,7 +45,13 @@ export function showJson(input: ReportInput): JsonObject {
   };
 }
 
-/** Where a fork comes from: the run, and the last event that both have. */
+/** The value of `why --output json`. */
+export function whyJson(input: WhyInput): JsonObject {
+  const { run, runId, liveness } = input;
+  return { run_id: runId, status: runStatusOf(run, liveness), ...why(input) };
+}
+
+/** Where a fork comes from: the run, and the last event that both share. */
 export function originJson(origin: Run["origin"]): Json {
   return origin === undefined ? null : { run_id: origin.run, sequence: origin.seq };
 }

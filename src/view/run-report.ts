@@ -1,6 +1,6 @@
 /**
- * `show`: everything about a run on one page: what it is, every step, every attempt of a step that
- * needed more than one, outputs, context, and at the end the three lines of `why`.
+ * `show`: a run on one page: its head, every step (with its attempts when there were several), what
+ * agents used, outputs, context, messages, and the three lines of `why`.
  *
  * Owns: the layout of the page.
  * Does not: choose the words for states and failures (step-status.ts, failure-words.ts, why.ts).
@@ -34,13 +34,13 @@ export interface ReportInput extends WhyInput {
   readonly events: readonly Recorded[];
 }
 
-/** A page stays a page: beyond this many rows, steps that are done are only counted. */
+/** Beyond this many rows, completed steps are only counted. */
 const ROWS_MAX = 2_000;
 const INPUT_WIDTH_MAX = 400;
 const CONTEXT_KEYS_MAX = 40;
 const OUTPUTS_MAX = 100;
 const AGENT_ROWS_MAX = 100;
-const HEADER = ["  STEP", "STATE", "TRIES", "ELAPSED", "RESULT"] as const;
+const HEADER = ["  STEP", "STATE", "ATTEMPTS", "ELAPSED", "RESULT"] as const;
 
 /** The lines of `show`. */
 export function reportLines(input: ReportInput): readonly string[] {
@@ -64,7 +64,7 @@ function headerLines(input: ReportInput): readonly string[] {
     ["run", input.runId],
     ["pipeline", plainText(input.pipeline)],
   ];
-  // A program may have given the pipeline as a value.
+  // The library may have passed the pipeline as a value.
   if (created !== undefined && created.file !== "") rows.push(["file", created.file]);
   if (run.origin !== undefined) {
     rows.push(["forked from", `${run.origin.run}, event ${run.origin.seq}`]);
@@ -85,7 +85,9 @@ function headerLines(input: ReportInput): readonly string[] {
 function stepLines(input: ReportInput): readonly string[] {
   const nodes = [...stepTree(input.run)];
   const fits = nodes.length <= ROWS_MAX;
-  const shown = fits ? nodes : nodes.filter(({ status }) => status !== "done").slice(0, ROWS_MAX);
+  const shown = fits
+    ? nodes
+    : nodes.filter(({ status }) => status !== "completed").slice(0, ROWS_MAX);
   const history = attemptHistory(input.events);
   const rows: (readonly string[])[] = [HEADER];
   for (const node of shown) {
@@ -95,7 +97,7 @@ function stepLines(input: ReportInput): readonly string[] {
     for (const attempt of attempts) rows.push(attemptCells(attempt, node, input));
   }
   const left = nodes.length - shown.length;
-  const note = left === 0 ? [] : [`  and ${left} more steps, most of them done`];
+  const note = left === 0 ? [] : [`  and ${left} more steps, most of them completed`];
   return [...tableLines(rows), ...note];
 }
 
@@ -113,7 +115,7 @@ function stepCells(node: StepNode, input: ReportInput): readonly string[] {
   ];
 }
 
-/** What came of a visit, or what it waits for, in one phrase. */
+/** The result of a visit, or what it waits for, in one phrase. */
 export function resultText(visit: Visit, now: number): string {
   const { state } = visit;
   switch (state.status) {
@@ -130,7 +132,7 @@ export function resultText(visit: Visit, now: number): string {
       return partsText(visit);
     case "waiting": {
       const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
-      return `next try ${due}: ${messageText(state.message)}`;
+      return `next attempt ${due}: ${messageText(state.message)}`;
     }
     case "asked":
       return `${questionText(state)} ${choicesText(state)}${deadlineText(state)}`;
@@ -165,7 +167,7 @@ function attemptCells(attempt: Attempt, node: StepNode, input: ReportInput): rea
   const end = endedAt ?? (input.liveness === "owned" ? input.now : undefined);
   return [
     `${"  ".repeat(node.depth)}    ${at.step}@${at.visit}.${at.attempt}`,
-    outcome === "completed" ? STEP_LOOKS.done.word : outcome,
+    outcome,
     "",
     end === undefined ? "" : formatDuration(Math.max(0, end - startedAt)),
     attemptResult(attempt),

@@ -25,12 +25,12 @@ export interface RunRow {
   readonly forkedFrom?: string | undefined;
   readonly cleanedAt?: number | undefined;
   readonly alive: boolean;
-  /** Its owner cannot be seen from here, and is not proven dead. */
+  /** The owner is on another machine or in another namespace, and is not proven dead. */
   readonly elsewhere?: boolean;
 }
 
 export interface RunTableOptions {
-  /** How a moment is written; UTC unless told otherwise. */
+  /** How a moment is written; UTC by default. */
   readonly timeText?: (time: number) => string;
 }
 
@@ -39,7 +39,7 @@ const NAME_WIDTH_MAX = 40;
 /** The shortest prefix that the commands accept. */
 const ID_PREFIX_MIN = 8;
 
-/** The status that is shown: a run that nobody drives is interrupted, whatever its row says. */
+/** The status to show: a run without a living owner is interrupted, whatever its row says. */
 export function shownStatus(row: Pick<RunRow, "status" | "alive">): RunStatus {
   const open = row.status === "running" || row.status === "queued";
   return open && !row.alive ? "interrupted" : row.status;
@@ -82,6 +82,7 @@ export function prefixLength(ids: readonly string[]): number {
 /** The value of `list runs --output json`. */
 export function runListJson(rows: readonly RunRow[]): Json {
   return rows.map((row) => ({
+    run_id: row.runId,
     pipeline_id: row.runId,
     pipeline_name: row.pipeline,
     status: shownStatus(row),

@@ -1,10 +1,10 @@
-/** What a step said of itself, in words: its outcome, the label that it asked for, its notes. */
+/** What a step reported: its outcome, the label of the edge that it prefers, its notes. */
 import type { Told } from "../core/event.ts";
 import type { JsonObject } from "../util/json.ts";
 import { plainText } from "./display-text.ts";
 import { messageText } from "./failure-words.ts";
 
-/** `partial_success, label "Fix it": two tests are left`; empty when it said nothing. */
+/** `partial_success, label "Fix it": two tests are left`; empty when it reported nothing. */
 export function toldText({ outcome, label, next = [], notes }: Told = {}): string {
   const said = [
     ...(outcome === undefined ? [] : [plainText(outcome)]),

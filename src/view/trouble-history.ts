@@ -1,6 +1,6 @@
 /**
- * What went wrong in a run and what became of it: failures, losses, pauses, interruptions and owners
- * that vanished, each with how it was handled; a fold over the events.
+ * The problems of a run and how each was handled: failures, losses, pauses, interruptions and
+ * owners that disappeared; a fold over the events.
  *
  * Owns: these words.
  * Does not: say why an attempt failed; failure-words.ts does.
@@ -9,12 +9,12 @@ import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, placeText, ROOT_SCOPE, stepPath } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { triesText } from "./decision-history.ts";
+import { countText } from "./display-text.ts";
 import { FOUND_WORDS, isSpared } from "./event-line.ts";
 import { failureText, messageText } from "./failure-words.ts";
 import { arrowTargets } from "./visit-history.ts";
 
-/** `orphaned`: its owner was gone, and the next one found it or its result. */
+/** `orphaned`: its owner had died, and the next owner found it or its result. */
 export type TroubleKind = "failed" | "lost" | "paused" | "interrupted" | "orphaned";
 
 export interface Trouble {
@@ -24,7 +24,7 @@ export interface Trouble {
   readonly at: string;
   readonly kind: TroubleKind;
   readonly why: string;
-  /** What was done about it, in order; empty when nothing was. */
+  /** What was done about it, in order. */
   readonly handling: readonly string[];
 }
 
@@ -38,10 +38,10 @@ interface Open {
   readonly handling: string[];
 }
 
-/** All troubles in their order. */
+/** All problems in their order. */
 export function troubleHistory(run: Run, events: Iterable<Recorded>): readonly Trouble[] {
   const troubles: Trouble[] = [];
-  /** By place: the last trouble of a visit that nothing has answered yet. */
+  /** By visit: the last problem that nothing has handled yet. */
   const open = new Map<string, Open>();
   let owner = "";
   for (const { event, seq, time } of events) {
@@ -57,7 +57,7 @@ export function troubleHistory(run: Run, events: Iterable<Recorded>): readonly T
         break;
       }
       case "step.adopted": {
-        const why = "its owner vanished while it ran";
+        const why = "its owner died while it ran";
         const handling = [`${owner}: it ${FOUND_WORDS[event.found]}`];
         troubles.push({ seq, time, at: attemptText(event), kind: "orphaned", why, handling });
         break;
@@ -95,36 +95,40 @@ function whyText(event: TroubleEvent): string {
   return `${reason}${messageText(event.message)}${last}`;
 }
 
-/** What the event itself says about how it goes on. */
+/** How the event itself says that it is handled. */
 function atOnce(run: Run, event: TroubleEvent): readonly string[] {
   if (event.type === "step.interrupted") return [];
   if (event.retry !== undefined) {
     const { delayMs } = event.retry;
     const delay = delayMs === 0 ? "at once" : `after ${formatDuration(delayMs)}`;
-    return [`tried again ${delay}`];
+    return [`retried ${delay}`];
   }
   if (event.type !== "step.failed") return [];
   if (event.arrows.length > 0) {
-    return [`the pipeline went on to ${arrowTargets(run, event).join(", ")}`];
+    return [`the pipeline continued with ${arrowTargets(run, event).join(", ")}`];
   }
-  return event.handled === true || isSpared(run, event) ? ["the pipeline went on without it"] : [];
+  return event.handled === true || isSpared(run, event)
+    ? ["the pipeline continued without it"]
+    : [];
 }
 
-/** What is granted to a step in a composite one is an answer to the failure of that one, too. */
+/** A grant for a step inside a composite step also handles the failure of the composite step. */
 function answerGrant(
   open: Map<string, Open>,
   event: Extract<RunEvent, { type: "step.granted" }>,
   owner: string,
 ): void {
-  open.get(placeText(event))?.handling.push(`${owner} granted ${triesText(event.attempts)}`);
+  open
+    .get(placeText(event))
+    ?.handling.push(`${owner} granted ${countText(event.attempts, "more attempt")}`);
   for (const { index } of event.scope.matchAll(INSTANCE)) {
     const handling = open.get(event.scope.slice(0, index))?.handling;
-    const said = `${owner} granted more tries to what failed in it`;
+    const said = `${owner} granted more attempts to the failed steps inside it`;
     if (handling?.includes(said) === false) handling.push(said);
   }
 }
 
-/** What follows in a scope's id on the place of each composite visit: its attempt and its item. */
+/** In a scope's id, the attempt and item after each composite visit. */
 const INSTANCE = /\.\d+\[\d+\]\//g;
 
 function answerStart(
@@ -134,8 +138,8 @@ function answerStart(
 ): void {
   const answered = open.get(placeText(event));
   if (answered === undefined) return;
-  const goesOn = event.conversation?.kind === "continue" ? "went on with" : "started";
-  answered.handling.push(`${owner} ${goesOn} ${attemptText(event)}`);
+  const verb = event.conversation?.kind === "continue" ? "continued with" : "started";
+  answered.handling.push(`${owner} ${verb} ${attemptText(event)}`);
   open.delete(placeText(event));
 }
 
@@ -151,8 +155,8 @@ function answerRewind(
     if (!steps.has(root)) continue;
     handling.push(
       event.assumed.includes(root)
-        ? `${owner} took ${root} as done and went on from ${event.step}`
-        : `${owner} went back to ${event.step}`,
+        ? `${owner} treated ${root} as completed and continued from ${event.step}`
+        : `${owner} rewound the run to ${event.step}`,
     );
     open.delete(place);
   }

@@ -1,7 +1,7 @@
 /**
- * `resume --update`: what adopting an edit would do with each step, why, and what that takes.
+ * `resume --update`: what adopting an edit would do with each step, why, and at what cost.
  *
- * Owns: the words and the order in which they stand.
+ * Owns: the table and its words.
  * Does not: choose (core/update.ts) or measure (estimate.ts).
  */
 import type { Rerun } from "../core/event.ts";
@@ -49,13 +49,13 @@ export function updatePlan(input: UpdatePlanInput): readonly UpdateStep[] {
     const begun = rerun.get(id);
     if (begun !== undefined) return { step: id, ...anew(run, begun) };
     const row = kept.get(id) ?? { step: id, action: "run", why: "it has not started" };
-    const done = statusOf(recordOf(run, id)) === "done";
-    return done ? { ...row, why: "it is done, and the edit does not touch it" } : row;
+    const done = statusOf(recordOf(run, id)) === "completed";
+    return done ? { ...row, why: "it completed, and the edit does not change it" } : row;
   });
   const gone = changes.gone.map((step): UpdateStep => {
     const visited = (recordOf(run, step)?.visits.length ?? 0) > 0;
-    const history = visited ? "; what it did stays in the history" : "";
-    return { step, action: "leave out", why: `it is in the file no more${history}` };
+    const history = visited ? "; its results stay in the history" : "";
+    return { step, action: "leave out", why: `it is no longer in the file${history}` };
   });
   return [...rows, ...gone].map((row) => {
     const estimate = WORKING.has(row.action) ? estimates.get(row.step) : undefined;
@@ -67,7 +67,7 @@ function anew(run: Run, rerun: Rerun): Pick<UpdateStep, "action" | "why"> {
   const record = recordOf(run, rerun.step);
   const visit = currentVisit(record);
   const started = (visit?.attempts ?? 0) > 0;
-  const open = rerun.because === "new" || isDone(record) ? "" : "; it was not done";
+  const open = rerun.because === "new" || isDone(record) ? "" : "; it had not completed";
   const why = rerunText(rerun) + open + repeatText(run, rerun.step);
   return { action: started ? "run again" : "run", why };
 }
@@ -95,8 +95,8 @@ function sum(steps: readonly UpdateStep[]): string {
   const total = sumOf(known);
   const unknown = working.length - known.length;
   const count = working.length === 1 ? "1 step runs" : `${working.length} steps run`;
-  if (total === undefined) return `${count}: how long that takes is unknown.`;
-  const rest = unknown === 0 ? "" : `, and ${unknown} of unknown length`;
+  if (total === undefined) return `${count}: the time is unknown.`;
+  const rest = unknown === 0 ? "" : `; the time of ${unknown} is unknown`;
   const { workMs, ...spent } = total;
   const cost = Object.keys(spent).length === 0 ? "" : ` and ${costText(spent)}`;
   return `${count}: about ${formatDuration(Math.round(workMs))} of work${cost}${rest}.`;

@@ -1,4 +1,4 @@
-/** The way that a run took: its visits in the order in which they began; a fold over the events. */
+/** The path of a run: its visits in the order of their starts; a fold over the events. */
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { placeText, stepPath } from "../core/place.ts";
 import { findVisit, type Run } from "../core/run.ts";
@@ -12,9 +12,9 @@ export interface VisitEntry {
   /** When its last attempt ended, or when it was skipped. */
   readonly endedAt?: number;
   readonly attempts: number;
-  /** Its state now, in the words of every other screen. */
+  /** Its state now. */
   readonly outcome: string;
-  /** The steps that its arrows led to. */
+  /** The steps that its edges led to. */
   readonly next: readonly string[];
 }
 
@@ -27,7 +27,7 @@ interface Draft {
   next: readonly string[];
 }
 
-/** All visits that began. */
+/** All visits that started. */
 export function visitHistory(run: Run, events: Iterable<Recorded>): readonly VisitEntry[] {
   const entries = new Map<string, Draft>();
   for (const { event, time } of events) {
@@ -53,10 +53,10 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
 function outcomeOf(run: Run, at: Extract<RunEvent, { visit: number }>): string {
   const visit = findVisit(run, at);
   if (visit === undefined) return "";
-  return visit.state.status === "abandoned" ? "left behind" : STEP_LOOKS[visitStatus(visit)].word;
+  return visit.state.status === "abandoned" ? "abandoned" : STEP_LOOKS[visitStatus(visit)].word;
 }
 
-/** The steps behind the arrows that an event says were followed. */
+/** The targets of the edges that an event followed. */
 export function arrowTargets(
   run: Run,
   event: { readonly scope: string; readonly arrows: readonly number[] },

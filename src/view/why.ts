@@ -1,11 +1,11 @@
 /**
- * The words for where a run stands: what happened, what is done, and the exact command that goes
- * on. `why`, `show`, every interruption and the dashboard say the same, because all ask here.
+ * Where a run stands, in three sentences: what happened, what has completed, and the exact command
+ * to type next. `why`, `show`, the end of a run and the report all print these sentences.
  *
- * Owns: the sentences for every situation that a run can be in.
- * Does not: find out who is alive (the caller has the evidence) or run anything.
+ * Owns: the sentence for every situation that a run can be in.
+ * Does not: find out whether the owner lives (the caller knows) or run anything.
  * Invariants:
- * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
+ * - Y1 There are always three lines, and the last one holds a command that works as printed (P10).
  */
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
@@ -28,7 +28,7 @@ import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
-import { plainText, shortList } from "./display-text.ts";
+import { countText, plainText, shortList } from "./display-text.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
 import { type Advice, failureAdvice, suggestedBudget } from "./failure-advice.ts";
 import { failureText, messageText } from "./failure-words.ts";
@@ -46,22 +46,22 @@ import { priceRemedy } from "./spent-text.ts";
 import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
 import { utcText } from "./time-text.ts";
 
-/** How many choices of a question stand in one line. */
+/** How many choices of a question one line shows. */
 const CHOICES_SHOWN_MAX = 3;
 
 export interface WhyInput {
   readonly runId: string;
-  /** A unique prefix of the id, 8 characters or more; it is what the commands use. */
+  /** A unique prefix of the run's id, 8 characters or more; the suggested commands use it. */
   readonly shortId: string;
   readonly pipeline: string;
   readonly run: Run;
   readonly liveness: Liveness;
-  /** The owner cannot be seen from here, and is not proven dead. */
+  /** The owner is on another machine or in another namespace, and is not proven dead. */
   readonly elsewhere?: boolean;
   /** Who has, or had, the lease. */
   readonly owner?: Owner | undefined;
   readonly cleanedAt?: number | undefined;
-  /** Answers that no owner has taken up yet, by attempt (`approve@1.1`). */
+  /** Answers that no owner has read yet, by attempt (`approve@1.1`). */
   readonly answers?: ReadonlyMap<string, Answer>;
   readonly now: number;
 }
@@ -72,7 +72,7 @@ export interface Why {
   readonly next: string;
   /** The commands in `next`, the recommended one first. */
   readonly commands: readonly string[];
-  /** The last lines of the checks that the failed step did not pass; absent when there are none. */
+  /** The last lines that the failed checks printed; absent when there are none. */
   readonly output?: readonly string[];
 }
 
@@ -93,7 +93,7 @@ export function why(input: WhyInput): Why {
   };
 }
 
-/** What the checks of the step that a failed run is about printed last. */
+/** The last lines of the checks that the failed step did not pass. */
 function checkOutput(run: Run): Pick<Why, "output"> {
   const state = run.state.status === "failed" ? principalFailure(run)?.state : undefined;
   const output = state?.status === "failed" ? failedCheckLines(state.checks ?? []) : [];
@@ -107,7 +107,7 @@ export function whyLines(input: WhyInput): readonly [string, string, string] {
 }
 
 interface Situation {
-  /** Goes on after "Run a1b2c3d4 (release) ". */
+  /** Follows "Run a1b2c3d4 (release) ". */
   readonly happened: string;
   readonly advice: readonly [Advice, ...Advice[]];
 }
@@ -134,7 +134,7 @@ function situation(input: WhyInput): Situation {
       if (run.state.by === FORK_STOP) return forked(input);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}${stoppedWaiting(run)}`,
-        advice: [{ say: "Go on", command: perdure("resume", shortId) }, ...answerAdvice(input)],
+        advice: [{ say: "Continue", command: perdure("resume", shortId) }, ...answerAdvice(input)],
       };
     default:
       if (waitsForPerson(run)) return waiting(input);
@@ -147,7 +147,7 @@ function completedText(run: Run): string {
   return `completed in ${took}${warningsOf(run)}${deniedNote(run)}`;
 }
 
-/** ", with a warning of lint (...)" for the steps whose checks warn, as many as are named. */
+/** ", with a warning from lint (...)" for the steps whose checks only warn. */
 function warningsOf(run: Run): string {
   const warnings: string[] = [];
   for (const { steps } of run.scopes.values()) {
@@ -158,27 +158,31 @@ function warningsOf(run: Run): string {
     }
   }
   if (warnings.length === 0) return "";
-  return `, with a warning of ${shortList(warnings, NAMES_MAX)}`;
+  return `, with ${warnings.length === 1 ? "a warning" : "warnings"} from ${shortList(warnings, NAMES_MAX)}`;
 }
 
 function completedAdvice(run: Run, shortId: string): Situation["advice"] {
   const [first] = fanOutsWithFailures(run);
   const show = perdure("show", shortId);
   const others = { say: "a new run", command: newRun(run) };
-  if (first === undefined) return [{ say: "Nothing is left to do. Look", command: show }, others];
+  if (first === undefined) return [{ say: "Details", command: show }, others];
   const command = perdure("retry", shortId, stepOf(first).id, "--failed");
-  return [{ say: "Run the failed items again", command }, { say: "look", command: show }, others];
+  return [
+    { say: "Run the failed items again", command },
+    { say: "details", command: show },
+    others,
+  ];
 }
 
-/** A person has a conversation of it open (`perdure open`), and nothing else happens to it. */
+/** Somebody has a conversation of the run open in the agent's own program (`perdure open`). */
 function opened({ owner, shortId }: WhyInput): Situation {
   const { opens = "" } = owner ?? {};
-  const happened = `has step ${opens} open in its agent's own program, ${ownerText(owner)}`;
-  const say = "When that program has ended, resume it";
+  const happened = `is open in the agent's own program at step ${opens}, ${ownerText(owner)}`;
+  const say = "Close that program, then continue";
   return { happened, advice: [{ say, command: perdure("resume", shortId) }] };
 }
 
-/** Only a person can move it, or has done so already. */
+/** The run needs an answer, or has one that no owner has read yet. */
 function waiting(input: WhyInput): Situation {
   const { run, shortId, liveness } = input;
   const resume = perdure("resume", shortId);
@@ -187,29 +191,32 @@ function waiting(input: WhyInput): Situation {
   if (visit?.state.status !== "asked") {
     const [answered] = run.asked;
     const answer = answered && input.answers?.get(attemptText(attemptOf(answered)));
-    const told =
+    const given =
       answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
-    const happened = `waited for a person, and has its answer (${told ?? ""})`;
+    const happened = `waited for a person and now has the answer (${given ?? ""})`;
     const watch = { say: "Watch it", command: perdure("attach", shortId) };
-    return { happened, advice: [liveness === "owned" ? watch : { say: "Go on", command: resume }] };
+    return {
+      happened,
+      advice: [liveness === "owned" ? watch : { say: "Continue", command: resume }],
+    };
   }
   const { state } = visit;
-  const more = open.length === 1 ? "" : `, and ${open.length - 1} more ask`;
+  const more = open.length === 1 ? "" : `, and ${countText(open.length - 1, "more question")}`;
   const asks = `${gateName(visit)} asks "${questionText(state)}"${deadlineText(state)}${more}`;
-  const by = liveness === "owned" ? `; owned by ${ownerText(input.owner)}` : "";
+  const by = liveness === "owned" ? `; its owner is ${ownerText(input.owner)}` : "";
   const [first, ...others] = answerAdvice(input);
   const then = liveness === "owned" ? [] : [{ say: "then", command: resume }];
   const answers = first === undefined ? [] : [{ ...first, say: "Answer" }, ...others];
-  const [lead = { say: "Go on", command: resume }, ...rest] = [...answers, ...then];
+  const [lead = { say: "Continue", command: resume }, ...rest] = [...answers, ...then];
   return { happened: `waits for a person: ${asks}${by}`, advice: [lead, ...rest] };
 }
 
-/** Questions of the run that nobody has answered yet. */
+/** Questions of the run that have no answer yet. */
 function unanswered({ run, answers }: WhyInput): readonly Visit[] {
   return [...run.asked].filter((visit) => answers?.has(attemptText(attemptOf(visit))) !== true);
 }
 
-/** How the first question that stands is answered; with many choices, where they are listed. */
+/** The commands that answer the first open question; with many choices, the command that lists them. */
 function answerAdvice(input: WhyInput): readonly Advice[] {
   const open = unanswered(input);
   const [visit] = open;
@@ -225,14 +232,14 @@ function answerAdvice(input: WhyInput): readonly Advice[] {
 
 function forked({ run, shortId }: WhyInput): Situation {
   return {
-    happened: `was forked from run ${run.origin?.run ?? ""} and has not been started since`,
+    happened: `was forked from run ${run.origin?.run ?? ""} and has not been started yet`,
     advice: [{ say: "Start it", command: perdure("resume", shortId) }],
   };
 }
 
 function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
   if (by.startsWith(`${BUDGET_STOP}: ${NO_PRICE}`)) {
-    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then go on`;
+    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then continue`;
     return {
       happened: `was stopped: ${by}`,
       advice: [{ say, command: perdure("resume", shortId, "--update") }],
@@ -241,15 +248,15 @@ function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
   const command = perdure("resume", shortId, "--budget", suggestedBudget(run));
   return {
     happened: `was stopped: ${by}`,
-    advice: [{ say: "Add to it and go on", command }],
+    advice: [{ say: "Raise the budget and continue", command }],
   };
 }
 
-/** Where the person finds the files with markers. */
+/** Names the directory that holds the files with conflict markers. */
 function inConflict({ run, shortId }: WhyInput, by: string): Situation {
   const held = [...run.interrupted].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
-  const say = `Resolve the marks (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then go on`;
+  const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
   return {
     happened: `was stopped: ${by}`,
     advice: [{ say, command: perdure("resume", shortId) }],
@@ -262,7 +269,10 @@ function cleaned(input: WhyInput, cleanedAt: number): Situation {
   return {
     happened: `${had}, and its files were removed on ${utcText(cleanedAt)} UTC`,
     advice: [
-      { say: "It cannot be resumed: its files are gone. A new run", command: newRun(input.run) },
+      {
+        say: "It cannot be resumed without its files. Start a new run",
+        command: newRun(input.run),
+      },
     ],
   };
 }
@@ -281,21 +291,24 @@ function owned(input: WhyInput): Situation {
   const watch = { say: "Watch it", command: perdure("attach", shortId) };
   const stop =
     input.elsewhere === true
-      ? { say: "if you know that it is dead", command: perdure("resume", shortId, "--take-over") }
+      ? {
+          say: "if you know that its owner is dead",
+          command: perdure("resume", shortId, "--take-over"),
+        }
       : { say: "stop it", command: perdure("stop", shortId) };
-  const unseen = input.elsewhere === true ? ", which cannot be seen from here" : "";
-  const by = `owned by ${ownerText(input.owner)}${unseen}`;
+  const unseen = input.elsewhere === true ? ", which this machine cannot see" : "";
+  const by = `its owner is ${ownerText(input.owner)}${unseen}`;
   if (run.state.status === "stopping") {
     const mode = run.state.mode === "now" ? "" : " after the running steps";
-    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}, ${by}`;
+    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}; ${by}`;
     return { happened, advice: [watch] };
   }
   const asks = unanswered(input).map(gateName);
-  const asked = asks.length === 0 ? "" : ` and asks ${shortList(asks, NAMES_MAX)}`;
+  const asked = asks.length === 0 ? "" : `; open questions: ${shortList(asks, NAMES_MAX)}`;
   const answers = answerAdvice(input).map((one) => ({ ...one, say: "answer" }));
   if (run.running.size > 0) {
     const names = Array.from(run.running, (visit) => runningText(visit, now));
-    const happened = `is running ${shortList(names, NAMES_MAX)}${asked}, ${by}`;
+    const happened = `is running ${shortList(names, NAMES_MAX)}${asked}; ${by}`;
     return { happened, advice: [watch, stop, ...answers] };
   }
   const [waiting] = run.waiting;
@@ -305,11 +318,11 @@ function owned(input: WhyInput): Situation {
   const [sleeping] = run.sleeping;
   if (sleeping?.state.status === "sleeping") {
     const until = wakeText(sleeping.state.wake.at, now);
-    const happened = `waits at ${stepPath(placeOf(sleeping))} ${until}${asked}; ${by}`;
+    const happened = `is waiting at ${stepPath(placeOf(sleeping))} ${until}${asked}; ${by}`;
     return { happened, advice: [watch, stop, ...answers] };
   }
-  const doing = run.state.status === "created" ? "is starting" : "is running, between two steps";
-  return { happened: `${doing}, ${by}`, advice: [watch, stop] };
+  const doing = run.state.status === "created" ? "is starting" : "is running and between two steps";
+  return { happened: `${doing}; ${by}`, advice: [watch, stop] };
 }
 
 function runningText(visit: Visit, now: number): string {
@@ -324,7 +337,7 @@ function waitingText(visit: Visit, now: number): string {
   const name = stepPath(placeOf(visit));
   const words = attemptWords(visit);
   const attempt = words === "" ? "" : ` (${words})`;
-  return `waiting to try step ${name} again ${due}${attempt}: ${messageText(state.message)}`;
+  return `waiting to retry step ${name} ${due}${attempt}: ${messageText(state.message)}`;
 }
 
 /** What a stopped run was waiting for, such as the end of a rate limit. */
@@ -332,7 +345,7 @@ function stoppedWaiting(run: Run): string {
   const [visit] = run.waiting;
   if (visit?.state.status !== "waiting") return "";
   const name = stepPath(placeOf(visit));
-  return ` while ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
+  return ` while step ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
 }
 
 function ownerText(owner: Owner | undefined): string {
@@ -344,18 +357,20 @@ function interrupted(input: WhyInput): Situation {
   const runner = runnerEnd(input);
   const resume = perdure("resume", shortId);
   if (!everStarted(run)) {
-    const happened = `was created, but ${runner} before its first step started`;
+    const happened = `was created, but ${runner} before the first step started`;
     return { happened, advice: [{ say: "Start it", command: resume }] };
   }
   const happened = `was interrupted: ${runner} ${whileDoing(run)}`;
   const say =
-    run.running.size === 0 ? "Go on" : "Go on; what still runs is taken up, not restarted";
+    run.running.size === 0
+      ? "Continue"
+      : "Continue (steps that still run are re-attached, not restarted)";
   return { happened, advice: [{ say, command: resume }, ...answerAdvice(input)] };
 }
 
 function runnerEnd({ owner, liveness }: WhyInput): string {
   const who = owner === undefined ? "" : ` (${ownerText(owner)})`;
-  return liveness === "orphaned" ? `its runner${who} died` : `its runner${who} gave it up`;
+  return liveness === "orphaned" ? `its runner${who} died` : `its runner${who} ended`;
 }
 
 function everStarted(run: Run): boolean {
@@ -370,8 +385,8 @@ function whileDoing(run: Run): string {
   const doing = (visits: ReadonlySet<Visit>, what: string): string =>
     `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
   if (run.running.size > 0) return doing(run.running, "running");
-  if (run.waiting.size > 0) return doing(run.waiting, "waiting for another try");
-  if (run.sleeping.size > 0) return doing(run.sleeping, "waiting for its time");
+  if (run.waiting.size > 0) return doing(run.waiting, "waiting for a retry");
+  if (run.sleeping.size > 0) return doing(run.sleeping, "waiting");
   return "between two steps";
 }
 
@@ -382,14 +397,14 @@ function failed(
   const { run, shortId } = input;
   const visit = principalFailure(run);
   const resume = perdure("resume", shortId);
-  const goOnFrom = (step: string): string => perdure("resume", shortId, "--from-step", step);
+  const continueFrom = (step: string): string => perdure("resume", shortId, "--from-step", step);
   if (visit?.state.status !== "failed") {
     return {
       happened:
         from === undefined
-          ? `had failed (${messageText(message)}), and that was settled since`
+          ? `had failed (${messageText(message)}); the failure has been settled since`
           : `failed: ${messageText(message)}`,
-      advice: [{ say: "Go on", command: from === undefined ? resume : goOnFrom(from) }],
+      advice: [{ say: "Continue", command: from === undefined ? resume : continueFrom(from) }],
     };
   }
   const path = stepPath(placeOf(visit));
@@ -397,32 +412,35 @@ function failed(
   const leaves = [...run.failed].filter(({ instances }) => instances === undefined).length;
   const more = leaves > 1 ? `, and ${leaves - 1} more failed` : "";
   const happened = `failed: step ${path} (${tries}): ${failureText(visit.state)}${more}`;
-  const look = { say: "look first", command: perdure("logs", shortId, path) };
+  const look = { say: "output", command: perdure("logs", shortId, path) };
   const retry = perdure("retry", shortId, path);
   if (visit.state.reason === "once") {
     const settle = (say: string, as: Verdict): Advice => ({
       say,
       command: perdure("settle", shortId, path, as),
     });
-    const happenedOrNot = settle("If it happened", "done");
-    const others = [settle("if it did not", "redo"), settle("to give it up", "abort")];
+    const happenedOrNot = settle("If the effect happened", "done");
+    const others = [settle("if it did not", "redo"), settle("to give up", "abort")];
     return { happened, advice: [happenedOrNot, ...others, look] };
   }
   const grants = [...run.failed].some(resumeGrants);
   if (visit.state.reason === "aborted" && !grants) {
-    return { happened, advice: [{ say: "It ends here. A new run", command: newRun(run) }, look] };
+    return {
+      happened,
+      advice: [{ say: "It cannot continue. Start a new run", command: newRun(run) }, look],
+    };
   }
-  if (!grants) return { happened, advice: [{ say: "Go on", command: retry }, look] };
-  const goOn = failureAdvice(run, visit, shortId) ?? { say: "Go on", command: resume };
+  if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, look] };
+  const advice = failureAdvice(run, visit, shortId) ?? { say: "Continue", command: resume };
   const { denied = [] } = visit;
-  if (denied.length === 0) return { happened, advice: [goOn, look] };
+  if (denied.length === 0) return { happened, advice: [advice, look] };
   const update = perdure("resume", shortId, "--update");
   const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
-  const told = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
-  return { happened: `${happened}${told}`, advice: [{ say, command: update }, goOn, look] };
+  const note = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
+  return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, look] };
 }
 
-/** The steps of a completed run whose agents were denied a call. */
+/** The steps of a completed run in which an agent was denied a tool call. */
 function deniedNote(run: Run): string {
   const visits = [...run.scopes.values()]
     .flatMap(({ steps }) => steps)
@@ -430,18 +448,19 @@ function deniedNote(run: Run): string {
     .filter(({ denied }) => denied !== undefined);
   const [first] = visits;
   if (first === undefined) return "";
-  const more = visits.length === 1 ? "" : `, and ${visits.length - 1} more steps were denied calls`;
+  const more =
+    visits.length === 1 ? "" : `, and so were ${countText(visits.length - 1, "more step")}`;
   const text = deniedText(first.denied ?? []).replace(/^it/, stepPath(placeOf(first)));
   return `; ${plainText(text)}${more}`;
 }
 
-/** The key of a step that allows calls which were denied. */
+/** The key of a step that allows the denied calls. */
 function allowText(denied: readonly string[]): string {
   const calls = denied.slice(0, NAMES_MAX).map((call) => JSON.stringify(plainText(call)));
   return `\`tools: {allow: [${calls.join(", ")}]}\`, or \`permissions: all\``;
 }
 
-/** The failure to talk about: one that only a person can settle, else the innermost. */
+/** The failure to report: one that only a person can settle, else the innermost. */
 function principalFailure(run: Run): Visit | undefined {
   const failures = [...run.failed];
   const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");

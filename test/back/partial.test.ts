@@ -40,11 +40,7 @@ steps:
   return { id: (await repo.ids())[0] ?? "", hold };
 }
 
-const DONE = [
-  "b@1.1 was cut off; it had done: 2 files changed, +2",
-  "  M log.txt  +1",
-  "  A new.txt  +1",
-];
+const DONE = ["b@1.1 was interrupted: 2 files changed, +2", "  M log.txt  +1", "  A new.txt  +1"];
 
 it.each(["stop", "kill"] as const)(
   "after a %s in a worktree it is set aside",
@@ -56,7 +52,7 @@ it.each(["stop", "kill"] as const)(
     const why = (await repo.must("why", id)).split("\n");
     expect(why.slice(3, 6)).toEqual(DONE);
     expect(why).toContain("  │ what it said");
-    const fate = `resume sets it aside and begins again (--recover continue goes on with it; look: perdure diff ${short} b@1.1)`;
+    const fate = `resume sets it aside and starts again (--recover continue continues it; look: perdure diff ${short} b@1.1)`;
     expect(why).toContain(`  ${fate}`);
     expect(await repo.must("resume", id, "--dry-run")).toContain(DONE.join("\n"));
     const resumed = await repo.must("resume", id);

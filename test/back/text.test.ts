@@ -31,17 +31,17 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     files: the files are put back to the snapshot before b@1, with what c did since; what is there now is set aside
     set aside: c0ffeec0de   (take it back: perdure restore 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (independent) was stopped by perdure rewind.
-    2 of 4 steps done: a, c; next: b.
-    Go on: perdure resume 1a2b3c4d
+    2 of 4 steps completed: a, c; next: b.
+    Continue: perdure resume 1a2b3c4d
     [exit 0]
     "
   `);
   expect(await said(repo, "resume", id, "--from-step", "d", "--dry-run")).toMatchInlineSnapshot(`
     "STEP  RESUME WILL  BECAUSE
-    a     reuse        it is done; its result is kept
-    b     reuse        not done, but taken as done: you go on from d
-    c     reuse        it is done; its result is kept
-    d     run          you asked to go on from here
+    a     reuse        it completed; its result is kept
+    b     reuse        not done, but treated as completed: you go on from d
+    c     reuse        it completed; its result is kept
+    d     run          you asked to continue from here
     files: the files are put back to the snapshot before d@1; what is there now is set aside
     [exit 0]
     "
@@ -59,8 +59,8 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     kept: a, b, c
     files: the files stay as they are
     Run 1a2b3c4d (independent) was stopped by perdure invalidate.
-    3 of 4 steps done: a, b, c; next: d.
-    Go on: perdure resume 1a2b3c4d
+    3 of 4 steps completed: a, b, c; next: d.
+    Continue: perdure resume 1a2b3c4d
     [exit 0]
     "
   `);
@@ -110,16 +110,16 @@ it("in the user's own directory, what is overwritten is shown first", {
       overwrites log.txt
       removes c.txt
     ● resumed
-    ● going on from b
-    ● the files were put back to c0ffeec0de; what was there is kept as c0ffeec0de
+    ● continuing from b
+    ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ b started (visit 2)
     ✓ b done in 5ms
     ▶ c started (visit 2)
     ✓ c done in 5ms
     ✓ completed in 5ms, 3/3 steps
     Run 1a2b3c4d (sequential) completed in 5ms.
-    3 of 3 steps done: a, b, c.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    3 of 3 steps completed: a, b, c.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
@@ -137,8 +137,8 @@ it("in the user's own directory, what is overwritten is shown first", {
       removes c.txt
     set aside: c0ffeec0de   (take it back: perdure restore 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (sequential) completed in 5ms.
-    3 of 3 steps done: a, b, c.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    3 of 3 steps completed: a, b, c.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
@@ -208,15 +208,15 @@ steps:
     Run 1a2b3c4d-(uuid) was forked from 1a2b3c4d, before greet@1
     Resuming run 1a2b3c4d-(uuid) of greet from step 2 of 2: greet
     If it is interrupted: perdure resume 1a2b3c4d
-    ● the files were put back to c0ffeec0de; what was there is kept as c0ffeec0de
+    ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ greet started
     greet │ made
     greet │ hello bob
     ✓ greet done in 5ms
     ✓ completed in 5ms, 2/2 steps
     Run 1a2b3c4d (greet) completed in 5ms.
-    2 of 2 steps done: make, greet.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    2 of 2 steps completed: make, greet.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
@@ -242,8 +242,8 @@ steps:
       make.made  DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace/made.txt  5 bytes  sha256 0123456789ab
 
     Run 1a2b3c4d (greet) completed in 5ms.
-    2 of 2 steps done: make, greet.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    2 of 2 steps completed: make, greet.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);

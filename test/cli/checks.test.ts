@@ -110,7 +110,7 @@ steps:
     });
     const words = "`echo too long; exit 7` exited with 7";
     expect(await project.must(["show"])).toContain(`exit 0; warning: ${words}`);
-    expect(await project.must(["why"])).toContain(`with a warning of lint (${words})`);
+    expect(await project.must(["why"])).toContain(`with a warning from lint (${words})`);
   });
 
   it("warn: what the step left running on purpose lives on", async () => {

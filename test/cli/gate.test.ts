@@ -84,7 +84,7 @@ describe("a gate that nobody can answer here", () => {
       "✓ build done in 5ms",
       "◆ approve asks: Ship it? [A] approve, [R] reject",
       'Run 1a2b3c4d (release) waits for a person: approve asks "Ship it?".',
-      "1 of 3 steps done: build; next: approve.",
+      "1 of 3 steps completed: build; next: approve.",
       "Answer: perdure answer 1a2b3c4d approve approve   (or: perdure answer 1a2b3c4d approve " +
         "reject; then: perdure resume 1a2b3c4d)",
       "",
@@ -103,7 +103,7 @@ describe("a gate that nobody can answer here", () => {
     const id = await asked();
     const listed = normalised(await project.must(["answer", id]), project);
     expect(listed.split("\n")).toEqual([
-      'approve asks: Ship it? (until 2026-01-02 03:04:05 UTC, then "reject" counts)',
+      'approve asks: Ship it? (until 2026-01-02 03:04:05 UTC, then "reject")',
       "  All of it?",
       "  [A] approve: perdure answer 1a2b3c4d approve approve",
       "  [R] reject: perdure answer 1a2b3c4d approve reject",

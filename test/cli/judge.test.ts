@@ -67,8 +67,8 @@ describe("a judge", () => {
     expect(asked).toContain("It greets Ada.");
     expect(asked).toContain("a word of the work");
     expect(asked).toContain("echo a word of the work; echo work >> effects");
-    expect(result.stdout).toMatch(/work worked.*; its judge is asked/);
-    expect(result.stdout).toContain("▶ work is judged by claude");
+    expect(result.stdout).toMatch(/work worked.*; the judge is asked/);
+    expect(result.stdout).toContain("▶ work is being judged by claude");
     expect(result.stdout).toContain('work judge │ {"pass": true');
     const [completed] = await project.events("step.completed");
     expect(completed).toMatchObject({
@@ -100,7 +100,7 @@ describe("a judge", () => {
     expect(looks()).toBe(2);
     expect(result.stdout).toContain(
       "✗ work failed: its check did not pass: its judge (claude) does not pass it: " +
-        "The greeting is missing.; next try in",
+        "The greeting is missing.; next attempt in",
     );
     const [failed] = await project.events("step.failed");
     expect(failed?.check).toMatchObject({
@@ -166,7 +166,7 @@ describe("trouble of a judge", () => {
   it.each([
     ["a busy service", refuse(429, undefined, 1), "paused (rate-limit)"],
     ["a server that fails", refuse(503), "paused"],
-    ["a verdict that is none", text("Looks good to me."), "its judge is asked again"],
+    ["a verdict that is none", text("Looks good to me."), "the judge is asked again"],
   ])("asks the judge again and does not repeat the work: %s", async (_what, reply, words) => {
     await open(SHELL(), judging(reply, PASS));
     const result = await project.finish(RUN);

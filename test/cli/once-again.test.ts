@@ -63,7 +63,7 @@ describe.each(WAYS)("brought back by %s", (_name, bring) => {
     expect(out).toMatch(
       /\? push must not happen twice, and it happened as push@1.*its probe is asked/,
     );
-    expect(out).toMatch(/\? push happened, says its probe: found /);
+    expect(out).toMatch(/\? push happened, according to its probe: found /);
     expect(project.effects()).toMatchObject({ push: 1, z: 2 });
   });
 
@@ -181,10 +181,10 @@ it("a new round of a loop is another effect, which nobody is asked about", async
 it("says beforehand what will be asked", async () => {
   const probed = await completed(WITH_PROBE);
   const table = await project.must(["retry", probed, "a", "--dry-run"]);
-  expect(table).toMatch(/push +probe first +it lies behind a; push@1 happened and must not happen/);
+  expect(table).toMatch(/push +probe first +it comes after a; push@1 happened and must not happen/);
   const plain = await completed("true");
   expect(await project.must(["resume", plain, "--from-step", "a", "--dry-run"])).toMatch(
-    /push +needs settle +it lies behind a; push@1 happened .* you are asked first/,
+    /push +needs settle +it comes after a; push@1 happened .* you are asked first/,
   );
   expect(await project.must(["rewind", plain, "a", "--dry-run"])).toContain(
     "once: push; push@1 happened and must not happen twice: you are asked first\n",

@@ -145,13 +145,13 @@ describe("graph", () => {
 });
 
 describe("replay finds no difference in a run", () => {
-  const same = /^Run \w+ \(\w+\): \d+ decisions in \d+ events were made again; none differs\.\n$/;
+  const same = /^Run \w+ \(\w+\): \d+ decisions in \d+ events were replayed; none differs\.\n$/;
 
   it("with parallel steps, skips and values", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 10 decisions in 11 events were made again; none differs.
+      "Run 1a2b3c4d (release): 10 decisions in 11 events were replayed; none differs.
       [exit 0]
       "
     `);
@@ -204,7 +204,7 @@ describe("replay finds no difference in a run", () => {
     );
     await project.must(["run", "p.yaml"], { env });
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (wolf): 4 decisions in 6 events were made again; none differs.
+      "Run 1a2b3c4d (wolf): 4 decisions in 6 events were replayed; none differs.
       Not decided again: 1, which needs env MOON.
       [exit 0]
       "
@@ -259,7 +259,7 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.skipped" ? { ...event, arrows: [] } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 10 decisions in 11 events were made again; 1 differs.
+      "Run 1a2b3c4d (release): 10 decisions in 11 events were replayed; 1 differs.
       The first: event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
         recorded  []
         now       [2]
@@ -287,7 +287,7 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.started" && event.attempt === 2 ? { ...event, attempt: 3 } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (bad): 7 decisions in 8 events were made again; 1 differs, and one event is not accepted.
+      "Run 1a2b3c4d (bad): 7 decisions in 8 events were replayed; 1 differs, and one event is not accepted.
       The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
         recorded  step.started test@1.3
         now       step.started test@1.2
@@ -335,9 +335,9 @@ describe("report", () => {
 
       Run 1a2b3c4d (bad) completed in 5ms.
 
-      3 of 3 steps done: build, test, ship.
+      3 of 3 steps completed: build, test, ship.
 
-      Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+      Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
 
       |  |  |
       |---|---|
@@ -376,12 +376,12 @@ describe("report", () => {
       | ✓ test | done | 1 | 3 | 5ms | exit 0 |
       | ✓ ship | done | 1 | 1 | 5ms | exit 0 |
 
-      ## What went wrong, and what became of it
+      ## Problems
 
       | When (UTC) | Attempt | What | Why | Handled |
       |---|---|---|---|---|
       | 2026-01-02 03:04:05 | \`test@1.1\` | failed | it exited with 1 | tried again after 5ms |
-      | 2026-01-02 03:04:05 | \`test@1.2\` | failed | it exited with 1 | owner 2 (ada on HOST) granted 2 more tries; then owner 2 (ada on HOST) started test@1.3 |
+      | 2026-01-02 03:04:05 | \`test@1.2\` | failed | it exited with 1 | owner 2 (ada on HOST) granted 2 more attempts; then owner 2 (ada on HOST) started test@1.3 |
 
       ## The way that it took
 
@@ -402,7 +402,7 @@ describe("report", () => {
 
       | Event | When (UTC) | What was decided |
       |---|---|---|
-      | 12 | 2026-01-02 03:04:05 | test@1 was granted 2 more tries |
+      | 12 | 2026-01-02 03:04:05 | test@1 was granted 2 more attempts |
 
       ## The last lines that attempts printed
 

@@ -127,7 +127,7 @@ it("--quiet says nothing about a run that completes, and why and what to do abou
   const failed = await project.run(["resume", id, "--quiet"]);
   expect(failed.exit).toBe(3);
   expect(failed.stdout).toBe("");
-  expect(failed.stderr).toContain(`Go on: perdure resume ${id.slice(0, 8)}`);
+  expect(failed.stderr).toContain(`Continue: perdure resume ${id.slice(0, 8)}`);
   project.write("flag", "");
   const done = await project.run(["resume", id, "-q"]);
   expect([done.exit, done.stdout, done.stderr]).toEqual([0, "", ""]);

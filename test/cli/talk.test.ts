@@ -56,7 +56,7 @@ steps:
 `);
   }
 
-  it("goes on in a new conversation from the notes of the old one", async () => {
+  it("continues in a new conversation from the notes of the old one", async () => {
     await open(second, writing);
     good(await project.finish(["run", "p.yaml"]));
 
@@ -464,7 +464,7 @@ describe("recovery", () => {
     await project.model.stalled();
     await runner.kill("SIGKILL");
     const resumed = project.begin(["resume"]);
-    await resumed.printed("work is still running: taken over");
+    await resumed.printed("work is still running: re-attached");
     project.model.release();
     good(await resumed.ended);
     expect(await project.events("step.adopted")).toMatchObject([{ found: "alive" }]);

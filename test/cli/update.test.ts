@@ -90,8 +90,8 @@ describe("between a crash and its resume,", () => {
     expect(
       await table(id),
     ).toBe(`STEP   UPDATE WILL  BECAUSE                                     TAKES ABOUT
-plan   reuse        it is done, and the edit does not touch it
-build  reuse        it is done, and the edit does not touch it
+plan   reuse        it completed, and the edit does not change it
+build  reuse        it completed, and the edit does not change it
 test   run          its process is gone and left no result      unknown
 ship   run          its \`run\` changed; it was not done          unknown
 2 steps run: how long that takes is unknown.
@@ -107,7 +107,7 @@ ship   run          its \`run\` changed; it was not done          unknown
     expect(
       await table(id),
     ).toBe(`STEP   UPDATE WILL  BECAUSE                                      TAKES ABOUT
-plan   reuse        it is done, and the edit does not touch it
+plan   reuse        it completed, and the edit does not change it
 build  run again    its \`run\` changed 5ms
 test   run again    build before it runs again; it was not done  unknown
 ship   run          test before it runs again; it was not done   unknown
@@ -128,7 +128,7 @@ ship   run          test before it runs again; it was not done   unknown
     expect(
       await table(id),
     ).toBe(`STEP   UPDATE WILL  BECAUSE                                                      TAKES ABOUT
-plan   reuse        it is done, and the edit does not touch it
+plan   reuse        it completed, and the edit does not change it
 make   run          it is new                                                    unknown
 test   run again    its \`needs\` changed; it was not done                         unknown
 ship   run          its \`run\` changed; it was not done                           unknown
@@ -174,13 +174,13 @@ it("a second update, of a run that is complete, runs what was added to its end",
     `${project.read("p.yaml")}  - id: tell\n    run: ${project.effect("tell")}\n`,
   );
   const said = await project.must(["resume", id, "--update", "--yes"]);
-  expect(said).toContain("5 of 5 steps done: plan, build, test, ship, tell.");
+  expect(said).toContain("5 of 5 steps completed: plan, build, test, ship, tell.");
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1, tell: 1 });
   expect(await project.must(["doctor"])).toContain("every event and every plan has its checksum");
   const [full = ""] = await project.runIds();
   project.write(".perdure/state.db", "not a database");
   await project.must(["doctor", "--repair"]);
-  expect(await project.must(["show", full])).toContain("5 of 5 steps done");
+  expect(await project.must(["show", full])).toContain("5 of 5 steps completed");
 });
 
 it("an invalid file changes nothing: every mistake is told, exit 4", async () => {
@@ -258,7 +258,7 @@ describe("a step that still runs", () => {
     const id = await orphan();
     edit(project.effect("ship"), project.effect("ship-new"));
     const resumed = project.start(["resume", id, "--update", "--yes"]);
-    await resumed.printed("test is still running: taken over");
+    await resumed.printed("test is still running: re-attached");
     await hold.release();
     expect((await resumed.ended).exit).toBe(0);
     expect(project.effects()).toEqual({ plan: 1, build: 1, test: 1, "ship-new": 1 });

@@ -67,9 +67,9 @@ test("an eventful run in Markdown", () => {
 
     Run a1b2c3d4 (release) failed: step test (3 attempts): it ran longer than its timeout: 4s.
 
-    2 of 3 steps done: plan, fix; not done: test (failed).
+    2 of 3 steps completed: plan, fix; not completed: test (failed).
 
-    Go on: perdure resume a1b2c3d4   (look first: perdure logs a1b2c3d4 test)
+    Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)
 
     |  |  |
     |---|---|
@@ -82,11 +82,11 @@ test("an eventful run in Markdown", () => {
     | started | 2026-02-01 10:00:00 UTC |
     | last event | 2026-02-01 10:01:04 UTC |
     | took | 1m 04s |
-    | attempts ran | 47.0s |
+    | active time | 47.0s |
     | used | 2700 tokens in, 300 out, 6 turns, $0.75 |
     | budget | $5.00 |
 
-    ## The pipeline
+    ## Pipeline
 
     \`\`\`mermaid
     flowchart TD
@@ -117,30 +117,30 @@ test("an eventful run in Markdown", () => {
 
     | Step | State | Visits | Attempts | Time | Used | Result |
     |---|---|---|---|---|---|---|
-    | ✓ plan | done | 1 | 1 | 4.0s |  | exit 0 |
-    | ✓ fix | done | 1 | 3 | 36.0s | 2700 tokens in, 300 out, 6 turns, $0.75 | exit 0 |
+    | ✓ plan | completed | 1 | 1 | 4.0s |  | exit 0 |
+    | ✓ fix | completed | 1 | 3 | 36.0s | 2700 tokens in, 300 out, 6 turns, $0.75 | exit 0 |
     | ✗ test | failed | 1 | 3 | 7.0s |  | it ran longer than its timeout: 4s |
 
-    ## What went wrong, and what became of it
+    ## Problems
 
     | When (UTC) | Attempt | What | Why | Handled |
     |---|---|---|---|---|
-    | 2026-02-01 10:00:10 | \`fix@1.1\` | lost | its process is gone; its last tool was Bash | tried again at once |
-    | 2026-02-01 10:00:20 | \`fix@1.2\` | paused | rate-limit: busy | tried again after 5.0s |
-    | 2026-02-01 10:00:30 | \`fix@1.3\` | orphaned | its owner vanished while it ran | owner 2 (bob on laptop): it is still running: taken over |
-    | 2026-02-01 10:00:52 | \`test@1.1\` | failed | it exited with 2 | tried again after 500ms |
+    | 2026-02-01 10:00:10 | \`fix@1.1\` | lost | its process is gone; its last tool was Bash | retried at once |
+    | 2026-02-01 10:00:20 | \`fix@1.2\` | paused | rate-limit: busy | retried after 5.0s |
+    | 2026-02-01 10:00:30 | \`fix@1.3\` | orphaned | its owner died while it ran | owner 2 (bob on laptop): it is still running: re-attached |
+    | 2026-02-01 10:00:52 | \`test@1.1\` | failed | it exited with 2 | retried after 500ms |
     | 2026-02-01 10:00:54 | \`test@1.2\` | interrupted | Ctrl-C | owner 3 (ada on laptop) started test@1.3 |
-    | 2026-02-01 10:01:04 | \`test@1.3\` | failed | it ran longer than its timeout: 4s | nothing, so far |
+    | 2026-02-01 10:01:04 | \`test@1.3\` | failed | it ran longer than its timeout: 4s | not yet |
 
-    ## The way that it took
+    ## Path
 
-    |  | Visit | Began (UTC) | Took | Attempts | Outcome | Led to |
+    |  | Visit | Began (UTC) | Took | Attempts | Outcome | Next |
     |---|---|---|---|---|---|---|
-    | 1 | \`plan@1\` | 2026-02-01 10:00:00 | 4.0s | 1 | done | fix |
-    | 2 | \`fix@1\` | 2026-02-01 10:00:04 | 46.0s | 3 | done | test |
+    | 1 | \`plan@1\` | 2026-02-01 10:00:00 | 4.0s | 1 | completed | fix |
+    | 2 | \`fix@1\` | 2026-02-01 10:00:04 | 46.0s | 3 | completed | test |
     | 3 | \`test@1\` | 2026-02-01 10:00:50 | 14.0s | 3 | failed |  |
 
-    ## How the context evolved
+    ## Context
 
     | When (UTC) | By | Key | Before | After |
     |---|---|---|---|---|
@@ -148,23 +148,23 @@ test("an eventful run in Markdown", () => {
     | 2026-02-01 10:00:04 | \`plan@1.1\` | \`odd\\|key\` |  | \`\`{"a":["\`x\`"]}\`\` |
     | 2026-02-01 10:00:50 | \`fix@1.3\` | \`version\` | \`"1.2"\` | \`"1.3"\` |
 
-    ## Who drove it
+    ## Runners
 
-    |  | Owner | From (UTC) | For | How it left |
+    |  | Owner | From (UTC) | For | How it ended |
     |---|---|---|---|---|
-    | 1 | ada on laptop, pid 4711 | 2026-02-01 10:00:00 | 25.0s | vanished without a word |
+    | 1 | ada on laptop, pid 4711 | 2026-02-01 10:00:00 | 25.0s | ended without releasing the lease |
     | 2 | bob on laptop, pid 4711 | 2026-02-01 10:00:30 | 24.0s | stopped it: SIGINT |
-    | 3 | ada on laptop, pid 4711 | 2026-02-01 10:01:00 | 4.0s | ended it as failed |
+    | 3 | ada on laptop, pid 4711 | 2026-02-01 10:01:00 | 4.0s | ended it: failed |
 
     ## Decisions
 
-    | Event | When (UTC) | What was decided |
+    | Event | When (UTC) | Decision |
     |---|---|---|
-    | 5 | 2026-02-01 10:00:04 | fix@1.1 began a conversation (task): it is the first attempt |
-    | 8 | 2026-02-01 10:00:10 | fix@1.2 went on with one (interrupted): it is there |
-    | 10 | 2026-02-01 10:00:25 | fix@1.3 went on with one (interrupted): it is there |
+    | 5 | 2026-02-01 10:00:04 | fix@1.1 started a conversation (task): it is the first attempt |
+    | 8 | 2026-02-01 10:00:10 | fix@1.2 continued a conversation (interrupted): it is there |
+    | 10 | 2026-02-01 10:00:25 | fix@1.3 continued a conversation (interrupted): it is there |
     | 13 | 2026-02-01 10:00:30 | the budget was raised by $3.00 |
-    | 18 | 2026-02-01 10:00:54 | a stop was asked for (now): SIGINT |
+    | 18 | 2026-02-01 10:00:54 | a stop was requested (now): SIGINT |
     "
   `);
 });
@@ -213,7 +213,7 @@ test("an eventful run as JSON: the documented fields", () => {
   expect(steps?.[1]).toEqual({
     step: "fix",
     kind: "agent",
-    state: "done",
+    state: "completed",
     visits: 1,
     attempts: 3,
     worked_ms: 36_000,
@@ -234,10 +234,10 @@ test("an eventful run as JSON: the documented fields", () => {
     ["version", "1.2", false, "1.3"],
   ]);
   expect(troubles?.map(({ at, kind, handling }) => [at, kind, handling])).toEqual([
-    ["fix@1.1", "lost", ["tried again at once"]],
-    ["fix@1.2", "paused", ["tried again after 5.0s"]],
-    ["fix@1.3", "orphaned", ["owner 2 (bob on laptop): it is still running: taken over"]],
-    ["test@1.1", "failed", ["tried again after 500ms"]],
+    ["fix@1.1", "lost", ["retried at once"]],
+    ["fix@1.2", "paused", ["retried after 5.0s"]],
+    ["fix@1.3", "orphaned", ["owner 2 (bob on laptop): it is still running: re-attached"]],
+    ["test@1.1", "failed", ["retried after 500ms"]],
     ["test@1.2", "interrupted", ["owner 3 (ada on laptop) started test@1.3"]],
     ["test@1.3", "failed", []],
   ]);
@@ -262,29 +262,33 @@ test("a fan-out with a failed item that gets another try, and a loop", () => {
   expect(play.status).toBe("completed");
   const { visits, troubles, decisions, steps } = playStory(play);
   expect(visits.map(({ place, outcome, next }) => [place, outcome, ...next])).toEqual([
-    ["each@1", "done", "check"],
-    ["each@1.1[0]/lint@1", "done", "each@1.1[0]/fix"],
-    ["each@1.1[1]/lint@1", "done", "each@1.1[1]/fix"],
-    ["each@1.1[0]/fix@1", "done"],
-    ["each@1.1[1]/fix@1", "done"],
-    ["check@1", "done", "each (back)"],
-    ["each@2", "done", "check"],
-    ["each@2.1[0]/lint@1", "done", "each@2.1[0]/fix"],
-    ["each@2.1[1]/lint@1", "done", "each@2.1[1]/fix"],
-    ["each@2.1[0]/fix@1", "done"],
-    ["each@2.1[1]/fix@1", "done"],
-    ["check@2", "done", "end"],
-    ["end@1", "done"],
+    ["each@1", "completed", "check"],
+    ["each@1.1[0]/lint@1", "completed", "each@1.1[0]/fix"],
+    ["each@1.1[1]/lint@1", "completed", "each@1.1[1]/fix"],
+    ["each@1.1[0]/fix@1", "completed"],
+    ["each@1.1[1]/fix@1", "completed"],
+    ["check@1", "completed", "each (back)"],
+    ["each@2", "completed", "check"],
+    ["each@2.1[0]/lint@1", "completed", "each@2.1[0]/fix"],
+    ["each@2.1[1]/lint@1", "completed", "each@2.1[1]/fix"],
+    ["each@2.1[0]/fix@1", "completed"],
+    ["each@2.1[1]/fix@1", "completed"],
+    ["check@2", "completed", "end"],
+    ["end@1", "completed"],
   ]);
   const owner = "owner 1 (u on h)";
   expect(troubles.map(({ at, handling }) => [at, ...handling])).toEqual([
-    ["each@1.1[1]/fix@1.1", `${owner} granted 1 more try`, `${owner} started each@1.1[1]/fix@1.2`],
-    ["each@1.1", `${owner} granted more tries to what failed in it`],
+    [
+      "each@1.1[1]/fix@1.1",
+      `${owner} granted 1 more attempt`,
+      `${owner} started each@1.1[1]/fix@1.2`,
+    ],
+    ["each@1.1", `${owner} granted more attempts to the failed steps inside it`],
   ]);
   expect(decisions.map(({ what }) => what)).toEqual([
-    "each@1.1[1]/fix@1 was granted 1 more try",
-    "check@1 was left to each (back) (of 2 arrows)",
-    "check@2 was left to end (of 2 arrows)",
+    "each@1.1[1]/fix@1 was granted 1 more attempt",
+    "check@1 chose each (back) of 2 edges",
+    "check@2 chose end of 2 edges",
   ]);
   expect(steps.map(({ path, visits: count, attempts }) => [path, count, attempts])).toEqual([
     ["each", 2, 2],
@@ -320,7 +324,7 @@ test("what the pipeline goes on without is handled", () => {
   const play = new Play(arrowPlan("each>end", { each: { work: each } }), ["a", "b"]).open();
   play.finish((path) => (path === "each@1.1[1]/lint" ? bad : ok()));
   expect(playStory(play).troubles.map(({ at, handling }) => [at, ...handling])).toEqual([
-    ["each@1.1[1]/lint@1.1", "the pipeline went on without it"],
+    ["each@1.1[1]/lint@1.1", "the pipeline continued without it"],
   ]);
 });
 
@@ -392,7 +396,7 @@ describe("whatever a run went through", () => {
   test("before its first step", () => {
     const text = postMortemText(storyOf(new Scribe(planOf(chain(step("a"))), { opened: false })));
     expect(text).toContain("No step has started.");
-    expect(text).toContain("## What went wrong, and what became of it\n\nNothing.");
+    expect(text).toContain("## Problems\n\nNone.");
   });
 });
 

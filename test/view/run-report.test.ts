@@ -41,16 +41,16 @@ test("a failed run on one page", () => {
     cwd       /work
     input     {"goal":"ship"}
 
-      STEP          STATE            TRIES  ELAPSED  RESULT
-    ✓ plan          done             1      4.2s     exit 0
-    ✓ each          done             1      1.8s     2 of 2 items, 1 failed
-      ✓ [0 a] lint  done             1               exit 0
-      ✓ [0 a] fix   done             1               exit 0
-      ✓ [1 b] lint  done             1               exit 0
-      ✗ [1 b] fix   failed, handled  1      1.8s     it exited with 2
-    ✗ test          failed           2      59.0s    it ran longer than its timeout: 1m 00s
-        test@1.1    failed                  2.0s     it exited with 2
-        test@1.2    failed                  56.0s    it ran longer than its timeout: 1m 00s
+      STEP          STATE            ATTEMPTS  ELAPSED  RESULT
+    ✓ plan          completed        1         4.2s     exit 0
+    ✓ each          completed        1         1.8s     2 of 2 items, 1 failed
+      ✓ [0 a] lint  completed        1                  exit 0
+      ✓ [0 a] fix   completed        1                  exit 0
+      ✓ [1 b] lint  completed        1                  exit 0
+      ✗ [1 b] fix   failed, handled  1         1.8s     it exited with 2
+    ✗ test          failed           2         59.0s    it ran longer than its timeout: 1m 00s
+        test@1.1    failed                     2.0s     it exited with 2
+        test@1.2    failed                     56.0s    it ran longer than its timeout: 1m 00s
     · publish       pending
 
     outputs
@@ -60,8 +60,8 @@ test("a failed run on one page", () => {
       version, who
 
     Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout: 1m 00s.
-    6 of 8 steps done: plan, each and 4 more; 1 of 2 items of each failed; not done: test (failed), publish.
-    Go on: perdure resume a1b2c3d4   (look first: perdure logs a1b2c3d4 test)
+    6 of 8 steps completed: plan, each and 4 more; 1 of 2 items of each failed; not completed: test (failed), publish.
+    Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)
     "
   `);
 });
@@ -80,13 +80,13 @@ test("a run whose runner died: nobody knows how long its step took", () => {
     cwd       /work
     input     {"goal":"ship"}
 
-      STEP   STATE        TRIES  ELAPSED  RESULT
-    ✓ plan   done         1      1.0s     exit 0
+      STEP   STATE        ATTEMPTS  ELAPSED  RESULT
+    ✓ plan   completed    1         1.0s     exit 0
     ▶ build  was running  1
 
     Run a1b2c3d4 (release) was interrupted: its runner (pid 4711 on laptop) died while build was running.
-    1 of 2 steps done: plan; next: build.
-    Go on; what still runs is taken up, not restarted: perdure resume a1b2c3d4
+    1 of 2 steps completed: plan; next: build.
+    Continue (steps that still run are re-attached, not restarted): perdure resume a1b2c3d4
     "
   `);
 });
@@ -97,19 +97,20 @@ test("5,000 steps: those that are done are counted", () => {
   scribe.start("step-5000");
   const lines = reportLines(scribe.input(100));
   expect(lines.slice(9)).toEqual([
-    "  STEP       STATE        TRIES  ELAPSED  RESULT",
+    "  STEP       STATE        ATTEMPTS  ELAPSED  RESULT",
     "▶ step-5000  was running  1",
-    "  and 4999 more steps, most of them done",
+    "  and 4999 more steps, most of them completed",
     "",
-    "Run a1b2c3d4 (release) was interrupted: its runner gave it up while step-5000 was running.",
-    "4999 of 5000 steps done: step-0001, step-0002, step-0003, step-0004, step-0005, step-0006 and 4993 more; next: step-5000.",
-    "Go on; what still runs is taken up, not restarted: perdure resume a1b2c3d4",
+    "Run a1b2c3d4 (release) was interrupted: its runner ended while step-5000 was running.",
+    "4999 of 5000 steps completed: step-0001, step-0002, step-0003, step-0004, step-0005, step-0006 and 4993 more; next: step-5000.",
+    "Continue (steps that still run are re-attached, not restarted): perdure resume a1b2c3d4",
   ]);
 });
 
 test("as JSON", () => {
   const json = showJson(failedRun().input(100));
   expect(json).toMatchObject({
+    run_id: "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
     pipeline_id: "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
     status: "failed",
     created_at: "2026-02-01T10:00:00.000Z",

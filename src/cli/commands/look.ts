@@ -3,7 +3,7 @@ import { replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
 import { exposureLines } from "../../view/exposure-text.ts";
 import { partialJson, partialLines } from "../../view/partial-text.ts";
-import { showJson } from "../../view/run-json.ts";
+import { showJson, whyJson } from "../../view/run-json.ts";
 import { reportLines } from "../../view/run-report.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -24,7 +24,7 @@ export async function showCommand(
   return EXIT.done;
 }
 
-/** What happened, what is done, and the command that goes on. */
+/** What happened, what has completed, and the command to type next. */
 export async function whyCommand(
   id: string | undefined,
   options: OutputOptions,
@@ -37,7 +37,7 @@ export async function whyCommand(
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
     const partial = { partial_work: cut.map(partialJson) };
-    printJson({ ...why(input), ...partial, warnings: exposureLines(known.events) });
+    printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
   for (const line of whyLines(input)) print(line);
