@@ -5,10 +5,10 @@
  * Owns: the public errors.
  * Does not: hide bugs: what is none of these is thrown as it is.
  */
-import { explain, OwnedError } from "../cli/cli-error.ts";
-import { EXIT, type ExitCode } from "../cli/exit-code.ts";
+import { explain, OwnedError } from "../app/cli-error.ts";
 import type { Owner } from "../core/event.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 
 /** Something that Perdure refuses or that failed around it; the base of all its errors. */
 export class PerdureError extends Error {

@@ -1,7 +1,7 @@
 /** `perdure completion SHELL`: a completion script, made from the program's own commands. */
 import type { Command } from "commander";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
 
 /** Prints the script for bash, zsh or fish. */
