@@ -9,8 +9,8 @@ import { findRecord, type Run, type Scope, type StepRecord } from "../core/run.t
 import { indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { nearest } from "../util/nearest.ts";
-import { perdure } from "../view/command-text.ts";
 import { EXIT } from "../view/exit-code.ts";
+import { commandText } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
 
@@ -29,7 +29,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   const { plan, run, shortId } = known;
   if (known.cleanedAt !== undefined) {
     const message = `run ${shortId} cannot continue: its files were removed`;
-    throw new CliError(EXIT.error, message, perdure("why", shortId));
+    throw new CliError(EXIT.error, message, commandText("why", shortId));
   }
   const { scope, step: id } = parsePlace(name);
   const found = [...stepsNamed(run, scope, id)];
@@ -41,7 +41,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   }
   if (!hasConversations(plan, first.step)) {
     const message = `step ${name} of run ${shortId} has no agent with a conversation`;
-    throw new CliError(EXIT.usage, message, perdure("show", shortId));
+    throw new CliError(EXIT.usage, message, commandText("show", shortId));
   }
   const record = findRecord(first.scope, id);
   const place = { scope: first.scope.id, step: id };
@@ -83,5 +83,5 @@ function unknownStep({ plan, run, shortId }: KnownRun, name: string): CliError {
   const meant = nearest(name, ids);
   const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
   const message = `run ${shortId} has no step ${name}${hint}`;
-  return new CliError(EXIT.usage, message, perdure("show", shortId));
+  return new CliError(EXIT.usage, message, commandText("show", shortId));
 }

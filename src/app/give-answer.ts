@@ -12,10 +12,9 @@ import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.t
 import type { Answered } from "../journal/journal.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { perdure } from "../view/command-text.ts";
 import { EXIT } from "../view/exit-code.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
-import { utcText } from "../view/time-text.ts";
+import { commandText, utcText } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
 import { thisPerson, wake } from "./owner.ts";
@@ -74,7 +73,7 @@ export function refusedError(
         : `its default "${answer.label}" counts`;
     const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
     const next = run.asked.size > 0 ? "resume" : "why";
-    return new CliError(EXIT.error, message, perdure(next, shortId));
+    return new CliError(EXIT.error, message, commandText(next, shortId));
   }
   const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
   return new CliError(EXIT.error, message, `perdure why ${shortId}`);
@@ -137,7 +136,7 @@ export function answerGate(
   const reply = replyOf(state, given.choice, given.text);
   const name = gateName(visit);
   if (!reply.ok) {
-    const next = perdure("answer", known.shortId, name);
+    const next = commandText("answer", known.shortId, name);
     throw new CliError(EXIT.usage, `${name}: ${reply.message}`, next);
   }
   const { ok: _, ...said } = reply;

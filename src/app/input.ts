@@ -10,8 +10,8 @@ import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts
 import { schemaErrors } from "../util/json-schema.ts";
 import { nearest } from "../util/nearest.ts";
 import { valueText } from "../util/template.ts";
-import { shortList } from "../view/display-text.ts";
 import { EXIT } from "../view/exit-code.ts";
+import { shortList } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 
 /** How large an input may be. */

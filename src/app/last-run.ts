@@ -11,7 +11,7 @@ import { resolve } from "node:path";
 import type { RunSummary } from "../journal/journal.ts";
 import { EXIT } from "../view/exit-code.ts";
 import { shownStatus } from "../view/run-table.ts";
-import { utcText } from "../view/time-text.ts";
+import { utcText } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import type { Confirm } from "./screen.ts";

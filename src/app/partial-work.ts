@@ -14,8 +14,8 @@ import type { Recover } from "../plan/plan.ts";
 import { lookAt } from "../runner/adopt.ts";
 import { linesFromEnd } from "../runner/agents/lines-from-end.ts";
 import { errorCode } from "../runner/file-text.ts";
-import type { PartialWork } from "../view/partial-text.ts";
-import { spentText } from "../view/spent-text.ts";
+import { spentText } from "../view/cost-text.ts";
+import type { InterruptedWork } from "../view/preview/interrupted-work.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { lineReaders } from "./agent-lines.ts";
@@ -31,7 +31,7 @@ const OUTPUT_BYTES_MAX = 64 * 1024;
 /** A visit that was cut off, with what it had done. */
 export interface CutOff {
   readonly visit: Visit;
-  readonly work: PartialWork;
+  readonly work: InterruptedWork;
 }
 
 /** The visits that were cut off and left something: files that differ, or a conversation. */
@@ -97,7 +97,7 @@ async function describe(
     readonly files: RunWorkspace | undefined;
     readonly recover: Recover | undefined;
   },
-): Promise<PartialWork> {
+): Promise<InterruptedWork> {
   const { plan, run } = known;
   const { work, recover } = about;
   const end = work.end?.event;
@@ -122,7 +122,7 @@ async function ownFiles(
   { plan }: KnownRun,
   { base }: Visit,
   files: RunWorkspace | undefined,
-): Promise<PartialWork["overwrites"]> {
+): Promise<InterruptedWork["overwrites"]> {
   const { workspace } = files ?? {};
   if (plan.workspace?.kind !== "here" || workspace === undefined || base === undefined) {
     return undefined;
@@ -140,7 +140,7 @@ async function filesDone(
   { run }: KnownRun,
   visit: Visit,
   { work, files }: { readonly work: AttemptWork; readonly files: RunWorkspace | undefined },
-): Promise<PartialWork["files"]> {
+): Promise<InterruptedWork["files"]> {
   const now = workedAlone(run, visit) ? files?.workspace : undefined;
   const left = work.end === undefined ? (now ?? work.snapshot) : work.snapshot;
   if (files === undefined || work.base === undefined || left === undefined) return undefined;

@@ -20,10 +20,9 @@ import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
 import type { PriceList, Prices } from "../runner/agents/prices.ts";
 import { textOf } from "../runner/file-text.ts";
 import { type Json, parseJson } from "../util/json.ts";
-import { perdure } from "../view/command-text.ts";
-import { shortList } from "../view/display-text.ts";
+import { priceRemedy } from "../view/cost-text.ts";
 import { EXIT } from "../view/exit-code.ts";
-import { priceRemedy } from "../view/spent-text.ts";
+import { commandText, shortList } from "../view/text.ts";
 import { parseBudget } from "./budget.ts";
 import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -115,7 +114,7 @@ export async function checkPricesOnResume(
   const budget = addBudget(now.budget ?? {}, run.added);
   const funds = added === undefined ? budget : addBudget(budget, parseBudget(added));
   const used = unpricedSpending(events).flatMap(({ model }) => model ?? []);
-  return checkPrices(now, funds, perdure("resume", shortId, "--update"), used);
+  return checkPrices(now, funds, commandText("resume", shortId, "--update"), used);
 }
 
 /** What earlier attempts cost whose model had no price then; undefined while one has none. */

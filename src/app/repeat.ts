@@ -6,8 +6,8 @@
  * run comes to it.
  */
 
-import { perdure } from "../view/command-text.ts";
 import { EXIT } from "../view/exit-code.ts";
+import { commandText } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 import { type BackRequest, repeatsOf } from "./going-back.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -43,6 +43,6 @@ export async function agreedRequest(
 
 function commandOf({ shortId }: KnownRun, { verb, step }: BackRequest): string {
   return verb === "from-step"
-    ? perdure("resume", shortId, "--from-step", step)
-    : perdure(verb, shortId, step);
+    ? commandText("resume", shortId, "--from-step", step)
+    : commandText(verb, shortId, step);
 }

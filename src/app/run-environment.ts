@@ -17,9 +17,8 @@ import { envNamesOf } from "../plan/build.ts";
 import type { Plan } from "../plan/plan.ts";
 import { isSecretVariable, secretsIn } from "../util/redact.ts";
 import { isMarked, markSecrets } from "../util/secret-mark.ts";
-import { perdure } from "../view/command-text.ts";
-import { shortList } from "../view/display-text.ts";
 import { EXIT } from "../view/exit-code.ts";
+import { commandText, shortList } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 
 const SALT_BYTES = 16;
@@ -129,7 +128,7 @@ export function environmentLines(
     return value !== undefined && !run.secrets.some((marks) => isMarked(marks, name, value));
   });
   const be = missing.length === 1 ? "is" : "are";
-  const take = perdure(...command, ...changed.flatMap((name) => ["--env", name]));
+  const take = commandText(...command, ...changed.flatMap((name) => ["--env", name]));
   return [
     ...line(missing, `${be} not set here: steps get the value that the run began with`),
     ...line(changed, "changed since the run began: steps get the value that it began with"),
@@ -170,7 +169,11 @@ export function requireVariables(
   const why = secrets.length === 0 ? "" : "; a run does not keep its secrets";
   const message = `run ${shortId} relies on ${missing.join(", ")} in the environment${why}`;
   const values = missing.map((name) => `${name}=...`).join(" ");
-  throw new CliError(EXIT.usage, message, `export ${values}, then: ${perdure("resume", shortId)}`);
+  throw new CliError(
+    EXIT.usage,
+    message,
+    `export ${values}, then: ${commandText("resume", shortId)}`,
+  );
 }
 
 /** What `--env` says: `NAME` is the variable of this shell, `NAME=value` a value of its own. */

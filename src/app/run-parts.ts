@@ -13,8 +13,8 @@ import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/adopt.ts";
-import { perdure } from "../view/command-text.ts";
 import { EXIT } from "../view/exit-code.ts";
+import { commandText } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
@@ -57,7 +57,7 @@ export async function filesExecutorOf(
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) {
-      const resume = perdure("resume", known.shortId);
+      const resume = commandText("resume", known.shortId);
       const next = error.code === "git-killed" ? resume : `${error.remedy}, then: ${resume}`;
       throw new CliError(EXIT.error, error.message, next);
     }

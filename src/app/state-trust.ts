@@ -25,8 +25,8 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { textOf } from "../runner/file-text.ts";
-import { shellWord } from "../view/command-text.ts";
 import { EXIT } from "../view/exit-code.ts";
+import { shellWord } from "../view/text.ts";
 import { CliError } from "./cli-error.ts";
 
 /** The file that says for which directory and which index of git the check was passed. */

@@ -6,7 +6,7 @@
  * Does not: know who drives the run; `pause` says when there may be more.
  */
 import { openProject } from "../app/project.ts";
-import { type EventJson, eventJson } from "../view/event-json.ts";
+import { type EventJson, eventJson } from "../view/json/run-json.ts";
 
 export interface StreamOptions {
   /** A directory of the project. */

@@ -27,7 +27,7 @@ import { envNamesOf } from "../plan/build.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { sha256 } from "../util/hash.ts";
 import type { Json } from "../util/json.ts";
-import type { EventJson } from "../view/event-json.ts";
+import type { EventJson } from "../view/json/run-json.ts";
 import { eventStream } from "./event-stream.ts";
 import { PipelineInvalid, publicError } from "./perdure-error.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";

@@ -12,7 +12,7 @@ import type {
   StepCompleted,
 } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
-import { vouchedText } from "./doubt-text.ts";
+import { confirmedText } from "./once-text.ts";
 
 export interface Attempt {
   readonly at: AttemptRef;
@@ -138,7 +138,7 @@ function completed(closed: Attempt, end: StepCompleted): Attempt {
   const { message: _, ...rest } = closed;
   const { exit, settledBy, identity } = end;
   if (settledBy === undefined) return { ...rest, outcome: "completed", exit };
-  return { ...rest, outcome: "completed", message: vouchedText(settledBy, identity) };
+  return { ...rest, outcome: "completed", message: confirmedText(settledBy, identity) };
 }
 
 /** When each open attempt started: what a follower must remember to say how long it took. */

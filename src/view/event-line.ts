@@ -18,18 +18,15 @@ import { stepPath } from "../core/place.ts";
 import { PAUSES_MAX } from "../core/retry.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { warningText } from "./check-text.ts";
-import { commitText, countText, plainText, shortList } from "./display-text.ts";
-import { doubtText } from "./doubt-text.ts";
-import { exposureText } from "./exposure-text.ts";
-import { failureText, messageText } from "./failure-words.ts";
-import { leftText } from "./left-text.ts";
+import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
+import { fundsText } from "./cost-text.ts";
+import { failureText, messageText, warningText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
+import { uncertaintyText } from "./once-text.ts";
+import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
-import { fundsText } from "./spent-text.ts";
 import { attemptWords, STEP_LOOKS } from "./step-status.ts";
-import { toldText } from "./told-text.ts";
-import { updateText } from "./update-words.ts";
+import { commitText, countText, plainText, shortList } from "./text.ts";
 
 /** How many items a line names. */
 const ITEMS_MAX = 6;
@@ -38,7 +35,7 @@ const ITEMS_MAX = 6;
 const RUN_GLYPH = "●";
 
 /** What a new owner found out about a running attempt. */
-export const FOUND_WORDS = {
+export const ADOPTION_WORDS = {
   alive: "is still running: re-attached",
   ended: "ended in the meantime: its result is used",
   result: "had answered before its process died: its answer is used",
@@ -64,7 +61,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.started":
       return startedLine(run, event, time);
     case "step.completed": {
-      const said = `${stepPath(event)} completed${took}${words(toldText(event.told))}`;
+      const said = `${stepPath(event)} completed${took}${words(stepReportText(event.told))}`;
       const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
       return `${STEP_LOOKS.completed.glyph} ${said}${notes}`;
     }
@@ -95,7 +92,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.unsettled":
     case "step.probed":
     case "step.settled":
-      return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${doubtText(event)}`;
+      return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
     case "step.asked": {
       const said = `${stepPath(event)} asks: ${questionText(event)}`;
       return `${STEP_LOOKS.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
@@ -103,7 +100,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.answered":
       return `${STEP_LOOKS.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
     case "step.adopted":
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND_WORDS[event.found]}`;
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${ADOPTION_WORDS[event.found]}`;
     case "step.continued":
       return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} continues: ${messageText(event.ask.why)}`;
     case "step.conflicted": {
@@ -266,7 +263,7 @@ function denied(event: AttemptEnd): string {
 }
 
 function left(event: AttemptEnd): string {
-  const text = leftText(event.left);
+  const text = leftoverText(event.left);
   return text === undefined ? "" : `; ${text}`;
 }
 

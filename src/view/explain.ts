@@ -10,12 +10,10 @@ import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
-import { countText } from "./display-text.ts";
-import { failureText, messageText } from "./failure-words.ts";
-import { leftText } from "./left-text.ts";
-import { tellingText } from "./telling-text.ts";
-import { isoText, utcText } from "./time-text.ts";
-import { rerunText } from "./update-words.ts";
+import { briefingText, leftoverText } from "./attempt-text.ts";
+import { failureText, messageText } from "./failure-text.ts";
+import { rerunText } from "./preview/update-plan.ts";
+import { countText, isoText, utcText } from "./text.ts";
 
 export interface Explained {
   readonly step: string;
@@ -140,7 +138,7 @@ class Story {
         : [`${judge} judged the work; the work itself was not repeated`]),
       ...(restore === true ? ["its files were restored to the start of the visit"] : []),
       ...(conversation === undefined ? [] : [conversationText(conversation)]),
-      ...(fidelity === undefined ? [] : [tellingText(fidelity)]),
+      ...(fidelity === undefined ? [] : [briefingText(fidelity)]),
     ];
     this.#attempts.push({ at: attemptText(event), time, cause: this.#cause ?? LOOP, notes });
     this.#startedAt = time;
@@ -151,7 +149,7 @@ class Story {
 
   #attemptEnded(event: StepEvent, time: number): void {
     const took = ` after ${formatDuration(Math.max(0, time - this.#startedAt))}`;
-    const left = leftText("left" in event ? event.left : undefined);
+    const left = leftoverText("left" in event ? event.left : undefined);
     if (left !== undefined) this.#note(left);
     const denied = "denied" in event ? event.denied : undefined;
     if (denied !== undefined) this.#note(deniedText(denied));
@@ -263,7 +261,8 @@ class Story {
       case "done":
         return this.#endedAt === 0
           ? "It is treated as completed, because somebody said so."
-          : `Its result of ${utcText(this.#endedAt)} UTC is used: nothing that it depends on has changed${print}.`;
+          : `Its result of ${utcText(this.#endedAt)} UTC is used: ` +
+              `nothing that it depends on has changed${print}.`;
       case "failed":
         return "It failed and has no result.";
       case "past":

@@ -8,8 +8,7 @@ import type { Message } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import type { LeftMessage, Run } from "../core/run.ts";
 import type { JsonObject } from "../util/json.ts";
-import { countText, cutText, firstLine, plainText, shortList } from "./display-text.ts";
-import { isoText } from "./time-text.ts";
+import { countText, cutText, firstLine, isoText, plainText, shortList } from "./text.ts";
 
 /** How much of a message a single line shows. */
 const MESSAGE_WIDTH_MAX = 120;

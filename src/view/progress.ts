@@ -12,11 +12,10 @@
  */
 import type { Run, Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { cutText, plainText } from "./display-text.ts";
 import { type StepLineInput, stepLines } from "./step-line.ts";
 import { runElapsed, type StepStatus } from "./step-status.ts";
 import { nodeOf, type StepNode, stepTree } from "./step-tree.ts";
-import { plainStyle } from "./style.ts";
+import { cutText, plainStyle, plainText } from "./text.ts";
 
 export interface ScreenSize {
   readonly columns: number;

@@ -11,10 +11,8 @@ import { placeOf, type Visit } from "../core/run.ts";
 import type { Choice } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { isObject, type Json } from "../util/json.ts";
-import { perdure } from "./command-text.ts";
-import { cutText, firstLine, plainText } from "./display-text.ts";
-import { messageText } from "./failure-words.ts";
-import { utcText } from "./time-text.ts";
+import { messageText } from "./failure-text.ts";
+import { commandText, cutText, firstLine, plainText, utcText } from "./text.ts";
 
 /** How much of a question a single line shows. */
 const QUESTION_WIDTH_MAX = 120;
@@ -47,7 +45,7 @@ export function gateName(visit: Visit): string {
 export function answerCommand(shortId: string, visit: Visit, choice: Choice): string {
   const { state } = visit;
   const words = state.status === "asked" && state.text === "required" ? ["--text", "WHY"] : [];
-  return perdure("answer", shortId, gateName(visit), choiceWord(choice), ...words);
+  return commandText("answer", shortId, gateName(visit), choiceWord(choice), ...words);
 }
 
 /** An open question, with the commands that answer it. */

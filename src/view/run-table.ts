@@ -6,9 +6,7 @@
  */
 import type { RunStatus } from "../core/summary.ts";
 import type { Json } from "../util/json.ts";
-import { plainText } from "./display-text.ts";
-import { tableLines } from "./table.ts";
-import { isoSeconds, utcText } from "./time-text.ts";
+import { isoSeconds, plainText, tableLines, utcText } from "./text.ts";
 
 /** One run as the journal's summary holds it, and whether its owner lives. */
 export interface RunRow {

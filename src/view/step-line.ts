@@ -8,12 +8,11 @@
 import { attemptText } from "../core/place.ts";
 import { attemptOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
-import { failureText, messageText } from "./failure-words.ts";
+import { failureText, messageText } from "./failure-text.ts";
 import { choicesText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, elapsedOf, STEP_LOOKS, type StepStatus } from "./step-status.ts";
 import type { StepNode } from "./step-tree.ts";
-import { plainStyle, type Style } from "./style.ts";
+import { cutText, displayWidth, padText, plainStyle, plainText, type Style } from "./text.ts";
 
 export interface StepLineInput {
   readonly now: number;

@@ -7,7 +7,7 @@
 import { waitsForPerson } from "../core/next-actions.ts";
 import { currentVisit, type Run, type StepRecord, type Visit } from "../core/run.ts";
 import type { RunStatus } from "../core/summary.ts";
-import type { Tone } from "./style.ts";
+import type { Tone } from "./text.ts";
 
 export type StepStatus =
   | "pending"

@@ -17,8 +17,8 @@ import {
 } from "../core/run.ts";
 import type { Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
-import { cutText, displayWidth, plainText } from "./display-text.ts";
 import { type StepStatus, statusOf } from "./step-status.ts";
+import { cutText, displayWidth, plainText } from "./text.ts";
 
 /** More of an item leaves no room for its step. */
 const ITEM_WIDTH_MAX = 20;

@@ -7,10 +7,10 @@
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
-import { commitText, countText, shortList } from "./display-text.ts";
-import { messageText } from "./failure-words.ts";
+import { messageText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
+import { commitText, countText, shortList } from "./text.ts";
 import { savedBy } from "./work-history.ts";
 
 /** One row of the timeline. */

@@ -9,29 +9,25 @@
  */
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
-import type { Answer, Owner, Verdict } from "../core/event.ts";
+import type { Answer, Owner } from "../core/event.ts";
 import { FORK_STOP } from "../core/fork.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
-import { resumeGrants } from "../core/rewind.ts";
-import {
-  attemptOf,
-  currentVisit,
-  placeOf,
-  type Run,
-  type RunState,
-  stepOf,
-  type Visit,
-} from "../core/run.ts";
+import { attemptOf, currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { formatDuration } from "../util/duration.ts";
-import { failedCheckLines, warningMessages } from "./check-text.ts";
-import { perdure } from "./command-text.ts";
-import { countText, plainText, shortList } from "./display-text.ts";
-import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
-import { type Advice, failureAdvice, suggestedBudget } from "./failure-advice.ts";
-import { failureText, messageText } from "./failure-words.ts";
+import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
+import { priceRemedy } from "./cost-text.ts";
+import {
+  type Advice,
+  failedCheckOutput,
+  failedSituation,
+  newRun,
+  type Situation,
+  suggestedBudget,
+} from "./failure-advice.ts";
+import { messageText, warningMessages } from "./failure-text.ts";
 import { waitingMessages } from "./message-text.ts";
 import {
   answerCommand,
@@ -42,9 +38,8 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { priceRemedy } from "./spent-text.ts";
 import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
-import { utcText } from "./time-text.ts";
+import { commandText, countText, plainText, shortList, utcText } from "./text.ts";
 
 /** How many choices of a question one line shows. */
 const CHOICES_SHOWN_MAX = 3;
@@ -89,27 +84,14 @@ export function why(input: WhyInput): Why {
     done: waiting === undefined ? done : `${done} ${waiting}`,
     next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
     commands: advice.map(({ command }) => command),
-    ...checkOutput(input.run),
+    ...failedCheckOutput(input.run),
   };
-}
-
-/** The last lines of the checks that the failed step did not pass. */
-function checkOutput(run: Run): Pick<Why, "output"> {
-  const state = run.state.status === "failed" ? principalFailure(run)?.state : undefined;
-  const output = state?.status === "failed" ? failedCheckLines(state.checks ?? []) : [];
-  return output.length === 0 ? {} : { output };
 }
 
 /** The three lines. */
 export function whyLines(input: WhyInput): readonly [string, string, string] {
   const { happened, done, next } = why(input);
   return [happened, done, next];
-}
-
-interface Situation {
-  /** Follows "Run a1b2c3d4 (release) ". */
-  readonly happened: string;
-  readonly advice: readonly [Advice, ...Advice[]];
 }
 
 function adviceText({ say, command }: Advice): string {
@@ -127,14 +109,17 @@ function situation(input: WhyInput): Situation {
         advice: completedAdvice(run, shortId),
       };
     case "failed":
-      return failed(input, run.state);
+      return failedSituation(input, run.state);
     case "stopped":
       if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
       if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
       if (run.state.by === FORK_STOP) return forked(input);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}${stoppedWaiting(run)}`,
-        advice: [{ say: "Continue", command: perdure("resume", shortId) }, ...answerAdvice(input)],
+        advice: [
+          { say: "Continue", command: commandText("resume", shortId) },
+          ...answerAdvice(input),
+        ],
       };
     default:
       if (waitsForPerson(run)) return waiting(input);
@@ -163,10 +148,10 @@ function warningsOf(run: Run): string {
 
 function completedAdvice(run: Run, shortId: string): Situation["advice"] {
   const [first] = fanOutsWithFailures(run);
-  const show = perdure("show", shortId);
+  const show = commandText("show", shortId);
   const others = { say: "a new run", command: newRun(run) };
   if (first === undefined) return [{ say: "Details", command: show }, others];
-  const command = perdure("retry", shortId, stepOf(first).id, "--failed");
+  const command = commandText("retry", shortId, stepOf(first).id, "--failed");
   return [
     { say: "Run the failed items again", command },
     { say: "details", command: show },
@@ -179,13 +164,13 @@ function opened({ owner, shortId }: WhyInput): Situation {
   const { opens = "" } = owner ?? {};
   const happened = `is open in the agent's own program at step ${opens}, ${ownerText(owner)}`;
   const say = "Close that program, then continue";
-  return { happened, advice: [{ say, command: perdure("resume", shortId) }] };
+  return { happened, advice: [{ say, command: commandText("resume", shortId) }] };
 }
 
 /** The run needs an answer, or has one that no owner has read yet. */
 function waiting(input: WhyInput): Situation {
   const { run, shortId, liveness } = input;
-  const resume = perdure("resume", shortId);
+  const resume = commandText("resume", shortId);
   const open = unanswered(input);
   const [visit] = open;
   if (visit?.state.status !== "asked") {
@@ -194,7 +179,7 @@ function waiting(input: WhyInput): Situation {
     const given =
       answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
     const happened = `waited for a person and now has the answer (${given ?? ""})`;
-    const watch = { say: "Watch it", command: perdure("attach", shortId) };
+    const watch = { say: "Watch it", command: commandText("attach", shortId) };
     return {
       happened,
       advice: [liveness === "owned" ? watch : { say: "Continue", command: resume }],
@@ -225,7 +210,7 @@ function answerAdvice(input: WhyInput): readonly Advice[] {
   const commands = choices
     .slice(0, CHOICES_SHOWN_MAX)
     .map((choice) => ({ say: "or", command: answerCommand(input.shortId, visit, choice) }));
-  const all = { say: "all questions", command: perdure("answer", input.shortId) };
+  const all = { say: "all questions", command: commandText("answer", input.shortId) };
   const left = open.length > 1 || choices.length > CHOICES_SHOWN_MAX;
   return left ? [...commands, all] : commands;
 }
@@ -233,7 +218,7 @@ function answerAdvice(input: WhyInput): readonly Advice[] {
 function forked({ run, shortId }: WhyInput): Situation {
   return {
     happened: `was forked from run ${run.origin?.run ?? ""} and has not been started yet`,
-    advice: [{ say: "Start it", command: perdure("resume", shortId) }],
+    advice: [{ say: "Start it", command: commandText("resume", shortId) }],
   };
 }
 
@@ -242,10 +227,10 @@ function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
     const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then continue`;
     return {
       happened: `was stopped: ${by}`,
-      advice: [{ say, command: perdure("resume", shortId, "--update") }],
+      advice: [{ say, command: commandText("resume", shortId, "--update") }],
     };
   }
-  const command = perdure("resume", shortId, "--budget", suggestedBudget(run));
+  const command = commandText("resume", shortId, "--budget", suggestedBudget(run));
   return {
     happened: `was stopped: ${by}`,
     advice: [{ say: "Raise the budget and continue", command }],
@@ -259,7 +244,7 @@ function inConflict({ run, shortId }: WhyInput, by: string): Situation {
   const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
   return {
     happened: `was stopped: ${by}`,
-    advice: [{ say, command: perdure("resume", shortId) }],
+    advice: [{ say, command: commandText("resume", shortId) }],
   };
 }
 
@@ -277,10 +262,6 @@ function cleaned(input: WhyInput, cleanedAt: number): Situation {
   };
 }
 
-function newRun(run: Run): string {
-  return perdure("run", run.created?.file || "FILE");
-}
-
 /** "SIGINT (Ctrl-C)"; a name that is not a signal is shown as it is. */
 function stopperText(by: string): string {
   return by === "SIGINT" ? "SIGINT (Ctrl-C)" : by;
@@ -288,14 +269,14 @@ function stopperText(by: string): string {
 
 function owned(input: WhyInput): Situation {
   const { run, shortId, now } = input;
-  const watch = { say: "Watch it", command: perdure("attach", shortId) };
+  const watch = { say: "Watch it", command: commandText("attach", shortId) };
   const stop =
     input.elsewhere === true
       ? {
           say: "if you know that its owner is dead",
-          command: perdure("resume", shortId, "--take-over"),
+          command: commandText("resume", shortId, "--take-over"),
         }
-      : { say: "stop it", command: perdure("stop", shortId) };
+      : { say: "stop it", command: commandText("stop", shortId) };
   const unseen = input.elsewhere === true ? ", which this machine cannot see" : "";
   const by = `its owner is ${ownerText(input.owner)}${unseen}`;
   if (run.state.status === "stopping") {
@@ -355,7 +336,7 @@ function ownerText(owner: Owner | undefined): string {
 function interrupted(input: WhyInput): Situation {
   const { run, shortId } = input;
   const runner = runnerEnd(input);
-  const resume = perdure("resume", shortId);
+  const resume = commandText("resume", shortId);
   if (!everStarted(run)) {
     const happened = `was created, but ${runner} before the first step started`;
     return { happened, advice: [{ say: "Start it", command: resume }] };
@@ -390,56 +371,6 @@ function whileDoing(run: Run): string {
   return "between two steps";
 }
 
-function failed(
-  input: WhyInput,
-  { message, from }: Extract<RunState, { status: "failed" }>,
-): Situation {
-  const { run, shortId } = input;
-  const visit = principalFailure(run);
-  const resume = perdure("resume", shortId);
-  const continueFrom = (step: string): string => perdure("resume", shortId, "--from-step", step);
-  if (visit?.state.status !== "failed") {
-    return {
-      happened:
-        from === undefined
-          ? `had failed (${messageText(message)}); the failure has been settled since`
-          : `failed: ${messageText(message)}`,
-      advice: [{ say: "Continue", command: from === undefined ? resume : continueFrom(from) }],
-    };
-  }
-  const path = stepPath(placeOf(visit));
-  const tries = visit.attempts === 1 ? "1 attempt" : `${visit.attempts} attempts`;
-  const leaves = [...run.failed].filter(({ instances }) => instances === undefined).length;
-  const more = leaves > 1 ? `, and ${leaves - 1} more failed` : "";
-  const happened = `failed: step ${path} (${tries}): ${failureText(visit.state)}${more}`;
-  const look = { say: "output", command: perdure("logs", shortId, path) };
-  const retry = perdure("retry", shortId, path);
-  if (visit.state.reason === "once") {
-    const settle = (say: string, as: Verdict): Advice => ({
-      say,
-      command: perdure("settle", shortId, path, as),
-    });
-    const happenedOrNot = settle("If the effect happened", "done");
-    const others = [settle("if it did not", "redo"), settle("to give up", "abort")];
-    return { happened, advice: [happenedOrNot, ...others, look] };
-  }
-  const grants = [...run.failed].some(resumeGrants);
-  if (visit.state.reason === "aborted" && !grants) {
-    return {
-      happened,
-      advice: [{ say: "It cannot continue. Start a new run", command: newRun(run) }, look],
-    };
-  }
-  if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, look] };
-  const advice = failureAdvice(run, visit, shortId) ?? { say: "Continue", command: resume };
-  const { denied = [] } = visit;
-  if (denied.length === 0) return { happened, advice: [advice, look] };
-  const update = perdure("resume", shortId, "--update");
-  const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
-  const note = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
-  return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, look] };
-}
-
 /** The steps of a completed run in which an agent was denied a tool call. */
 function deniedNote(run: Run): string {
   const visits = [...run.scopes.values()]
@@ -452,17 +383,4 @@ function deniedNote(run: Run): string {
     visits.length === 1 ? "" : `, and so were ${countText(visits.length - 1, "more step")}`;
   const text = deniedText(first.denied ?? []).replace(/^it/, stepPath(placeOf(first)));
   return `; ${plainText(text)}${more}`;
-}
-
-/** The key of a step that allows the denied calls. */
-function allowText(denied: readonly string[]): string {
-  const calls = denied.slice(0, NAMES_MAX).map((call) => JSON.stringify(plainText(call)));
-  return `\`tools: {allow: [${calls.join(", ")}]}\`, or \`permissions: all\``;
-}
-
-/** The failure to report: one that only a person can settle, else the innermost. */
-function principalFailure(run: Run): Visit | undefined {
-  const failures = [...run.failed];
-  const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");
-  return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];
 }

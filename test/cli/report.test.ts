@@ -183,17 +183,17 @@ describe("replay finds no difference in a run", () => {
     expect((await third.ended).exit).toBe(0);
     expect(await project.must(["replay"])).toMatch(same);
     const report = await project.must(["report", "--format", "json"]);
-    const { owners, troubles } = JSON.parse(report) as {
+    const { owners, problems } = JSON.parse(report) as {
       owners: { left: string }[];
-      troubles: { kind: string; handling: string[] }[];
+      problems: { kind: string; handling: string[] }[];
     };
     expect(owners.map(({ left }) => left)).toEqual([
       "vanished without a word",
       "stopped it: SIGINT",
       "completed it",
     ]);
-    expect(troubles.map(({ kind }) => kind)).toEqual(["orphaned", "interrupted"]);
-    expect(troubles[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
+    expect(problems.map(({ kind }) => kind)).toEqual(["orphaned", "interrupted"]);
+    expect(problems[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
   });
 
   it("whose conditions need the environment, and says so", async () => {

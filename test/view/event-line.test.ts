@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
 import { AttemptClock } from "../../src/view/attempt-history.ts";
-import { outputLine } from "../../src/view/display-text.ts";
 import { eventLine } from "../../src/view/event-line.ts";
+import { outputLine } from "../../src/view/text.ts";
 import { chain, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
 
 /** As a follower does: event by event. */

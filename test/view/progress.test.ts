@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Step } from "../../src/plan/plan.ts";
-import { displayWidth } from "../../src/view/display-text.ts";
 import { progressLines, type ScreenSize } from "../../src/view/progress.ts";
+import { displayWidth } from "../../src/view/text.ts";
 import { chain, loose, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 
 const SMALL = { columns: 80, rows: 24 };

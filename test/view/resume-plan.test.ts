@@ -3,7 +3,7 @@ import type { Conversation } from "../../src/core/event.ts";
 import type { ConversationOffer } from "../../src/core/fact.ts";
 import { planRewind } from "../../src/core/rewind.ts";
 import type { Recover } from "../../src/plan/plan.ts";
-import { type Evidence, resumePlan, resumePlanLines } from "../../src/view/resume-plan.ts";
+import { type Evidence, resumePlan, resumePlanLines } from "../../src/view/preview/resume-plan.ts";
 import { chain, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 
 /** What is known of each conversation, by attempt. */

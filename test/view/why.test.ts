@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { failureText } from "../../src/view/failure-words.ts";
+import { failureText } from "../../src/view/failure-text.ts";
 import { whyLines } from "../../src/view/why.ts";
 import { chain, loose, OWNER, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 

@@ -21,8 +21,8 @@ import { attemptDirOf } from "../../engine/state-dir.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** What the agent is told of it when the run continues. */
@@ -75,11 +75,11 @@ async function openOwned(
   if (typeof opened === "string") {
     const { shortId } = known;
     const message = `step ${step.path} of run ${shortId} cannot be opened: ${opened}`;
-    throw new CliError(EXIT.error, message, perdure("say", shortId, step.path, "MESSAGE"));
+    throw new CliError(EXIT.error, message, commandText("say", shortId, step.path, "MESSAGE"));
   }
   if (!existsSync(opened.cwd)) {
     const message = `the workspace of step ${step.path} is gone: ${opened.cwd}`;
-    throw new CliError(EXIT.error, message, perdure("resume", known.shortId));
+    throw new CliError(EXIT.error, message, commandText("resume", known.shortId));
   }
   const before = sizeOf(opened.transcript);
   await runProgram(known, opened);
@@ -109,7 +109,7 @@ function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: Age
   const first = paths.includes(step.path) ? step.path : paths[0];
   const what = first === undefined ? "its runner is at work" : `step ${first} is at work`;
   const message = `run ${shortId} cannot be opened while ${what}`;
-  throw new CliError(EXIT.owned, message, perdure("stop", shortId, "--after-turn"));
+  throw new CliError(EXIT.owned, message, commandText("stop", shortId, "--after-turn"));
 }
 
 /** The last conversation of a step, with the visit that it belongs to. */
@@ -125,7 +125,7 @@ function conversationOf(
   if (visit !== undefined && session !== undefined) return { visit, session };
   const { shortId } = known;
   const message = `step ${path} of run ${shortId} has no conversation yet`;
-  throw new CliError(EXIT.error, message, perdure("say", shortId, path, "MESSAGE"));
+  throw new CliError(EXIT.error, message, commandText("say", shortId, path, "MESSAGE"));
 }
 
 /** The conversation of the last attempt of a visit, whatever became of it. */
@@ -161,12 +161,12 @@ function sizeOf(transcript: string): number | undefined {
 
 function endLines({ run, shortId }: KnownRun, visit: Visit, left: number): readonly string[] {
   const ended = left === 0 ? [] : [`Ended ${left} processes that the program had left running.`];
-  if (run.state.status === "completed") return [...ended, `Look: ${perdure("show", shortId)}`];
+  if (run.state.status === "completed") return [...ended, `Look: ${commandText("show", shortId)}`];
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   // Files that changed in a workspace of the run would else be taken for somebody else's.
   const cut = run.interrupted.size + run.running.size > 0;
   const files = own && !cut ? ["--files", "keep"] : [];
   const name = stepPath(placeOf(visit));
-  const resume = perdure("resume", shortId, ...files);
+  const resume = commandText("resume", shortId, ...files);
   return [...ended, `The conversation of step ${name} continues with: ${resume}`];
 }

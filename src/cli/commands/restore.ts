@@ -9,9 +9,9 @@ import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { openRunWorkspace } from "../../app/run-workspace.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
-import { changeLines } from "../../view/back-plan.ts";
+import { checkpointNamed, type Point } from "../../view/checkpoint-name.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
-import { type Point, pointNamed } from "../../view/point.ts";
+import { changeLines } from "../../view/preview/resume-plan.ts";
 import { restoreSnapshot } from "../../workspace/restore.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../../workspace/store.ts";
@@ -46,7 +46,7 @@ export async function restoreCommand(
 
 function pointOf({ events, shortId }: KnownRun, name: string): Point {
   try {
-    return pointNamed(events, name);
+    return checkpointNamed(events, name);
   } catch (error) {
     throw new RunError(shortId, error);
   }

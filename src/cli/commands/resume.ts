@@ -23,9 +23,9 @@ import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { sha256 } from "../../util/hash.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
-import { partialLines } from "../../view/partial-text.ts";
+import { interruptedLines } from "../../view/preview/interrupted-work.ts";
+import { commandText } from "../../view/text.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
 import { printDiagnostics } from "../diagnostics.ts";
@@ -245,7 +245,7 @@ function refuseOtherFile(
   if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
   const message = `run ${shortId} is a run of ${own}, not of ${file}`;
   const from = fromStep === undefined ? [] : ["--from-step", fromStep];
-  throw new CliError(EXIT.usage, message, perdure("resume", shortId, ...from));
+  throw new CliError(EXIT.usage, message, commandText("resume", shortId, ...from));
 }
 
 /** A path without links; one that leads nowhere is taken as it is written. */
@@ -308,7 +308,7 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
 
 /** What was cut off, and what becomes of it. */
 function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
-  return cut.flatMap(({ work }) => partialLines(work, shortId));
+  return cut.flatMap(({ work }) => interruptedLines(work, shortId));
 }
 
 /** What has become of the author's file. */
@@ -326,7 +326,7 @@ async function showPlan(
   { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
+  const { resumePlan, resumePlanLines } = await import("../../view/preview/resume-plan.ts");
   const { resumeEvidence } = await import("../../app/resume-evidence.ts");
   const steps = resumePlan({
     plan: known.plan,

@@ -24,9 +24,9 @@ import { attemptOf, placeOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { gateName } from "../../view/question-text.ts";
+import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 export interface StopOptions {
@@ -96,15 +96,15 @@ function hasOrphans({ id, run, dir }: KnownRun): boolean {
 function unownedError(known: KnownRun): CliError {
   const { run, shortId } = known;
   const still = `nothing of run ${shortId} is running that could be stopped`;
-  if (!waitsForPerson(run)) return new CliError(EXIT.error, still, perdure("why", shortId));
+  if (!waitsForPerson(run)) return new CliError(EXIT.error, still, commandText("why", shortId));
   const open = openQuestions(known).find(({ answer }) => answer === undefined);
   if (open === undefined) {
     const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
-    return new CliError(EXIT.error, message, perdure("resume", shortId));
+    return new CliError(EXIT.error, message, commandText("resume", shortId));
   }
   const name = gateName(open.visit);
   const message = `${still}: it waits for a person to answer ${name}, and stays so until then`;
-  return new CliError(EXIT.error, message, perdure("answer", shortId, name));
+  return new CliError(EXIT.error, message, commandText("answer", shortId, name));
 }
 
 function onlyLiveRun(project: Project): string {
