@@ -1,6 +1,6 @@
 /**
- * Every attempt of a run with its beginning and its end: a fold over the events. A run as a value
- * keeps only the newest state of a visit; reports and receipts need the rest.
+ * Every attempt of a run with its start and its end: a fold over the events. A `Run` keeps only the
+ * newest state of a visit; reports and receipts need all attempts.
  */
 import type {
   AttemptEnd,
@@ -35,7 +35,7 @@ export interface Attempt {
   readonly exit?: number;
   readonly reason?: FailureReason;
   readonly message?: string;
-  /** What it used of a model; absent where nothing is known of that. */
+  /** What it used of a model, if that is known. */
   readonly spent?: Spent;
 }
 
@@ -57,7 +57,7 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
   }
 }
 
-/** The attempts of each visit, by its place (`fix@2`), in order. */
+/** The attempts of each visit (`fix@2`), in order. */
 export function attemptHistory(
   events: Iterable<Recorded>,
 ): ReadonlyMap<string, readonly Attempt[]> {
@@ -133,7 +133,7 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
   }
 }
 
-/** A completion that somebody vouches for has no exit status, but a name. */
+/** A completion that a probe or a person confirmed has no exit status. */
 function completed(closed: Attempt, end: StepCompleted): Attempt {
   const { message: _, ...rest } = closed;
   const { exit, settledBy, identity } = end;

@@ -10,7 +10,7 @@ import { attemptText, type NamedPlace, parsePlace, placeText, stepPath } from ".
 import { Refusal } from "../core/rewind.ts";
 import { type AttemptWork, savedBy, snapshotAt, workHistory } from "./work-history.ts";
 
-/** A moment of a run. */
+/** A checkpoint that a person named. */
 export interface Point {
   readonly name: string;
   /** The last event before it. */
@@ -24,7 +24,7 @@ export const NOW = "now";
 const BASE = "base";
 const COMMIT = /^[0-9a-f]{7,64}$/;
 
-/** The moment that a name stands for: the end of a step, a visit or an attempt. */
+/** The checkpoint with this name: the end of a step, a visit or an attempt. */
 export function checkpointNamed(events: readonly Recorded[], name: string): Point {
   if (name === NOW) return { name, seq: events.at(-1)?.seq ?? 0 };
   if (name === BASE) return beginning(events);
@@ -33,7 +33,7 @@ export function checkpointNamed(events: readonly Recorded[], name: string): Poin
   return endOf(work);
 }
 
-/** What one name stands for as a stretch: from where its visit began to what it left. */
+/** The span of work with this name: from the start of its visit to its end. */
 export function spanNamed(
   events: readonly Recorded[],
   name: string,
@@ -51,7 +51,7 @@ export function spanNamed(
   return { from, to: endOf(last) };
 }
 
-/** The attempts that a name means, in order; none when it names no step. */
+/** The attempts with this name, in order; none when it names no step. */
 function worksNamed(events: readonly Recorded[], name: string): readonly AttemptWork[] {
   const place = parsePlace(name);
   const works = workHistory(events).filter(({ at }) => stepPath(at) === stepPath(place));

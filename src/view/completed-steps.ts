@@ -87,7 +87,7 @@ function notDone(open: readonly string[]): string {
   return open.length === 0 ? "" : `not completed: ${shortList(open, NAMES_MAX)}`;
 }
 
-/** What continues when the run continues. */
+/** The steps that continue when the run continues. */
 function next(run: Run): string {
   if (run.state.status === "completed") return "";
   const active = [

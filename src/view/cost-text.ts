@@ -1,8 +1,7 @@
 /**
- * What agents used of models, in words and as JSON.
+ * What agents used: tokens, turns and money, in words and as JSON.
  *
- * Owns: how it is told that a cost is an estimate (`~$0.12`) or that a number is the least that was
- * used (`at least`).
+ * Owns: how an estimate (`~$0.12`) and a lower bound (`at least`) are marked.
  */
 import type { RunEvent, Spent } from "../core/event.ts";
 import { NO_PRICE, unpricedIn, usdText } from "../core/spending.ts";
@@ -32,7 +31,7 @@ function moneyText(spent: Spent): string {
   return unpriced === undefined ? amount : `at least ${amount}`;
 }
 
-/** The same for programs; what nobody measured says so. */
+/** The same for programs; a value that was not measured says so. */
 export function spentJson(spent: Spent | undefined): Json {
   if (spent === undefined) return { measured: false };
   return {
@@ -47,7 +46,7 @@ export function spentJson(spent: Spent | undefined): Json {
   };
 }
 
-/** The same for a whole run; one that used no model has measured nothing. */
+/** The same for a whole run; without a model nothing is measured. */
 export function usedJson(spent: Spent): Json {
   const { inputTokens, outputTokens, turns } = spent;
   return spentJson(inputTokens + outputTokens + turns === 0 ? undefined : spent);
@@ -60,7 +59,7 @@ export function attemptSpentJson(spent: Spent | undefined): Json {
   return { ...(spentJson(spent) as Record<string, Json>), model, session };
 }
 
-/** What to write where so that a model has a price. */
+/** How to give a model a price. */
 export function priceRemedy(model: string): string {
   const named = model === "" ? "MODEL" : plainText(model);
   const name = /^[\w.-]+$/.test(named) ? named : JSON.stringify(named);
@@ -69,7 +68,7 @@ export function priceRemedy(model: string): string {
   return `${what} into the pipeline, in US dollars per million tokens, such as ${key}`;
 }
 
-/** What a person added to the budget of a run, or what is known now of its cost. */
+/** What was added to the budget, or the cost of earlier attempts that is known only now. */
 export function fundsText(event: Extract<RunEvent, { type: "run.funded" }>): string {
   const { added, lateCostUsd } = event;
   const isRaised = Object.keys(added).length > 0;

@@ -275,7 +275,7 @@ class Story {
   }
 }
 
-/** The cause when nobody asked for it: an edge led to it again. */
+/** The cause without a request. */
 const LOOP = "an edge led to it again";
 
 const ADOPTED = {

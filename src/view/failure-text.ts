@@ -106,12 +106,12 @@ export function warningText(found: CheckFindings): string {
     .join("");
 }
 
-/** What the checks that only warn did not pass. */
+/** The messages of failed checks that only warn. */
 export function warningMessages(found: CheckFindings): readonly string[] {
   return checksFound(found).filter(warns).map(messageOf);
 }
 
-/** The last lines of each check that did not pass, each after a line that says whose they are. */
+/** The last lines of each failed check, after a line that names it. */
 export function failedCheckLines(checks: readonly CheckEvidence[]): readonly string[] {
   return checks.flatMap((check) => {
     const lines = lastLines(check);

@@ -1,14 +1,13 @@
 /**
- * The live view of a run: one line per step while they fit. When they do not, first those that are
- * done are only counted, then those that have not started; what moves stays, and with it, as long as
- * there is room, what was done last and what comes next.
+ * The live view of a run: one line per step while they fit. If they do not fit, completed steps are
+ * only counted, then pending ones; active steps stay, with the last completed and the next pending
+ * ones if there is room.
  *
  * Owns: which lines a screen of a given size shows.
- * Does not: draw (room `tui`), keep time or read files; all comes in as arguments.
+ * Does not: draw (room `tui`), measure time or read files; everything is an argument.
  * Invariants:
  * - S1 Never more than rows - 1 lines, and no line wider than columns - 1.
- * - S2 A step that runs, waits, failed or was interrupted is shown before any that did not start or
- *   is done; what finds no room is counted.
+ * - S2 Active and failed steps are shown before pending and completed ones; the rest is counted.
  */
 import type { Run, Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -47,13 +46,13 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   ready: "pending",
 };
 
-/** What is dropped last when even the steps that move do not fit. */
+/** The order in which active steps are shown when not all fit. */
 const PRIORITY = [
   ...(["failed", "asked", "running", "unsettled"] as const),
   ...(["waiting", "sleeping", "interrupted"] as const),
 ];
 
-/** What was done last and what comes next keep their lines as long as there is room. */
+/** How many completed and pending steps are shown if there is room. */
 const RECENT_MAX = 3;
 const NEXT_MAX = 5;
 

@@ -1,5 +1,5 @@
 /**
- * One line of the live view per step: glyph, name, state, time, attempt, and what it says.
+ * One line of the live view per step: glyph, name, state, time, attempt, and its last line.
  *
  * Owns: the columns.
  * Does not: choose which steps are shown (progress.ts).
@@ -92,14 +92,14 @@ function nodeCells(node: StepNode, input: StepLineInput): Cells {
 
 function attemptCell({ visit, status }: StepNode): string {
   if (visit === undefined || visit.instances !== undefined) return "";
-  // The one that comes next is not under way.
+  // An interrupted step has no current attempt.
   if (!MOVING.has(status) || status === "interrupted") return "";
   const { number, last } = attemptOrdinal(visit);
   const total = last === undefined ? "" : `/${last}`;
   return number > 1 ? `attempt ${number}${total}` : "";
 }
 
-/** What the step says: its last line while it runs, what went wrong when it did. */
+/** The last column: the last line of output, or the reason of a failure. */
 function said({ visit, step }: StepNode, { now, lastLines }: StepLineInput): string {
   if (visit === undefined) return "";
   const { state, instances } = visit;

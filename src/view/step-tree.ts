@@ -3,7 +3,7 @@
  * the instances that its current attempt has opened.
  *
  * Owns: the order and the depth in which steps are shown.
- * Does not: show scopes that an earlier attempt or a rewind left behind; they are history.
+ * Does not: show scopes of earlier attempts or visits; they are history.
  */
 import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE, stepPath } from "../core/place.ts";
@@ -26,7 +26,7 @@ const ITEM_WIDTH_MAX = 20;
 export interface StepNode {
   /** `build`, or `each@1.1[3]/test` below. */
   readonly path: string;
-  /** What is shown: the id, and in a fan-out or loop the item or iteration that it belongs to. */
+  /** The id, and in a fan-out or loop the item or iteration. */
   readonly label: string;
   readonly depth: number;
   readonly step: Step;

@@ -29,7 +29,7 @@ const NO_WIDTH = /^[\p{M}\p{Cf}]+$/u;
 /** Made when first needed: it takes 10 ms, and most texts are narrow. */
 let segmenter: Intl.Segmenter | undefined;
 
-/** One line of text without escapes and control characters; what a `\r` overwrote is gone. */
+/** One line without escapes and control characters, and without text that a `\r` overwrote. */
 export function plainText(text: string): string {
   const shown = text
     .replace(ESCAPES, "")
@@ -45,7 +45,7 @@ const COLOUR = new RegExp(`(${ESC}\\[[0-9;:]*m)`);
 const RESET = `${ESC}[0m`;
 const RESETS = new RegExp(`^${ESC}\\[0*m$`);
 
-/** Text of lines for a terminal: colours stay, everything else that a terminal would obey is gone. */
+/** Lines for a terminal: keeps colours, removes everything else that a terminal obeys. */
 export function terminalText(text: string): string {
   return text.split("\n").map(terminalLine).join("\n");
 }
@@ -90,7 +90,7 @@ function segmentWidth(segment: string): number {
   return WIDE.test(segment) || WIDE_ASTRAL.test(segment) ? 2 : 1;
 }
 
-/** A plain text cut to a width; `…` stands for what is missing. */
+/** A plain text cut to a width; `…` marks the cut. */
 export function cutText(text: string, widthMax: number): string {
   if (widthMax <= 0) return "";
   if (displayWidth(text) <= widthMax) return text;
@@ -194,20 +194,20 @@ export function isoText(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** `perdure resume a1b2c3d4`, with every word quoted as needed. */
+/** `perdure resume a1b2c3d4`: a command with every word quoted as the shell needs it. */
 export function commandText(...words: readonly string[]): string {
   return ["perdure", ...words].map(shellWord).join(" ");
 }
 
-/** A word as a POSIX shell reads it: quoted only when it must be. */
+/** A word for a POSIX shell, quoted only if necessary. */
 export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 export type Tone = "good" | "bad" | "busy" | "wait" | "dim" | "strong";
 
-/** Dresses a text in a tone; its width on the screen stays the same. */
+/** Gives a text a tone; its width stays the same. */
 export type Style = (tone: Tone, text: string) => string;
 
-/** No dress at all. */
+/** No tone. */
 export const plainStyle: Style = (_tone, text) => text;

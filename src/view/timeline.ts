@@ -23,7 +23,7 @@ export interface TimelineEntry {
   readonly note: string;
   /** The files at this moment. */
   readonly snapshot?: string;
-  /** What was set aside for them. */
+  /** The snapshot of the files that were set aside. */
   readonly aside?: string;
 }
 

@@ -53,7 +53,7 @@ export interface WhyInput {
   readonly liveness: Liveness;
   /** The owner is on another machine or in another namespace, and is not proven dead. */
   readonly elsewhere?: boolean;
-  /** Who has, or had, the lease. */
+  /** The owner that has, or had, the lease. */
   readonly owner?: Owner | undefined;
   readonly cleanedAt?: number | undefined;
   /** Answers that no owner has read yet, by attempt (`approve@1.1`). */

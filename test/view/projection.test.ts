@@ -113,7 +113,7 @@ test("the receipt of an attempt, with its evidence", () => {
     reason: "exit",
     message: "it exited with 2",
     check: { measured: false },
-    resume: { from: "same", steps: ["build"], next_try_at: "2026-02-01T10:00:03.500Z" },
+    resume: { from: "same", steps: ["build"], next_attempt_at: "2026-02-01T10:00:03.500Z" },
   });
   const check = {
     measured: true,

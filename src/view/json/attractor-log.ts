@@ -1,9 +1,9 @@
 /**
  * The run directory that the DOT language describes, as texts: manifest, checkpoint, and for each
- * node its status. A fold over the events, like every other picture of a run.
+ * node its status. A fold over the events.
  *
  * Owns: the shapes of these files and their bounds.
- * Does not: write them (cli/walk-files.ts), or be read by resume, which only takes the run's id.
+ * Does not: write the files. Resume reads only the run's id from them.
  */
 import type {
   AttemptRef,
@@ -27,20 +27,20 @@ const NODES_MAX = 10_000;
 /** A value of the context that is larger than this gets a file of its own. */
 export const ARTIFACT_BYTES_MIN = 100 * 1024;
 
-/** The steps that mark where a branch ends are no nodes of the file. */
+/** Steps that mark the end of a branch are not nodes of the file. */
 const ARRIVAL = /^to\./;
 
 /** Follows a run and knows what its directory holds. */
 export class AttractorLog {
   readonly #plan: Plan;
-  /** Stands for what another engine did; it is no node of the file. */
+  /** Stands for the work of another engine; it is not a node of the file. */
   readonly #before: Step | undefined;
   #created: Recorded<RunCreated> | undefined;
   #completed: string[] = [];
   #lines: string[] = [];
   #outcomes = new Map<string, string>();
   #visits = new Map<string, number>();
-  /** How often each node was tried again in its last visit; what was lost is no retry of it. */
+  /** How often each node was retried in its last visit; a lost attempt is not a retry. */
   #retries = new Map<string, number>();
   #current: string | undefined;
   #restarts = 0;
@@ -83,12 +83,12 @@ export class AttractorLog {
     this.#retries.set(step, again + 1);
   }
 
-  /** How often the run has begun anew; 0 before the first time. */
+  /** How often the run has restarted. */
   get restarts(): number {
     return this.#restarts;
   }
 
-  /** A restarted run has a past, but completed nothing yet. */
+  /** After a restart, nothing counts as completed. */
   #restart(number: number): void {
     this.#restarts = number;
     this.#completed = [];
@@ -107,7 +107,7 @@ export class AttractorLog {
     };
   }
 
-  /** The content of checkpoint.json, and what of its context is too large to stand in it. */
+  /** The content of checkpoint.json, and the context values that are too large for it. */
   checkpoint(run: Run, project: string): Checkpoint {
     const artifacts = new Map<string, string>();
     const context = [...run.context].map(([key, value]): readonly [string, Json] => {
@@ -171,7 +171,7 @@ export function statusJson(end: VisitEnd): JsonObject {
   };
 }
 
-/** The attempt whose prompt and answer belong to an end. */
+/** The attempt whose prompt and answer the directory shows. */
 export function attemptOfEnd(end: VisitEnd): AttemptRef | undefined {
   return "attempt" in end ? end : undefined;
 }

@@ -109,12 +109,12 @@ function nodesOf(run: Run): Nodes {
   return { completed, leftOut, ...named };
 }
 
-/** The newest so many entries are kept; older ones are only counted. */
+/** How many of the newest entries are kept; older ones are only counted. */
 export const HISTORY_MAX = 10_000;
 
 export type NodeOutcome = "completed" | "failed" | "skipped";
 
-/** The ends of visits in their order, as many as are kept: a fold over the events. */
+/** The ended visits in their order, up to the limit: a fold over the events. */
 export class NodeHistory {
   private readonly ring: (readonly [string, NodeOutcome])[] = [];
   private next = 0;
@@ -148,7 +148,7 @@ export class NodeHistory {
   }
 }
 
-/** The event, if it ends a visit: no other try follows. */
+/** The event, if it ends a visit, so that no further attempt follows. */
 export function visitEnd(event: RunEvent): VisitEnd | undefined {
   switch (event.type) {
     case "step.completed":

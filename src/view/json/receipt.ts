@@ -5,7 +5,7 @@
  * Owns: the fields of the file and its names.
  * Does not: write them. They are projections of events and can be made again at any time (J5).
  * Invariants:
- * - K1 What was not measured says `{ measured: false }`; a number is never made up.
+ * - K1 A value that was not measured is `{ measured: false }`; a receipt never invents a number.
  */
 import { type CheckFindings, checksFound } from "../../core/check.ts";
 import type {
@@ -88,25 +88,25 @@ export function receiptJson(input: ReceiptInput): JsonObject {
   };
 }
 
-/** What its agent was told of the run; only agents are told anything. */
+/** The briefing of an agent; other steps have none. */
 function fidelityJson({ run, end }: ReceiptInput): JsonObject {
   const telling = findVisit(run, end.event)?.telling;
   return telling === undefined ? {} : { fidelity: briefingJson(telling) };
 }
 
-/** No exit status is made up for what somebody else vouches for. */
+/** An effect that a probe or a person confirmed has no exit status. */
 function exitOf(event: AttemptEnd): number | null {
   if (event.type === "step.completed" && event.settledBy !== undefined) return null;
   return ("exit" in event ? event.exit : undefined) ?? null;
 }
 
-/** Who vouches for an effect that has no exit status, and what tells it from others. */
+/** Who confirmed an effect without an exit status, and the identity of the effect. */
 function vouchedJson(event: AttemptEnd): JsonObject {
   if (event.type !== "step.completed" || event.settledBy === undefined) return {};
   return { settled_by: event.settledBy, identity: event.identity ?? null };
 }
 
-/** What an attempt that completed passes on to the steps behind it. */
+/** What a completed attempt passes on to later steps. */
 function handoffJson({ run }: ReceiptInput, { event, time }: Recorded<StepCompleted>): JsonObject {
   return {
     finalized_at: isoText(time),
@@ -117,7 +117,7 @@ function handoffJson({ run }: ReceiptInput, { event, time }: Recorded<StepComple
   };
 }
 
-/** Who did a step's work: an agent by its name, "shell" for a command, else the kind of work. */
+/** The name of the agent, "shell" for a command, else the kind of work. */
 export function agentName(step: Step): string {
   return step.work.kind === "agent" ? step.work.agent : step.work.kind;
 }
@@ -184,7 +184,7 @@ function reasonOf(event: AttemptEnd): string | null {
   return event.type === "step.lost" ? "lost" : null;
 }
 
-/** From where a resume goes on after this attempt: behind it, or at it. */
+/** Where resume continues: after this attempt, or with the same step. */
 function resumeJson({ run, end }: ReceiptInput): Json {
   const { event } = end;
   const command = commandText("resume", run.id);
@@ -196,7 +196,7 @@ function resumeJson({ run, end }: ReceiptInput): Json {
   return {
     from: "same",
     steps: [stepPath(event)],
-    next_try_at: retry === undefined ? null : isoText(retry.at),
+    next_attempt_at: retry === undefined ? null : isoText(retry.at),
     command,
   };
 }

@@ -1,5 +1,5 @@
 /**
- * What running a step again will take, going by what it took before.
+ * How long a step will take and what it will cost, judged by its earlier visits.
  *
  * Owns: the arithmetic: the median of the visits that were completed.
  * Does not: guess. A step that never completed has no estimate, and says so.
@@ -10,7 +10,7 @@ import { usdText } from "../../core/spending.ts";
 import { formatDuration } from "../../util/duration.ts";
 import { attemptEnd } from "../attempt-history.ts";
 
-/** What a step takes; absent is what nobody measured. */
+/** Time and cost of a step; absent values were not measured. */
 export interface Estimate {
   /** The time that its attempts worked. */
   readonly workMs: number;
@@ -88,7 +88,7 @@ export function estimateText(estimate: Estimate | undefined): string {
   return Object.keys(spent).length === 0 ? time : `${time}, ${costText(spent)}`;
 }
 
-/** "$0.32"; where nobody measured money, "12345 tokens". */
+/** "$0.32"; if the cost was not measured, "12345 tokens". */
 export function costText({ usd, tokens }: Omit<Estimate, "workMs">): string {
   return usd === undefined ? `${Math.round(tokens ?? 0)} tokens` : usdText(usd);
 }

@@ -39,7 +39,7 @@ export interface UpdateStep {
 /** Actions of steps that will work. */
 const WORKING: ReadonlySet<string> = new Set(["run", "run again", "continue"]);
 
-/** What an update would do, step by step: those of the new plan, then those that are gone. */
+/** What an update would do: the steps of the new plan, then the removed ones. */
 export function updatePlan(input: UpdatePlanInput): readonly UpdateStep[] {
   const { run, changes, plan, evidence, now, estimates } = input;
   const kept = new Map(resumePlan({ plan, run, evidence, now }).map((row) => [row.step, row]));

@@ -89,7 +89,7 @@ export interface Decision {
   readonly what: string;
 }
 
-/** All such decisions in their order. */
+/** All decisions in their order. */
 export function decisionHistory(run: Run, events: Iterable<Recorded>): readonly Decision[] {
   const decisions: Decision[] = [];
   for (const { event, seq, time } of events) {
@@ -182,7 +182,7 @@ function arrowsText(
 export interface ContextChange {
   readonly seq: number;
   readonly time: number;
-  /** The attempt that handed it over, as in `fix@2.3`. */
+  /** The attempt that wrote it, as in `fix@2.3`. */
   readonly by: string;
   readonly key: string;
   /** Absent when the key is new. */
@@ -190,7 +190,7 @@ export interface ContextChange {
   readonly after: Json;
 }
 
-/** All changes in their order; a value that was handed over again unchanged is none. */
+/** All changes in their order, without values that were written again unchanged. */
 export function contextHistory(run: Run, events: Iterable<Recorded>): readonly ContextChange[] {
   const known = new Map<string, Map<string, Json>>();
   const changes: ContextChange[] = [];

@@ -119,8 +119,8 @@ function cellText(cell: Cell): string {
 }
 
 /**
- * A value between backticks; a table takes even there a bar for the end of a cell. One that looks
- * like markup is written with entities, for readers that do not take backticks as seriously.
+ * A value between backticks. In a table, even there a bar ends a cell. A value that looks like
+ * markup is written with entities, because some readers do not respect backticks.
  */
 function coded(text: string): string {
   if (/[<>]/.test(text)) return `<code>${escaped(text)}</code>`;

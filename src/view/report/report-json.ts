@@ -1,4 +1,4 @@
-/** `report --format json`: the post-mortem for programs. Its shape is described in docs/REPORT.md. */
+/** `report --format json`: the report for programs. docs/REPORT.md describes its fields. */
 import type { Json, JsonObject } from "../../util/json.ts";
 import { spentJson, usedJson } from "../cost-text.ts";
 import { isoText } from "../text.ts";
@@ -71,7 +71,7 @@ function timeJson(time: number | undefined): Json {
   return time === undefined ? null : isoText(time);
 }
 
-/** What no model was asked for is not measured. */
+/** The limits; null means no limit. */
 function budgetJson({ budget: { usd, tokens, turns, timeMs } }: RunReport): Json {
   return {
     usd: usd ?? null,

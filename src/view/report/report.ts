@@ -207,7 +207,7 @@ interface OpenSpan {
   readonly index: number;
   readonly at: AttemptRef;
   readonly startedAt: number;
-  /** From when its time has still to be counted; never, once only its effect is in doubt. */
+  /** When uncounted working time began; never, once only the effect is uncertain. */
   uncounted: number;
   workedMs: number;
   spent?: Spent;
@@ -255,7 +255,7 @@ function rest(span: OpenSpan | undefined, time: number): void {
   span.uncounted = Number.POSITIVE_INFINITY;
 }
 
-/** Its process has ended; how its effect stands is told later. */
+/** The process has ended; whether its effect happened becomes known later. */
 function doubt(span: OpenSpan | undefined, spent: Spent | undefined, time: number): void {
   if (span === undefined) return;
   span.workedMs += Math.max(0, time - span.uncounted);
