@@ -52,14 +52,14 @@ it.each(["stop", "kill"] as const)(
     const why = (await repo.must("why", id)).split("\n");
     expect(why.slice(3, 6)).toEqual(DONE);
     expect(why).toContain("  │ what it said");
-    const fate = `resume sets it aside and starts again (--recover continue continues it; look: perdure diff ${short} b@1.1)`;
+    const fate = `resume sets it aside and starts again (--recover continue continues it; see perdure diff ${short} b@1.1)`;
     expect(why).toContain(`  ${fate}`);
     expect(await repo.must("resume", id, "--dry-run")).toContain(DONE.join("\n"));
     const resumed = await repo.must("resume", id);
     expect(resumed).toContain(DONE.join("\n"));
     expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nwhole\n" });
     expect(await repo.must("diff", id, "b@1.1")).toContain("A new.txt");
-    expect(await repo.must("timeline", id)).toMatch(/b@1\.2 +restarts .* is what was there/);
+    expect(await repo.must("timeline", id)).toMatch(/b@1\.2 +restarted .* holds the files before/);
   },
 );
 
@@ -69,7 +69,7 @@ it("goes on with it when a person says so, and the timeline tells", {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
   expect(await repo.must("resume", id, "--recover", "continue")).toContain(
-    "resume goes on with it",
+    "resume continues it",
   );
   expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nhalf\nwhole\n" });
   expect(await repo.must("timeline", id)).toContain("--recover continue");
@@ -81,7 +81,7 @@ it("in the user's own directory it goes on; a restart shows what it overwrites",
   const repo = new Repo();
   const { id } = await cutOff(repo, "here", "stop");
   writeFileSync(join(repo.dir, "later.txt"), "written by hand\n");
-  expect(await repo.must("why", id)).toContain("resume goes on with it (--recover restart");
+  expect(await repo.must("why", id)).toContain("resume continues it (--recover restart");
   const restarted = await repo.must("resume", id, "--recover", "restart");
   expect(restarted).toContain("  overwrites log.txt\n  removes later.txt\n  removes new.txt\n");
   expect(repo.files("here", id)).toEqual({

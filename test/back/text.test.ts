@@ -39,7 +39,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   expect(await said(repo, "resume", id, "--from-step", "d", "--dry-run")).toMatchInlineSnapshot(`
     "STEP  RESUME WILL  BECAUSE
     a     reuse        it completed; its result is kept
-    b     reuse        not done, but treated as completed: you go on from d
+    b     reuse        it has not completed, but is treated as completed: you continue from d
     c     reuse        it completed; its result is kept
     d     run          you asked to continue from here
     files: the files are put back to the snapshot before d@1; what is there now is set aside
@@ -113,9 +113,9 @@ it("in the user's own directory, what is overwritten is shown first", {
     ● continuing from b
     ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ b started (visit 2)
-    ✓ b done in 5ms
+    ✓ b completed in 5ms (snapshot 5ms)
     ▶ c started (visit 2)
-    ✓ c done in 5ms
+    ✓ c completed in 5ms
     ✓ completed in 5ms, 3/3 steps
     Run 1a2b3c4d (sequential) completed in 5ms.
     3 of 3 steps completed: a, b, c.
@@ -212,7 +212,7 @@ steps:
     ▶ greet started
     greet │ made
     greet │ hello bob
-    ✓ greet done in 5ms
+    ✓ greet completed in 5ms (snapshot 5ms)
     ✓ completed in 5ms, 2/2 steps
     Run 1a2b3c4d (greet) completed in 5ms.
     2 of 2 steps completed: make, greet.
@@ -234,9 +234,9 @@ steps:
     cwd          DIR/repo
     input        {"who":"bob"}
 
-      STEP   STATE  TRIES  ELAPSED  RESULT
-    ✓ make   done   1 5ms exit 0
-    ✓ greet  done   1 5ms exit 0
+      STEP   STATE      ATTEMPTS  ELAPSED  RESULT
+    ✓ make   completed  1 5ms exit 0
+    ✓ greet  completed  1 5ms exit 0
 
     outputs
       make.made  DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace/made.txt  5 bytes  sha256 0123456789ab
@@ -249,7 +249,7 @@ steps:
   `);
   expect(await said(repo, "fork", id, "--at", "greet@9")).toMatchInlineSnapshot(`
     "--- stderr
-    error: greet@9 has not run yet: there is nothing to fork from
+    error: greet@9 has not run yet, so there is nothing to fork from
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -373,14 +373,14 @@ steps:
   `);
   expect(await said(repo, "diff", id, "b@2")).toMatchInlineSnapshot(`
     "--- stderr
-    error: there is no b@2; there is b@1.1
+    error: there is no b@2; there are b@1.1
       next: perdure show 1a2b3c4d
     [exit 2]
     "
   `);
   expect(await said(repo, "diff", id, "nothing")).toMatchInlineSnapshot(`
     "--- stderr
-    error: "nothing" names no checkpoint of this run: give a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot
+    error: "nothing" is no checkpoint of this run: name a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -394,7 +394,7 @@ steps:
     2026-01-02 03:04:05  b@1.1       completed  c0ffeec0de  2      +1 -1
     2026-01-02 03:04:05  run         completed
     2026-01-02 03:04:05  run         rewound                              to b; runs again: b
-    2026-01-02 03:04:05  run         restored   c0ffeec0de  2      +1 -1  c0ffeec0de is what was there
+    2026-01-02 03:04:05  run         restored   c0ffeec0de  2      +1 -1  c0ffeec0de holds the files before
     2026-01-02 03:04:05  run         stopped                              by perdure rewind
     [exit 0]
     "

@@ -100,7 +100,7 @@ steps:
 
     expect(project.effects()).toEqual({ work: 1, next: 1 });
     expect(out).toContain("lint check │ too long");
-    expect(out).toMatch(/✓ lint done.*; warning: `echo too long; exit 7` exited with 7/);
+    expect(out).toMatch(/✓ lint completed.*; warning: `echo too long; exit 7` exited with 7/);
     const warned = { exit: 7, onFail: "warn", output: "too long\n" };
     expect((await eventsOf("step.completed"))[0]).toMatchObject({ exit: 0, check: warned });
     const id = await project.newestId();

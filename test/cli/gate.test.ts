@@ -81,7 +81,7 @@ describe("a gate that nobody can answer here", () => {
     const run = await project.run(["run", "p.yaml"]);
     expect(run.exit).toBe(6);
     expect(normalised(run.stdout, project).split("\n").slice(-6)).toEqual([
-      "✓ build done in 5ms",
+      "✓ build completed in 5ms",
       "◆ approve asks: Ship it? [A] approve, [R] reject",
       'Run 1a2b3c4d (release) waits for a person: approve asks "Ship it?".',
       "1 of 3 steps completed: build; next: approve.",

@@ -121,7 +121,7 @@ describe("a judge", () => {
     await open(SHELL("on_fail: warn"), judging(FAIL));
     const warned = await project.finish(RUN);
     good(warned);
-    expect(warned.stdout).toMatch(/✓ work done.*; warning: its judge \(claude\) does not pass it/);
+    expect(warned.stdout).toMatch(/✓ work completed.*; warning: its judge \(claude\) does not pass it/);
     project.write("p.yaml", SHELL("on_fail: fail"));
     project.model.play(judging(FAIL));
     expect((await project.finish(RUN)).exit).toBe(3);
@@ -231,7 +231,7 @@ describe("a judge that is interrupted", () => {
     expect((await runner.kill("SIGINT")).exit).toBe(130);
     project.model.release();
     expect(await project.must(["resume", "--dry-run"])).toContain(
-      "its work is done, and its judge (claude) is asked",
+      "its work is finished, and its judge (claude) is asked",
     );
     good(await project.finish(["resume"]));
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });

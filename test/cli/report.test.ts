@@ -188,7 +188,7 @@ describe("replay finds no difference in a run", () => {
       problems: { kind: string; handling: string[] }[];
     };
     expect(owners.map(({ left }) => left)).toEqual([
-      "vanished without a word",
+      "ended without releasing the lease",
       "stopped it: SIGINT",
       "completed it",
     ]);

@@ -268,7 +268,7 @@ it("dry-run tells a living, an ended and a dead step apart", async () => {
 
   expect(await project.must(["resume", "--dry-run"])).toBe(
     `STEP    RESUME WILL  BECAUSE
-ended   take result  it ended while nobody watched; its result is on disk
+ended   take result  it ended without a runner; its result is on disk
 living  re-attach    its process is still running
 `,
   );

@@ -147,7 +147,7 @@ steps:
     const result = await project.finish(["run", "p.yaml"]);
 
     expect(result.exit).toBe(3);
-    expect(result.stdout).toContain("its agent's answer does not fit: it does not fit its schema");
+    expect(result.stdout).toContain("its agent's answer does not match the schema: ");
     expect(project.model.requests("work")).toHaveLength(4);
   });
 });
@@ -419,7 +419,7 @@ describe("recovery", () => {
     // As if the machine had died right before it was written.
     fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
     const told = await project.finish(["resume", "--dry-run"]);
-    expect(told.stdout).toContain("work  take result  its process is gone, but its agent was done");
+    expect(told.stdout).toContain("work  take result  its process is gone, but its agent had finished");
     good(await project.finish(["resume"]));
     expect(await project.events("step.adopted")).toMatchObject([{ found: "result" }]);
     expect(await project.said()).toEqual(["work: task in 1"]);

@@ -54,7 +54,7 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
     expect(screen.length).toBeLessThanOrEqual(size.rows);
     expect(screen.join("\n")).toMatch(new RegExp(`^fifty {2}${id} {2}.* {2}25/50$`, "m"));
     expect(screen.filter((line) => line.includes("step-25"))).toHaveLength(1);
-    expect(screen.join("\n")).toMatch(/✓ (\d+ more done|step-00 +done)/);
+    expect(screen.join("\n")).toMatch(/✓ (\d+ more completed|step-00 +completed)/);
     expect(screen.join("\n")).toMatch(/✓ step-24 +done/);
     expect(screen.join("\n")).toMatch(/· step-26 +pending/);
     expect(terminal.isCursorVisible()).toBe(true);

@@ -407,7 +407,7 @@ steps:
     good(await runner.ended);
     expect(await workspaceFile("readme")).toBe("ONE\ntwo\nTHREE\n");
     expect(await workspaceFile("l")).toBe("l\n");
-    const done = [...runner.stdout.matchAll(/✓ (\w+) done/g)].map((match) => match[1]);
+    const done = [...runner.stdout.matchAll(/✓ (\w+) completed/g)].map((match) => match[1]);
     expect(done).toEqual(["left", "right", "after"]);
   });
 

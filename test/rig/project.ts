@@ -323,6 +323,8 @@ export function normalised(text: string, project: Project): string {
     .replaceAll(/\b\d+(\.\d)? (KB|MB)\b/g, "5 KB")
     .replaceAll(/\bsha256 [0-9a-f]{12}\b/g, "sha256 0123456789ab")
     .replaceAll(/\b(process|pid) \d+( of \S+)? on [\w.-]+/g, "$1 4711$2 on HOST")
+    // Only a slow snapshot is mentioned.
+    .replaceAll(/ \(snapshot [^)]*\)/g, "")
     .replaceAll(/ *\b(\d+ms|\d+\.\ds|\d+[mh] \d\d[sm])(?=[\s.,:;)]) */g, " 5ms ")
     .replaceAll(/5ms (?=[\n.,:;)])/g, "5ms");
 }
