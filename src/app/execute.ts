@@ -26,18 +26,26 @@ import { attemptDirOf, type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
-import { mayLiveElsewhere } from "../runner/adopt.ts";
+import { mayLiveElsewhere } from "../runner/process/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { EXIT } from "../view/exit-code.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
-import { CliError, OwnedError, RunError, setDrivenRun } from "./cli-error.ts";
 import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, reloadRun } from "./known-run.ts";
 import { refuseOpened } from "./opened-step.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
 import { lateCostOf } from "./prices.ts";
 import { type Project, removedState, shortIdOf } from "./project.ts";
+import {
+  after,
+  command,
+  type Next,
+  Refusal,
+  RunError,
+  RunOwned,
+  setDrivenRun,
+  when,
+} from "./refusal.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
@@ -135,27 +143,23 @@ export function own(
 ): OwnedRun {
   const { id: runId, shortId } = known;
   const { journal } = project;
-  const { takeOver } = options;
+  const { takeOver: forced } = options;
   // A run that is loaded again is another value: the one before is taken over.
   const seenSeq = known.run.seq;
-  const acquired = journal.acquire(
-    runId,
-    owner,
-    (other) => takeOver !== true && isOwnerAlive(other),
-  );
+  const acquired = journal.acquire(runId, owner, (other) => forced !== true && isOwnerAlive(other));
   if (!acquired.ok) throw ownedError(shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
   try {
     const loaded = reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
     if (options.update !== undefined && loaded.run.seq !== seenSeq) {
       const message = `run ${shortId} has gone on since its update was shown`;
-      throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
+      throw new Refusal("run-changed", message, command("resume", shortId, "--update"));
     }
-    if (takeOver !== true) refuseUnseenSteps(loaded);
+    if (forced !== true) refuseUnseenSteps(loaded);
     refuseOpened(loaded);
     const starts = options.stop === undefined && options.stopBy === undefined;
     if (starts && options.beside !== true) {
-      refuseBeside(project, workerOf(loaded), `perdure resume ${shortId}`);
+      refuseBeside(project, workerOf(loaded), ["resume", shortId]);
     }
     return { known: loaded, owner, epoch };
   } catch (error) {
@@ -174,7 +178,7 @@ function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
   const message =
     `step ${step} of run ${shortId} was started in another container or on another machine, ` +
     "and may still run there";
-  throw new CliError(EXIT.owned, message, takeOverText(shortId));
+  throw new Refusal("steps-alive", message, takeOver(shortId));
 }
 
 /** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
@@ -195,20 +199,20 @@ export async function driveOwned(
 }
 
 /** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
-export function ownedError(shortId: string, owner: Owner): OwnedError {
+export function ownedError(shortId: string, owner: Owner): RunOwned {
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next = isOwnerElsewhere(owner) ? takeOverText(shortId) : ownedNext(shortId, owner);
-  return new OwnedError(owner, message, next);
+  const next = isOwnerElsewhere(owner) ? takeOver(shortId) : ownedNext(shortId, owner);
+  return new RunOwned(owner, message, next);
 }
 
-function ownedNext(shortId: string, { opens }: Owner): string {
-  if (opens === undefined) return `perdure attach ${shortId}`;
-  return `end the agent's program there, then: perdure resume ${shortId}`;
+function ownedNext(shortId: string, { opens }: Owner): Next {
+  if (opens === undefined) return command("attach", shortId);
+  return after("end the agent's program there", "resume", shortId);
 }
 
 /** What a person can do about something that cannot be seen from here. */
-function takeOverText(shortId: string): string {
-  return `if you know that it is dead: perdure resume ${shortId} --take-over`;
+function takeOver(shortId: string): Next {
+  return when("if you know that it is dead", "resume", shortId, "--take-over");
 }
 
 /**

@@ -4,11 +4,11 @@
  */
 import { type FilesOption, filesOption } from "./back-files.ts";
 import { parseBudget, parseTurns } from "./budget.ts";
-import { RunError } from "./cli-error.ts";
 import type { ExecuteOptions } from "./execute.ts";
 import { type Back, type BackRequest, factsOf, planBack } from "./going-back.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
+import { RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { walkFilesOf } from "./run-parts.ts";
 

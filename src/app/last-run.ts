@@ -9,11 +9,10 @@
  */
 import { resolve } from "node:path";
 import type { RunSummary } from "../journal/journal.ts";
-import { EXIT } from "../view/exit-code.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/text.ts";
-import { CliError } from "./cli-error.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { command, type Next, Refusal } from "./refusal.ts";
 import type { Confirm } from "./screen.ts";
 
 /** How many runs a refusal names. */
@@ -44,7 +43,11 @@ export async function lastRun(
   const candidates = unowned.length === 0 ? unfinished : unowned;
   const [candidate] = candidates;
   if (candidate === undefined) {
-    throw new CliError(EXIT.usage, `there is no unfinished run ${where}`, "perdure list runs");
+    throw new Refusal(
+      "no-unfinished-run",
+      `there is no unfinished run ${where}`,
+      command("list", "runs"),
+    );
   }
   const last = runs.find((run) => !isOwned(run)) ?? candidate;
   const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
@@ -56,11 +59,12 @@ export async function lastRun(
     return agreed ? candidate.runId : undefined;
   }
   const commands = candidates.slice(0, NAMED_MAX).map((run) => commandFor(project, run));
-  throw new CliError(EXIT.usage, `${told}: name the run to resume`, commands.join("\n        "));
+  throw new Refusal("run-not-named", `${told}: name the run to resume`, commands);
 }
 
-function commandFor(project: Project, run: RunSummary): string {
-  return `perdure resume ${shortIdOf(project.journal, run.runId)}   (${run.pipeline}: ${stateOf(run)})`;
+function commandFor(project: Project, run: RunSummary): Next {
+  const shortId = shortIdOf(project.journal, run.runId);
+  return { ...command("resume", shortId), note: `${run.pipeline}: ${stateOf(run)}` };
 }
 
 function stateOf(run: RunSummary): string {

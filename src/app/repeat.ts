@@ -6,11 +6,9 @@
  * run comes to it.
  */
 
-import { EXIT } from "../view/exit-code.ts";
-import { commandText } from "../view/text.ts";
-import { CliError } from "./cli-error.ts";
 import { type BackRequest, repeatsOf } from "./going-back.ts";
 import type { KnownRun } from "./known-run.ts";
+import { command, Refusal } from "./refusal.ts";
 import type { Confirm } from "./screen.ts";
 
 export interface RepeatOptions {
@@ -35,14 +33,12 @@ export async function agreedRequest(
   const message = `${first.place}${more} happened and must not happen twice`;
   if (confirm === undefined) {
     const refusal = `${message}; nothing was changed`;
-    throw new CliError(EXIT.usage, refusal, `${commandOf(known, request)} --yes`);
+    throw new Refusal("not-confirmed", refusal, command(...commandOf(known, request), "--yes"));
   }
   const agreed = await confirm(`${message}. Let it happen again?`);
   return agreed ? { ...request, repeat: true } : undefined;
 }
 
-function commandOf({ shortId }: KnownRun, { verb, step }: BackRequest): string {
-  return verb === "from-step"
-    ? commandText("resume", shortId, "--from-step", step)
-    : commandText(verb, shortId, step);
+function commandOf({ shortId }: KnownRun, { verb, step }: BackRequest): readonly string[] {
+  return verb === "from-step" ? ["resume", shortId, "--from-step", step] : [verb, shortId, step];
 }

@@ -14,6 +14,7 @@ import { driveOwned, type ExecuteOptions, own } from "../app/execute.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
 import { thisOwner } from "../app/owner.ts";
 import type { Project } from "../app/project.ts";
+import { asRefusal } from "../app/refusal.ts";
 import { type Display, NO_DISPLAY } from "../app/screen.ts";
 import { Wishes } from "../app/wishes.ts";
 import type { StopMode } from "../core/event.ts";
@@ -21,7 +22,6 @@ import { JournalError } from "../journal/journal.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
 import type { EventJson } from "../view/json/run-json.ts";
 import { Bell, eventStream } from "./event-stream.ts";
-import { publicError } from "./perdure-error.ts";
 import { type RunView, runView } from "./run-view.ts";
 
 /** How often the journal is asked whether somebody else wants the run to stop. */
@@ -83,7 +83,7 @@ export function drivenRun(
       return { ...runView(loadRun(project, id)), exitCode };
     } catch (error) {
       tryOf(() => project.journal.release(id, owned.epoch));
-      throw publicError(error);
+      throw asRefusal(error) ?? error;
     } finally {
       clearInterval(looking);
       options.signal?.removeEventListener("abort", abort);

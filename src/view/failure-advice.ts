@@ -17,7 +17,7 @@ import { failedCheckLines, failureText, messageText } from "./failure-text.ts";
 import { commandText, plainText } from "./text.ts";
 
 /** How many more turns to suggest when an agent has used up its turns. */
-const TURNS_SUGGESTED = 20;
+export const TURNS_SUGGESTED = 20;
 const CENTS = 100;
 const SECOND_MS = 1_000;
 
@@ -128,7 +128,7 @@ function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefi
 }
 
 /** The command that grants more turns. */
-export function turnsCommand(shortId: string): string {
+function turnsCommand(shortId: string): string {
   return commandText("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`);
 }
 

@@ -68,9 +68,7 @@ it("goes on with it when a person says so, and the timeline tells", {
 }, async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
-  expect(await repo.must("resume", id, "--recover", "continue")).toContain(
-    "resume continues it",
-  );
+  expect(await repo.must("resume", id, "--recover", "continue")).toContain("resume continues it");
   expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nhalf\nwhole\n" });
   expect(await repo.must("timeline", id)).toContain("--recover continue");
 });

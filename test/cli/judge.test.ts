@@ -121,7 +121,9 @@ describe("a judge", () => {
     await open(SHELL("on_fail: warn"), judging(FAIL));
     const warned = await project.finish(RUN);
     good(warned);
-    expect(warned.stdout).toMatch(/✓ work completed.*; warning: its judge \(claude\) does not pass it/);
+    expect(warned.stdout).toMatch(
+      /✓ work completed.*; warning: its judge \(claude\) does not pass it/,
+    );
     project.write("p.yaml", SHELL("on_fail: fail"));
     project.model.play(judging(FAIL));
     expect((await project.finish(RUN)).exit).toBe(3);

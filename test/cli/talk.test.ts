@@ -419,7 +419,9 @@ describe("recovery", () => {
     // As if the machine had died right before it was written.
     fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
     const told = await project.finish(["resume", "--dry-run"]);
-    expect(told.stdout).toContain("work  take result  its process is gone, but its agent had finished");
+    expect(told.stdout).toContain(
+      "work  take result  its process is gone, but its agent had finished",
+    );
     good(await project.finish(["resume"]));
     expect(await project.events("step.adopted")).toMatchObject([{ found: "result" }]);
     expect(await project.said()).toEqual(["work: task in 1"]);

@@ -1,10 +1,10 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { lineReaders } from "../../app/agent-lines.ts";
-import { CliError } from "../../app/cli-error.ts";
 import { giveAnswer } from "../../app/give-answer.ts";
 import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
@@ -38,7 +38,7 @@ export async function attachCommand(
 function newestRun({ journal }: Project): string {
   const [newest] = journal.list({ limit: 1 });
   if (newest !== undefined) return newest.runId;
-  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {

@@ -2,11 +2,11 @@
 
 import { unavailable } from "../../app/available-run.ts";
 import { filesOption } from "../../app/back-files.ts";
-import { RunError } from "../../app/cli-error.ts";
 import { execute } from "../../app/execute.ts";
 import { type BackRequest, factsOf, linesOf, planBack } from "../../app/going-back.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { RunError } from "../../app/refusal.ts";
 import { agreedRequest } from "../../app/repeat.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";

@@ -1,8 +1,8 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
 
-import { CliError, RunError } from "../../app/cli-error.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { openProject, resolveRunId } from "../../app/project.ts";
+import { command, naming, Refusal } from "../../app/refusal.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../../app/run-workspace.ts";
 import type { Recorded } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
@@ -69,19 +69,17 @@ function stretch(
   first: string,
   second: string | undefined,
 ): { from: Point; to: Point } {
-  try {
+  return naming(shortId, () => {
     if (second === undefined) return spanNamed(events, first);
     return { from: checkpointNamed(events, first), to: checkpointNamed(events, second) };
-  } catch (error) {
-    throw new RunError(shortId, error);
-  }
+  });
 }
 
 function sideOf({ workspace }: RunWorkspace, { shortId }: KnownRun, point: Point): Side {
   if (point.commit !== undefined) return point.commit;
   if (workspace !== undefined) return workspace;
   const message = `the workspace of run ${shortId} is not there, so there is no ${NOW}`;
-  throw new CliError(EXIT.error, message, `perdure timeline ${shortId}`);
+  throw new Refusal("no-workspace", message, command("timeline", shortId));
 }
 
 function contextOf({ id, planOf, events }: KnownRun, from: Point, to: Point): ContextChange {

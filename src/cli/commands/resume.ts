@@ -5,7 +5,6 @@ import { unavailable } from "../../app/available-run.ts";
 import { filesOption } from "../../app/back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
 import { parseBudget, parseTurns, refuseWithoutTurns } from "../../app/budget.ts";
-import { CliError } from "../../app/cli-error.ts";
 import { readiness } from "../../app/environment.ts";
 import { execute } from "../../app/execute.ts";
 import { type Back, type BackRequest, filesLines, linesOf } from "../../app/going-back.ts";
@@ -16,16 +15,16 @@ import { refuseCopy } from "../../app/moved-project.ts";
 import { type CutOff, partialWork } from "../../app/partial-work.ts";
 import { checkPricesOnResume } from "../../app/prices.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import { agreedRequest } from "../../app/repeat.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
-import { sha256 } from "../../util/hash.ts";
+import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { interruptedLines } from "../../view/preview/interrupted-work.ts";
-import { commandText } from "../../view/text.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
 import { printDiagnostics } from "../diagnostics.ts";
@@ -97,7 +96,7 @@ async function chosenRun(
   }
   if (id !== undefined && options.pipelineId !== undefined) {
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
-    throw new CliError(EXIT.usage, message, `perdure resume ${id}`);
+    throw new Refusal("bad-option", message, command("resume", id));
   }
   const project = openProject(process.cwd(), "read-write");
   const given = id ?? options.pipelineId;
@@ -144,7 +143,7 @@ function refuse(
   refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step are two wishes: first the one, then the other";
-  throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+  throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
 async function goOn(
@@ -185,7 +184,7 @@ async function goOn(
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
-    command: `perdure resume ${known.shortId}`,
+    command: ["resume", known.shortId],
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
@@ -226,7 +225,7 @@ async function lookAhead(
   const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
   const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
   const looked = { ...options, isDone: done };
-  const found = await readiness(update?.plan ?? plan, looked, `perdure resume ${shortId}`);
+  const found = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
   for (const line of found) printError(line);
 }
 
@@ -245,7 +244,7 @@ function refuseOtherFile(
   if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
   const message = `run ${shortId} is a run of ${own}, not of ${file}`;
   const from = fromStep === undefined ? [] : ["--from-step", fromStep];
-  throw new CliError(EXIT.usage, message, commandText("resume", shortId, ...from));
+  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
 }
 
 /** A path without links; one that leads nowhere is taken as it is written. */
