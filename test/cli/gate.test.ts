@@ -109,7 +109,7 @@ describe("a gate that nobody can answer here", () => {
       "  [R] reject: perdure answer 1a2b3c4d approve reject",
       "",
     ]);
-    expect(await project.must(["show"])).toMatch(/◆ approve +asks .*Ship it\? \[A\] approve/);
+    expect(await project.must(["show"])).toMatch(/◆ approve +asking .*Ship it\? \[A\] approve/);
     expect(await project.must(["logs", id, "approve"])).toContain("All of it?");
     expect(await project.must(["timeline", id])).toMatch(/approve@1\.1 +asked .*Ship it\?/);
     expect(await project.must(["graph", id])).toContain("asks: Ship it?");
@@ -124,7 +124,9 @@ describe("a gate that nobody can answer here", () => {
     const said = await project.must(["answer", id, "approve", "A", "--text", "well done"]);
     expect(said).toContain(`Nobody drives the run now; go on with it:\n  perdure resume ${id}\n`);
     expect(answers()).toEqual([]);
-    expect(await project.must(["why"])).toMatch(/has its answer \(approve: answered "approve" by/);
+    expect(await project.must(["why"])).toMatch(
+      /now has the answer \(approve: answered "approve" by/,
+    );
     const late = await project.run(["answer", id, "approve", "reject"]);
     expect(late.exit).toBe(1);
     expect(late.stderr).toMatch(
@@ -417,7 +419,7 @@ describe("exactly one answer counts", () => {
       release(`gate: {ask: "Ship it?", timeout: ${timeout}, default: reject}`);
       const program = project.start(["run", "p.yaml", "--stay", "-o", "json"]);
       await program.printed("step.asked");
-      const id = /"run":"([^"]+)"/.exec(program.stdout)?.[1] ?? "";
+      const id = /"run_id":"([^"]+)"/.exec(program.stdout)?.[1] ?? "";
       const answered = await project.run(["answer", id, "approve", "approve"]);
       const { exit } = await program.ended;
       const won = answered.exit === 0;

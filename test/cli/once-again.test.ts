@@ -61,7 +61,7 @@ describe.each(WAYS)("brought back by %s", (_name, bring) => {
     let out = "";
     for (const args of bring(id)) out = await project.must(args);
     expect(out).toMatch(
-      /\? push must not happen twice, and it happened as push@1.*its probe is asked/,
+      /\? push must not happen twice, and it happened as push@1.*the probe is asked/,
     );
     expect(out).toMatch(/\? push happened, according to its probe: found /);
     expect(project.effects()).toMatchObject({ push: 1, z: 2 });
@@ -136,7 +136,7 @@ it("an edit that has it run again asks first", async () => {
   const id = await completed(WITH_PROBE);
   project.write("p.yaml", pipeline(WITH_PROBE, "two").replace("effects' #", "effects' ; true #"));
   const told = await project.must(["resume", id, "--update", "--dry-run"]);
-  expect(told).toContain("push@1 happened and must not happen twice: its probe is asked first");
+  expect(told).toContain("push@1 happened and must not happen twice: the probe is asked first");
   await project.must(["resume", id, "--update", "--yes"]);
   expect(project.effects()).toEqual({ a: 2, push: 1, z: 2 });
 });

@@ -75,7 +75,7 @@ describe("with a probe", () => {
     const out = await project.must(["resume", id]);
     const key = `${fullId(id)}/push@1`;
     expect(out).toContain(
-      "? push may or may not have happened (its process is gone and left no exit status): its probe is asked\n",
+      "? push may or may not have happened (its process is gone and left no exit status): the probe is asked\n",
     );
     expect(out).toContain(`? push happened, according to its probe: tag ${key}\n`);
     expect(out).toContain(`tell │ it is tag ${key}\n`);
@@ -180,7 +180,7 @@ describe("with a probe", () => {
     const stopped = await runner.kill("SIGINT");
     expect(stopped.exit).toBe(130);
     expect(stopped.stdout).toContain(
-      "? push may or may not have happened (it was stopped): its probe is asked\n",
+      "? push may or may not have happened (it was stopped): the probe is asked\n",
     );
     expect((await project.run(["resume", id])).exit).toBe(0);
     expect(project.pushes()).toHaveLength(1);
@@ -268,7 +268,7 @@ describe("without a probe", () => {
     const { runner, id } = await startPush("p", { more: beside });
     const stopped = await runner.kill("SIGINT");
     expect(stopped.stdout).toContain(
-      "? push may or may not have happened (it was stopped): settle it\n",
+      "? push may or may not have happened (it was stopped): a person must settle it\n",
     );
     expect((await project.run(["resume", id])).exit).toBe(3);
     expect(project.effects().beside).toBe(1);

@@ -176,7 +176,7 @@ describe("replay finds no difference in a run", () => {
     await hold.arrived();
     await first.kill("SIGKILL");
     const second = project.start(["resume"]);
-    await second.printed("taken over");
+    await second.printed("re-attached");
     await second.kill("SIGINT");
     const third = project.start(["resume"]);
     await hold.release();
@@ -205,7 +205,7 @@ describe("replay finds no difference in a run", () => {
     await project.must(["run", "p.yaml"], { env });
     expect(await said("replay")).toMatchInlineSnapshot(`
       "Run 1a2b3c4d (wolf): 4 decisions in 6 events were replayed; none differs.
-      Not decided again: 1, which needs env MOON.
+      Not replayed: 1, which needs env MOON.
       [exit 0]
       "
     `);
@@ -288,11 +288,11 @@ describe("replay finds a planted difference:", () => {
       event.type === "step.started" && event.attempt === 2 ? { ...event, attempt: 3 } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
       "Run 1a2b3c4d (bad): 7 decisions in 8 events were replayed; 1 differs, and one event is not accepted.
-      The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
+      The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: the event itself
         recorded  step.started test@1.3
         now       step.started test@1.2
       Event 8, step.started test@1.3, cannot follow: illegal event: attempt 3 is not 2.
-      What lies behind it was not read.
+      The events after it were not read.
       [exit 3]
       "
     `);
@@ -349,9 +349,9 @@ describe("report", () => {
       | started | 2026-01-02 03:04:05 UTC |
       | last event | 2026-01-02 03:04:05 UTC |
       | took | 5ms |
-      | attempts ran | 5ms |
+      | active time | 5ms |
 
-      ## The pipeline
+      ## Pipeline
 
       \`\`\`mermaid
       flowchart TD
@@ -372,39 +372,39 @@ describe("report", () => {
 
       | Step | State | Visits | Attempts | Time | Result |
       |---|---|---|---|---|---|
-      | ✓ build | done | 1 | 1 | 5ms | exit 0 |
-      | ✓ test | done | 1 | 3 | 5ms | exit 0 |
-      | ✓ ship | done | 1 | 1 | 5ms | exit 0 |
+      | ✓ build | completed | 1 | 1 | 5ms | exit 0 |
+      | ✓ test | completed | 1 | 3 | 5ms | exit 0 |
+      | ✓ ship | completed | 1 | 1 | 5ms | exit 0 |
 
       ## Problems
 
       | When (UTC) | Attempt | What | Why | Handled |
       |---|---|---|---|---|
-      | 2026-01-02 03:04:05 | \`test@1.1\` | failed | it exited with 1 | tried again after 5ms |
+      | 2026-01-02 03:04:05 | \`test@1.1\` | failed | it exited with 1 | retried after 5ms |
       | 2026-01-02 03:04:05 | \`test@1.2\` | failed | it exited with 1 | owner 2 (ada on HOST) granted 2 more attempts; then owner 2 (ada on HOST) started test@1.3 |
 
-      ## The way that it took
+      ## Path
 
-      |  | Visit | Began (UTC) | Took | Attempts | Outcome | Led to |
+      |  | Visit | Began (UTC) | Took | Attempts | Outcome | Next |
       |---|---|---|---|---|---|---|
-      | 1 | \`build@1\` | 2026-01-02 03:04:05 | 5ms | 1 | done | test |
-      | 2 | \`test@1\` | 2026-01-02 03:04:05 | 5ms | 3 | done | ship |
-      | 3 | \`ship@1\` | 2026-01-02 03:04:05 | 5ms | 1 | done |  |
+      | 1 | \`build@1\` | 2026-01-02 03:04:05 | 5ms | 1 | completed | test |
+      | 2 | \`test@1\` | 2026-01-02 03:04:05 | 5ms | 3 | completed | ship |
+      | 3 | \`ship@1\` | 2026-01-02 03:04:05 | 5ms | 1 | completed |  |
 
-      ## Who drove it
+      ## Runners
 
-      |  | Owner | From (UTC) | For | How it left |
+      |  | Owner | From (UTC) | For | How it ended |
       |---|---|---|---|---|
-      | 1 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | ended it as failed |
+      | 1 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | ended it: failed |
       | 2 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | completed it |
 
       ## Decisions
 
-      | Event | When (UTC) | What was decided |
+      | Event | When (UTC) | Decision |
       |---|---|---|
       | 12 | 2026-01-02 03:04:05 | test@1 was granted 2 more attempts |
 
-      ## The last lines that attempts printed
+      ## Output
 
       ### build@1.1
 

@@ -113,10 +113,12 @@ it("--output json is a stream of events, numbered without gaps, and nothing else
     const events = stdout
       .trimEnd()
       .split("\n")
-      .map((line) => JSON.parse(line) as { seq: number; type: string; run: string; time: string });
+      .map(
+        (line) => JSON.parse(line) as { seq: number; type: string; run_id: string; time: string },
+      );
     const [first] = events;
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_, at) => (first?.seq ?? 0) + at));
-    expect(new Set(events.map(({ run }) => run)).size).toBe(1);
+    expect(new Set(events.map(({ run_id }) => run_id)).size).toBe(1);
     expect(events.at(-1)?.type).toBe("run.completed");
     for (const { time } of events) expect(new Date(time).toISOString()).toBe(time);
   }

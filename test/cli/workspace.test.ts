@@ -178,7 +178,7 @@ steps:
 `);
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
-    await runner.printed("work done");
+    await runner.printed("work completed");
     await hold.release();
     good(await runner.ended);
     expect(await workspaceFile("log")).toBe("try\ntry\n");

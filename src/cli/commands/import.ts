@@ -244,5 +244,5 @@ function tell(project: Project, { about, run }: Traveller, moved: RunMoved): voi
   if (moved.files === "restore") {
     print("When it goes on, the project's files are put back to those of the run first.");
   }
-  print(`Go on: perdure resume ${shortId}`);
+  print(`Continue: perdure resume ${shortId}`);
 }
