@@ -56,7 +56,7 @@ const PRIORITY = [
 const RECENT_MAX = 3;
 const NEXT_MAX = 5;
 
-/** Beyond this many steps a frame looks only at those that move: its cost must not grow (A1). */
+/** Beyond this many steps a frame looks only at those that move: its cost must not grow. */
 const WALK_MAX = 5_000;
 
 /** The lines of the live view. */
