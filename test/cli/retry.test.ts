@@ -224,7 +224,7 @@ it("resume --from-step takes what lies before as done; --dry-run says so and cha
   expect(dry).toBe(
     `STEP   RESUME WILL  BECAUSE
 plan   reuse        it completed; its result is kept
-build  reuse        not done, but treated as completed: you go on from ship
+build  reuse        it has not completed, but is treated as completed: you continue from ship
 docs   reuse        it completed; its result is kept
 ship   run          you asked to continue from here
 files: the files stay as they are: the step has not worked on them yet
