@@ -231,7 +231,7 @@ steps:
     expect(sized(normalised(await here.must(["export", id, "-o", "x.perdure"]), here))).toBe(
       `Exported run 1a2b3c4d to DIR/x.perdure (5 KB):
   6 events, 3 snapshots, 0 artifacts, 0 conversations
-Go on elsewhere, not here as well: perdure import FILE && perdure resume 1a2b3c4d
+Continue it elsewhere, and only there: perdure import FILE && perdure resume 1a2b3c4d
 `,
     );
     fs.copyFileSync(here.path("x.perdure"), there.path("x.perdure"));

@@ -56,9 +56,7 @@ describe("--from-step", () => {
     ]) {
       const { exit, stdout, stderr } = await project.run(args);
       expect(exit, stdout + stderr).not.toBe(0);
-      expect(stderr).toContain(
-        `step spec cannot be treated as completed: its output "s" is missing`,
-      );
+      expect(stderr).toContain(`step spec cannot be taken as done: its output "s" is missing`);
       expect(stderr).toContain(project.path("spec.md"));
     }
     expect(project.effects()).toEqual({ spec: 1 });

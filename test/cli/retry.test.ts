@@ -315,7 +315,7 @@ it("run tells of an unfinished run of the same pipeline and how to go on, and st
   await live.kill("SIGKILL");
   const third = project.start(["run", "h.yaml", "--output", "text"]);
   await third.printed(
-    /^Run \w{8} of h\.yaml is unfinished \(0 of 1 steps completed\)\. Go on with it: /m,
+    /^Run \w{8} of h\.yaml is unfinished \(0 of 1 steps completed\)\. Continue it: /m,
   );
   await third.kill("SIGTERM");
   const other = await project.run(["run", "q.yaml"]);

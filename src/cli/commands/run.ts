@@ -142,9 +142,9 @@ async function askAboutUnfinished(
 }
 
 function unfinishedText(last: RunSummary, shortId: string, file: string): string {
-  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
+  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps completed`;
   const name = relative(process.cwd(), file);
   if (livenessOf(last.lease) === "owned")
     return `Run ${shortId} of ${name} is still going on (${done}). Watch it: perdure attach ${shortId}`;
-  return `Run ${shortId} of ${name} is unfinished (${done}). Go on with it: perdure resume ${shortId}`;
+  return `Run ${shortId} of ${name} is unfinished (${done}). Continue it: perdure resume ${shortId}`;
 }
