@@ -90,7 +90,7 @@ it("in the user's own directory it goes on; a restart shows what it overwrites",
     outcome: string;
     set_aside: string | null;
   }[];
-  const aside = rows.find(({ outcome }) => outcome === "restarts")?.set_aside ?? "";
+  const aside = rows.find(({ outcome }) => outcome === "restarted")?.set_aside ?? "";
   await repo.must("restore", id, aside, "--yes");
   expect(repo.files("here", id)).toMatchObject({ "later.txt": "written by hand\n" });
 });
