@@ -1,7 +1,8 @@
 /** What has completed in a run and what comes next: "3 of 5 steps completed: plan, ...". */
-import { hidesFailures } from "../core/failed-items.ts";
+
 import { stepPath } from "../core/place.ts";
-import { placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
+import { hidesFailures } from "../core/rewind.ts";
+import { placeOf, type Run, stepOf, type Visit, waitingFor } from "../core/run.ts";
 import { STEP_LOOKS, type StepStatus } from "./step-status.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
 import { shortList } from "./text.ts";
@@ -90,16 +91,8 @@ function notDone(open: readonly string[]): string {
 /** The steps that continue when the run continues. */
 function next(run: Run): string {
   if (run.state.status === "completed") return "";
-  const active = [
-    ...run.running,
-    ...run.asked,
-    ...run.sleeping,
-    ...run.unsettled,
-    ...run.interrupted,
-    ...run.waiting,
-    ...run.ready,
-  ];
-  const names = pathsOf(active);
+  const waiting = waitingFor(run, "person", "time", "probe", "owner", "retry", "start", "slot");
+  const names = pathsOf([...run.running, ...waiting]);
   const next = names.length === 0 ? [] : [`next: ${shortList(names, NAMES_MAX)}`];
   return [...failedText(run), ...next].join("; ");
 }

@@ -16,6 +16,7 @@ import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { NO_PRICE, unpricedIn } from "../core/spending.ts";
+import { waitsFor } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
 import { priceRemedy } from "./cost-text.ts";
@@ -173,8 +174,8 @@ function waiting(input: WhyInput): Situation {
   const resume = commandText("resume", shortId);
   const open = unanswered(input);
   const [visit] = open;
-  if (visit?.state.status !== "asked") {
-    const [answered] = run.asked;
+  if (!waitsFor(visit?.state, "person")) {
+    const [answered] = run.waiting.person;
     const answer = answered && input.answers?.get(attemptText(attemptOf(answered)));
     const given =
       answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
@@ -198,14 +199,16 @@ function waiting(input: WhyInput): Situation {
 
 /** Questions of the run that have no answer yet. */
 function unanswered({ run, answers }: WhyInput): readonly Visit[] {
-  return [...run.asked].filter((visit) => answers?.has(attemptText(attemptOf(visit))) !== true);
+  return [...run.waiting.person].filter(
+    (visit) => answers?.has(attemptText(attemptOf(visit))) !== true,
+  );
 }
 
 /** The commands that answer the first open question; with many choices, the command that lists them. */
 function answerAdvice(input: WhyInput): readonly Advice[] {
   const open = unanswered(input);
   const [visit] = open;
-  if (visit?.state.status !== "asked") return [];
+  if (!waitsFor(visit?.state, "person")) return [];
   const { choices } = visit.state;
   const commands = choices
     .slice(0, CHOICES_SHOWN_MAX)
@@ -239,7 +242,7 @@ function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
 
 /** Names the directory that holds the files with conflict markers. */
 function inConflict({ run, shortId }: WhyInput, by: string): Situation {
-  const held = [...run.interrupted].find((visit) => visit.held !== undefined);
+  const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
   const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
   return {
@@ -292,15 +295,13 @@ function owned(input: WhyInput): Situation {
     const happened = `is running ${shortList(names, NAMES_MAX)}${asked}; ${by}`;
     return { happened, advice: [watch, stop, ...answers] };
   }
-  const [waiting] = run.waiting;
-  if (waiting !== undefined) {
+  const [waiting] = run.waiting.retry;
+  if (waiting !== undefined)
     return { happened: `is ${waitingText(waiting, now)}; ${by}`, advice: [watch, stop] };
-  }
-  const [sleeping] = run.sleeping;
-  if (sleeping?.state.status === "sleeping") {
-    const until = wakeText(sleeping.state.wake.at, now);
-    const happened = `is waiting at ${stepPath(placeOf(sleeping))} ${until}${asked}; ${by}`;
-    return { happened, advice: [watch, stop, ...answers] };
+  const [timed] = run.waiting.time;
+  if (waitsFor(timed?.state, "time")) {
+    const where = `${stepPath(placeOf(timed))} ${wakeText(timed.state.wake.at, now)}`;
+    return { happened: `is waiting at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
   }
   const doing = run.state.status === "created" ? "is starting" : "is running and between two steps";
   return { happened: `${doing}; ${by}`, advice: [watch, stop] };
@@ -313,18 +314,18 @@ function runningText(visit: Visit, now: number): string {
 
 function waitingText(visit: Visit, now: number): string {
   const { state } = visit;
-  if (state.status !== "waiting") return "waiting";
+  if (!waitsFor(state, "retry")) return "waiting";
   const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
-  const name = stepPath(placeOf(visit));
   const words = attemptWords(visit);
-  const attempt = words === "" ? "" : ` (${words})`;
-  return `waiting to retry step ${name} ${due}${attempt}: ${messageText(state.message)}`;
+  const attempt = words === "" ? due : `${due} (${words})`;
+  const name = stepPath(placeOf(visit));
+  return `waiting to retry step ${name} ${attempt}: ${messageText(state.message)}`;
 }
 
 /** What a stopped run was waiting for, such as the end of a rate limit. */
 function stoppedWaiting(run: Run): string {
-  const [visit] = run.waiting;
-  if (visit?.state.status !== "waiting") return "";
+  const [visit] = run.waiting.retry;
+  if (!waitsFor(visit?.state, "retry")) return "";
   const name = stepPath(placeOf(visit));
   return ` while step ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
 }
@@ -355,19 +356,18 @@ function runnerEnd({ owner, liveness }: WhyInput): string {
 }
 
 function everStarted(run: Run): boolean {
-  if (run.stepsDone > 0 || run.running.size + run.composites.size + run.waiting.size > 0)
-    return true;
-  if (run.failed.size + run.interrupted.size + run.unsettled.size > 0) return true;
-  if (run.asked.size + run.sleeping.size > 0) return true;
-  return [...run.ready].some((visit) => visit.attempts > 0 || visit.number > 1);
+  const { start, slot, ...begun } = run.waiting;
+  const moved = [run.running, run.composites, run.failed, ...Object.values(begun)];
+  if (run.stepsDone > 0 || moved.some(({ size }) => size > 0)) return true;
+  return [...start, ...slot].some((visit) => visit.attempts > 0 || visit.number > 1);
 }
 
 function whileDoing(run: Run): string {
   const doing = (visits: ReadonlySet<Visit>, what: string): string =>
     `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
   if (run.running.size > 0) return doing(run.running, "running");
-  if (run.waiting.size > 0) return doing(run.waiting, "waiting for a retry");
-  if (run.sleeping.size > 0) return doing(run.sleeping, "waiting");
+  if (run.waiting.retry.size > 0) return doing(run.waiting.retry, "waiting for a retry");
+  if (run.waiting.time.size > 0) return doing(run.waiting.time, "waiting");
   return "between two steps";
 }
 

@@ -14,7 +14,7 @@ import type {
   VisitEnd,
 } from "../../core/event.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
-import type { Run } from "../../core/run.ts";
+import { type Run, waitingFor } from "../../core/run.ts";
 import type { Plan, Step, TakesUp, Work } from "../../plan/plan.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { rootSteps } from "../step-tree.ts";
@@ -186,7 +186,8 @@ function takenUpBy(work: Work): TakesUp | undefined {
 }
 
 function nextNodes(run: Run): readonly string[] {
-  const open = [...run.running, ...run.unsettled, ...run.interrupted, ...run.waiting, ...run.ready];
+  const waiting = waitingFor(run, "probe", "owner", "retry", "start", "slot");
+  const open = [...run.running, ...waiting];
   const ids = open.map(({ record }) => record.scope.graph.steps[record.position]?.id ?? "");
   return [...new Set(ids)];
 }

@@ -12,6 +12,7 @@ import { attemptText, stepPath } from "../../core/place.ts";
 import { findVisit, type Run, type Visit } from "../../core/run.ts";
 import { addSpent, NOTHING_SPENT } from "../../core/spending.ts";
 import type { RunStatus } from "../../core/summary.ts";
+import { statusWord } from "../../core/visit-state.ts";
 import type { Budget, Plan, Step } from "../../plan/plan.ts";
 import { attemptEnd } from "../attempt-history.ts";
 import { type Drawing, runDrawing } from "../graph/drawing.ts";
@@ -174,7 +175,7 @@ const BAR_STATES: Readonly<Record<NonNullable<AttemptSpan["end"]>["type"], StepS
 
 /** The state of an attempt that has not ended. */
 function openStatus(visit: Visit | undefined, at: AttemptRef): StepStatus {
-  const status = visit?.attempts === at.attempt ? visit.state.status : undefined;
+  const status = visit?.attempts === at.attempt ? statusWord(visit.state) : undefined;
   return status === "asked" || status === "sleeping" ? status : "running";
 }
 
