@@ -4,7 +4,7 @@
  * Owns: the edit as a request to the engine, and the preview that a person sees before they agree.
  * Does not: change anything; `execute` records what was agreed to.
  * Invariants:
- * - update/P1 Nothing that is done runs again before a person has seen that it will, and agreed.
+ * - plan-update/P1 Nothing that is done runs again before a person has seen that it will, and agreed.
  */
 
 import type { UpdateRequested } from "../core/fact.ts";
