@@ -240,7 +240,7 @@ files: the files stay as they are: the step has not worked on them yet
 
   expect(resumed.exit, resumed.stderr).toBe(0);
   expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1, ship: 1 });
-  expect(await project.must(["show", id])).toMatch(/✓ build +treated as completed/);
+  expect(await project.must(["show", id])).toMatch(/✓ build +assumed completed/);
 });
 
 it("dry-run tells a living, an ended and a dead step apart", async () => {
