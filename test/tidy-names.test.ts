@@ -64,8 +64,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "KeptExit",
   "KeptFile",
   "KeysOn",
-  "KnownEffect",
-  "KnownRun",
   "LaunchSite",
   "Leaving",
   "LeftMessage",

@@ -397,12 +397,12 @@ describe("recovery", () => {
       good(told);
       return told.stdout;
     };
-    const gone = "work  continue     its process is gone; its conversation is";
-    expect(await dryRun()).toContain(`${gone} continued\n`);
-    expect(await dryRun("--recover", "restart")).toContain(`${gone} started again\n`);
+    const gone = "work  continue     its process is gone; its conversation";
+    expect(await dryRun()).toContain(`${gone} continues\n`);
+    expect(await dryRun("--recover", "restart")).toContain(`${gone} starts again\n`);
     expect(await project.said()).toEqual(["work: task in 1"]);
     fs.rmSync(project.path("config", "projects"), { recursive: true });
-    expect(await dryRun()).toContain(`${gone} started again\n`);
+    expect(await dryRun()).toContain(`${gone} starts again\n`);
   });
 
   it("takes the last word of an agent whose exit status was lost", async () => {
