@@ -8,7 +8,7 @@
 import type { Plan } from "../plan/plan.ts";
 import type { AgentEvent } from "../runner/agents/adapter.ts";
 import { formatDuration } from "../util/duration.ts";
-import { firstLine } from "../view/display-text.ts";
+import { firstLine } from "../view/text.ts";
 import type { PrintedAttempt } from "./output-files.ts";
 
 /** Turns a line of an attempt's output into what is shown of it. */

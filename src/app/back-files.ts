@@ -12,7 +12,7 @@
 import type { FilesWish } from "../core/fact.ts";
 import { placeText, ROOT_SCOPE } from "../core/place.ts";
 import { findStep, placeOf, type Visit } from "../core/run.ts";
-import { shortList } from "../view/display-text.ts";
+import { shortList } from "../view/text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
 import type { ShownPlan } from "../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../workspace/store.ts";

@@ -11,7 +11,12 @@ import type { Fact } from "../core/fact.ts";
 import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, Refusal, retryEvents } from "../core/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
-import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
+import {
+  changeLines,
+  type RewindPlan,
+  rewindLines,
+  rewindPlan,
+} from "../view/preview/resume-plan.ts";
 import { assumedOutputs } from "./assumed-outputs.ts";
 import { type FilesOption, type FilesPlan, planFiles } from "./back-files.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -34,7 +39,7 @@ export interface BackRequest {
 export interface Back {
   /** What the steps that are taken as done hand on is added when the run is ours (`factsOf`). */
   readonly facts: readonly Fact[];
-  readonly steps: BackPlan;
+  readonly steps: RewindPlan;
   readonly files: FilesPlan;
   /** Absent when the step failed and only gets another try. */
   readonly rewind?: Omit<RunRewound, "type">;
@@ -95,7 +100,7 @@ async function planRetry(
   const again = [...(rewind?.items ?? []), ...reopened];
   return {
     facts: [{ type: "retry-requested", ...wish, ...files.wish }],
-    steps: backPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
+    steps: rewindPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
     files,
     ...(rewind === undefined ? {} : { rewind }),
   };
@@ -136,7 +141,7 @@ async function planReturn(
   const which = place.visit === undefined ? {} : { visit: place.visit };
   return {
     facts: [{ type: "rewind-requested", step, ...which, ...files.wish, ...agreed }],
-    steps: backPlan(run, { ...rewind, ...agreed }),
+    steps: rewindPlan(run, { ...rewind, ...agreed }),
     files,
     rewind: { ...rewind, ...agreed },
   };
@@ -166,7 +171,7 @@ function placeName(place: NamedPlace): string {
 
 /** What is told before a run goes back. */
 export function linesOf(known: KnownRun, back: Back): readonly string[] {
-  return [...backLines(back.steps), ...filesLines(known, back)];
+  return [...rewindLines(back.steps), ...filesLines(known, back)];
 }
 
 /** What becomes of the files; one by one where they are the user's own. */

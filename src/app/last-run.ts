@@ -10,7 +10,7 @@
 import { resolve } from "node:path";
 import type { RunSummary } from "../journal/journal.ts";
 import { shownStatus } from "../view/run-table.ts";
-import { utcText } from "../view/time-text.ts";
+import { utcText } from "../view/text.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { command, type Next, Refusal } from "./refusal.ts";
 import type { Confirm } from "./screen.ts";
@@ -68,7 +68,7 @@ function commandFor(project: Project, run: RunSummary): Next {
 }
 
 function stateOf(run: RunSummary): string {
-  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps done`;
+  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps completed`;
   return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
 }
 

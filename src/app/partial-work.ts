@@ -13,8 +13,8 @@ import type { Recover } from "../plan/plan.ts";
 import { linesFromEnd } from "../runner/agents/transcript.ts";
 import { errorCode } from "../runner/file-text.ts";
 import { lookAt } from "../runner/process/adopt.ts";
-import type { PartialWork } from "../view/partial-text.ts";
-import { spentText } from "../view/spent-text.ts";
+import { spentText } from "../view/cost-text.ts";
+import type { InterruptedWork } from "../view/preview/interrupted-work.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { lineReaders } from "./agent-lines.ts";
@@ -30,7 +30,7 @@ const OUTPUT_BYTES_MAX = 64 * 1024;
 /** A visit that was cut off, with what it had done. */
 export interface CutOff {
   readonly visit: Visit;
-  readonly work: PartialWork;
+  readonly work: InterruptedWork;
 }
 
 /** The visits that were cut off and left something: files that differ, or a conversation. */
@@ -96,7 +96,7 @@ async function describe(
     readonly files: RunWorkspace | undefined;
     readonly recover: Recover | undefined;
   },
-): Promise<PartialWork> {
+): Promise<InterruptedWork> {
   const { plan, run } = known;
   const { work, recover } = about;
   const end = work.end?.event;
@@ -121,7 +121,7 @@ async function ownFiles(
   { plan }: KnownRun,
   { base }: Visit,
   files: RunWorkspace | undefined,
-): Promise<PartialWork["overwrites"]> {
+): Promise<InterruptedWork["overwrites"]> {
   const { workspace } = files ?? {};
   if (plan.workspace?.kind !== "here" || workspace === undefined || base === undefined) {
     return undefined;
@@ -139,7 +139,7 @@ async function filesDone(
   { run }: KnownRun,
   visit: Visit,
   { work, files }: { readonly work: AttemptWork; readonly files: RunWorkspace | undefined },
-): Promise<PartialWork["files"]> {
+): Promise<InterruptedWork["files"]> {
   const now = workedAlone(run, visit) ? files?.workspace : undefined;
   const left = work.end === undefined ? (now ?? work.snapshot) : work.snapshot;
   if (files === undefined || work.base === undefined || left === undefined) return undefined;

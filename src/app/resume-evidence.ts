@@ -11,7 +11,7 @@ import { attemptOf, placeOf, type Visit, waitingFor } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/process/adopt.ts";
-import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
+import type { Evidence, ResumePlanInput } from "../view/preview/resume-plan.ts";
 import type { KnownRun } from "./known-run.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { agentsOf } from "./run-parts.ts";

@@ -5,7 +5,7 @@ import { command, Refusal } from "../app/refusal.ts";
 import { placeText } from "../core/place.ts";
 import { placeOf } from "../core/run.ts";
 import type { Recover } from "../plan/plan.ts";
-import { partialLines } from "../view/partial-text.ts";
+import { interruptedLines } from "../view/preview/interrupted-work.ts";
 import { printError } from "./print.ts";
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
@@ -50,7 +50,7 @@ export async function recoveryOf(
   const choices: Record<string, Recover> = {};
   try {
     for (const { visit, work } of cut) {
-      for (const line of partialLines(work, shortId)) printError(line);
+      for (const line of interruptedLines(work, shortId)) printError(line);
       const answer = await lines.question("Continue with it, or restart? [c/r] ");
       const restart = answer.trim().toLowerCase().startsWith("r");
       choices[placeText(placeOf(visit))] = restart ? "restart" : "continue";

@@ -6,7 +6,7 @@
  * Does not: know who drives the run; `pause` says when there may be more.
  */
 import { openProject } from "../app/project.ts";
-import { type ToldEvent, toldEvent } from "../view/event-json.ts";
+import { type EventJson, eventJson } from "../view/json/run-json.ts";
 
 export interface StreamOptions {
   /** A directory of the project. */
@@ -21,7 +21,7 @@ export interface StreamOptions {
 }
 
 /** Gives events, those that there are and those that come, until the run is over. */
-export async function* eventStream(options: StreamOptions): AsyncGenerator<ToldEvent, void> {
+export async function* eventStream(options: StreamOptions): AsyncGenerator<EventJson, void> {
   const { journal } = openProject(options.from, "read-only");
   let seq = options.after;
   try {
@@ -30,7 +30,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<ToldE
       const news = journal.eventsAfter(options.runId, seq);
       for (const recorded of news) {
         seq = recorded.seq;
-        yield toldEvent(options.runId, recorded);
+        yield eventJson(options.runId, recorded);
       }
       if (news.length > 0) continue;
       if (over) return;

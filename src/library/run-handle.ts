@@ -19,8 +19,8 @@ import { type Display, NO_DISPLAY } from "../app/screen.ts";
 import { Wishes } from "../app/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
-import type { ToldEvent } from "../view/event-json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
+import type { EventJson } from "../view/json/run-json.ts";
 import { Bell, eventStream } from "./event-stream.ts";
 import { type RunView, runView } from "./run-view.ts";
 
@@ -34,10 +34,10 @@ export interface RunResult extends RunView {
 }
 
 /** A run that this process drives; iterating over it gives its events. */
-export interface RunHandle extends AsyncIterable<ToldEvent> {
+export interface RunHandle extends AsyncIterable<EventJson> {
   readonly id: string;
   /** The events from the start of our part on; each iterator gets all of them. */
-  readonly events: AsyncIterable<ToldEvent>;
+  readonly events: AsyncIterable<EventJson>;
   /** Resolves when our part is over, also when the pipeline failed; rejects when it cannot go on. */
   readonly done: Promise<RunResult>;
   /** Stops the run so that it can be resumed; a second call ends its processes at once. */
@@ -130,7 +130,7 @@ interface Parts {
 }
 
 function handleOf({ id, done, stream, stop }: Parts): RunHandle {
-  async function* events(): AsyncGenerator<ToldEvent, void> {
+  async function* events(): AsyncGenerator<EventJson, void> {
     yield* eventStream({ ...stream(), runId: id });
     // Who only reads events must hear of a failure too.
     await done;

@@ -28,7 +28,7 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { envNamesOf } from "../plan/build.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
-import type { ToldEvent } from "../view/event-json.ts";
+import type { EventJson } from "../view/json/run-json.ts";
 import { eventStream } from "./event-stream.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
 import { type RunView, runView } from "./run-view.ts";
@@ -79,7 +79,7 @@ export interface OpenedRun {
   /** Answers a question of the run: the first answer counts, whoever gives it. */
   answer(gate: string, choice: string, options?: { readonly text?: string }): void;
   /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
-  events(options?: { readonly follow?: boolean }): AsyncIterable<ToldEvent>;
+  events(options?: { readonly follow?: boolean }): AsyncIterable<EventJson>;
 }
 
 /** Starts a new run; see `run` in perdure.ts. */

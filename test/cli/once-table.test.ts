@@ -185,7 +185,7 @@ ${tell}`;
   it("is there after an ordinary success, from the probe", async () => {
     project.write("p.yaml", step("echo probed >> probes; echo id-1"));
     const stdout = await project.must(["run", "p.yaml"]);
-    expect(stdout).toContain("? pay happened; its probe is asked for its identity\n");
+    expect(stdout).toContain("? pay happened; the probe is asked for its identity\n");
     expect(project.read("told")).toBe("id-1");
     expect(project.read("probes")).toBe("probed\n");
     const receipt = project.receipt((await project.runIds())[0] ?? "", "pay@1.1");

@@ -7,6 +7,8 @@ import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../../app/run-w
 import type { Recorded } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
+import { checkpointNamed, NOW, type Point, spanNamed } from "../../view/checkpoint-name.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import {
   type ContextChange,
   contextChange,
@@ -15,12 +17,8 @@ import {
   fileLines,
   linesText,
   totalText,
-} from "../../view/difference-text.ts";
-import { commitText } from "../../view/display-text.ts";
-import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { NOW, type Point, pointNamed, stretchNamed } from "../../view/point.ts";
-import { tableLines } from "../../view/table.ts";
-import { isoText, utcText } from "../../view/time-text.ts";
+} from "../../view/file-changes.ts";
+import { commitText, isoText, tableLines, utcText } from "../../view/text.ts";
 import { type TimelineEntry, timelineOf } from "../../view/timeline.ts";
 import {
   differences,
@@ -72,8 +70,8 @@ function stretch(
   second: string | undefined,
 ): { from: Point; to: Point } {
   return naming(shortId, () => {
-    if (second === undefined) return stretchNamed(events, first);
-    return { from: pointNamed(events, first), to: pointNamed(events, second) };
+    if (second === undefined) return spanNamed(events, first);
+    return { from: checkpointNamed(events, first), to: checkpointNamed(events, second) };
   });
 }
 

@@ -177,7 +177,9 @@ async function exportRun(
     for (const note of notes) print(`  note: ${note}`);
     if (holdsSecrets(known))
       print("  note: it holds secrets as they are; keep it as you keep them");
-    print(`Go on elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`);
+    print(
+      `Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`,
+    );
   } finally {
     rmSync(bundle, { force: true });
   }

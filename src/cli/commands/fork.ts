@@ -26,9 +26,9 @@ import { runDirOf } from "../../engine/state-dir.ts";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
-import { changeLines } from "../../view/back-plan.ts";
+import { type ForkPoint, forkPointAfterLast, forkPointBefore } from "../../view/checkpoint-name.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { type ForkPoint, pointAfterLast, pointBefore } from "../../view/fork-point.ts";
+import { changeLines } from "../../view/preview/resume-plan.ts";
 import { savedBy } from "../../view/work-history.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../../workspace/store.ts";
@@ -79,7 +79,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
 
 function pointOf({ events, shortId }: KnownRun, at: string | undefined): ForkPoint {
   return naming(shortId, () =>
-    at === undefined ? pointAfterLast(events) : pointBefore(events, parsePlace(at)),
+    at === undefined ? forkPointAfterLast(events) : forkPointBefore(events, parsePlace(at)),
   );
 }
 

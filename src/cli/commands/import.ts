@@ -239,10 +239,10 @@ function ownerOf(staging: string): Owner | undefined {
 
 function tell(project: Project, { about, run }: Traveller, moved: RunMoved): void {
   const shortId = shortIdOf(project.journal, about.run);
-  const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
+  const done = `${run.stepsDone} of ${run.stepsTotal} steps completed`;
   print(`Imported run ${about.run} of ${about.pipeline} (${done}), from ${about.project}.`);
   if (moved.files === "restore") {
     print("When it goes on, the project's files are put back to those of the run first.");
   }
-  print(`Go on: perdure resume ${shortId}`);
+  print(`Continue: perdure resume ${shortId}`);
 }

@@ -14,9 +14,9 @@ import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { followLines } from "../../runner/process/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
-import { outputLine } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { spokenLines } from "../../view/question-text.ts";
+import { outputLine } from "../../view/text.ts";
 import { isOutputClosed, print, printError } from "../print.ts";
 
 export interface LogsOptions {

@@ -21,8 +21,8 @@ import { attemptDirOf } from "../../engine/state-dir.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { mayLive } from "../../runner/process/adopt.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/process/sweep.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** What the agent is told of it when the run continues. */
@@ -161,12 +161,12 @@ function sizeOf(transcript: string): number | undefined {
 
 function endLines({ run, shortId }: KnownRun, visit: Visit, left: number): readonly string[] {
   const ended = left === 0 ? [] : [`Ended ${left} processes that the program had left running.`];
-  if (run.state.status === "completed") return [...ended, `Look: ${perdure("show", shortId)}`];
+  if (run.state.status === "completed") return [...ended, `Look: ${commandText("show", shortId)}`];
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   // Files that changed in a workspace of the run would else be taken for somebody else's.
   const cut = run.waiting.owner.size + run.running.size > 0;
   const files = own && !cut ? ["--files", "keep"] : [];
   const name = stepPath(placeOf(visit));
-  const resume = perdure("resume", shortId, ...files);
+  const resume = commandText("resume", shortId, ...files);
   return [...ended, `The conversation of step ${name} continues with: ${resume}`];
 }

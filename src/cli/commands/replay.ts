@@ -5,7 +5,7 @@ import { findRunId, openProject, shortIdOf } from "../../app/project.ts";
 import { redecide } from "../../core/redecide.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
+import { replayDiffers, replayJson, replayLines } from "../../view/report/replay.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 

@@ -9,9 +9,9 @@ import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, type Next, naming, Refusal } from "../../app/refusal.ts";
 import { openRunWorkspace } from "../../app/run-workspace.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
-import { changeLines } from "../../view/back-plan.ts";
+import { checkpointNamed, type Point } from "../../view/checkpoint-name.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
-import { type Point, pointNamed } from "../../view/point.ts";
+import { changeLines } from "../../view/preview/resume-plan.ts";
 import { restoreSnapshot } from "../../workspace/restore.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../../workspace/store.ts";
@@ -45,7 +45,7 @@ export async function restoreCommand(
 }
 
 function pointOf({ events, shortId }: KnownRun, name: string): Point {
-  return naming(shortId, () => pointNamed(events, name));
+  return naming(shortId, () => checkpointNamed(events, name));
 }
 
 /** Into an empty directory: nothing there can be overwritten. */

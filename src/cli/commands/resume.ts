@@ -24,7 +24,7 @@ import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
-import { partialLines } from "../../view/partial-text.ts";
+import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
 import { printDiagnostics } from "../diagnostics.ts";
@@ -307,7 +307,7 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
 
 /** What was cut off, and what becomes of it. */
 function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
-  return cut.flatMap(({ work }) => partialLines(work, shortId));
+  return cut.flatMap(({ work }) => interruptedLines(work, shortId));
 }
 
 /** What has become of the author's file. */
@@ -325,7 +325,7 @@ async function showPlan(
   { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
+  const { resumePlan, resumePlanLines } = await import("../../view/preview/resume-plan.ts");
   const { resumeEvidence } = await import("../../app/resume-evidence.ts");
   const steps = resumePlan({
     plan: known.plan,

@@ -14,8 +14,8 @@ import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/json.ts";
 import { secretInputs } from "../../util/secrets.ts";
-import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
 import { detach, peopleOptions } from "../detach.ts";
 import { readPlan } from "../diagnostics.ts";
@@ -142,9 +142,9 @@ async function askAboutUnfinished(
 }
 
 function unfinishedText(last: RunSummary, shortId: string, file: string): string {
-  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
+  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps completed`;
   const name = relative(process.cwd(), file);
   if (livenessOf(last.lease) === "owned")
     return `Run ${shortId} of ${name} is still going on (${done}). Watch it: perdure attach ${shortId}`;
-  return `Run ${shortId} of ${name} is unfinished (${done}). Go on with it: perdure resume ${shortId}`;
+  return `Run ${shortId} of ${name} is unfinished (${done}). Continue it: perdure resume ${shortId}`;
 }

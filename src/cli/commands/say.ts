@@ -8,8 +8,8 @@ import { openProject, resolveRunId } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { currentVisit, type LeftMessage } from "../../core/run.ts";
 import { statusWord, type VisitStatus } from "../../core/visit-state.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** A message goes into the journal and into a prompt; what is longer belongs into a file. */
@@ -46,7 +46,7 @@ function saidLines(
 ): readonly string[] {
   const { shortId, liveness, lease } = known;
   const left = `The message for step ${path} of run ${shortId} is recorded`;
-  const resume = perdure("resume", shortId);
+  const resume = commandText("resume", shortId);
   if (message === undefined) {
     const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
     return [`${left}, but ${who} has not taken it in yet.`, `After that has ended: ${resume}`];
@@ -55,7 +55,7 @@ function saidLines(
   const status = visit && statusWord(visit.state);
   const over = status === "completed" || status === "skipped" || status === "abandoned";
   if (over) {
-    const again = `Run it again: ${perdure("retry", shortId, path)}`;
+    const again = `Run it again: ${commandText("retry", shortId, path)}`;
     return [`${left}; the step is ${status}, and its agent gets it when it runs again.`, again];
   }
   if (liveness === "owned") return [`${left}; its agent gets it ${WHEN[status ?? "ready"]}.`];

@@ -80,7 +80,7 @@ export async function settleCommand(
   completeFiles(project, known.id);
   project.journal.release(known.id, epoch);
   print(`Step ${step} of run ${shortId} is settled by ${by}: ${SAID[as]}.`);
-  print(`Go on: perdure resume ${shortId}`);
+  print(`Continue: perdure resume ${shortId}`);
   return EXIT.done;
 }
 

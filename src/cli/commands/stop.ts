@@ -63,7 +63,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   if (mode === "now")
     print(`End its steps at once, in the middle of a call: perdure stop ${shortId}`);
-  print(`Go on with it later: perdure resume ${shortId}`);
+  print(`Continue it later: perdure resume ${shortId}`);
   return EXIT.done;
 }
 

@@ -13,8 +13,8 @@ import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { type FollowedFile, followLines } from "../../runner/process/output.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
-import { outputLine } from "../../view/display-text.ts";
 import { eventLine } from "../../view/event-line.ts";
+import { outputLine } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** One line per event, and each line of output behind the name of its step. */

@@ -10,9 +10,9 @@ import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastLine } from "../../runner/process/output.ts";
-import { checkReportLines } from "../../view/check-text.ts";
+import { checkReportLines } from "../../view/failure-text.ts";
 import { progressLines, type ScreenSize } from "../../view/progress.ts";
-import type { Style } from "../../view/style.ts";
+import type { Style } from "../../view/text.ts";
 import { LiveArea } from "./live-area.ts";
 import { terminalStyle } from "./style.ts";
 
