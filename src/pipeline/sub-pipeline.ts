@@ -82,7 +82,7 @@ function readOne(
   const start = shelf.open.indexOf(name);
   if (start >= 0) {
     const circle = [...shelf.open.slice(start), name].join(" -> ");
-    tell(`these files stand in each other: ${circle}`, name);
+    tell(`these files include each other: ${circle}`, name);
     return undefined;
   }
   const known = shelf.read.get(name);

@@ -137,7 +137,7 @@ function inspectKeys(yaml: Yaml, map: YAMLMap): Diagnostic[] {
     }
     const { line } = yaml.lines.linePos(first.start);
     const message = `the key \`${name}\` is given twice`;
-    const help = `it was first given in line ${line}; keep one of them`;
+    const help = `it first appears in line ${line}; keep one of them`;
     const finding: Finding = { severity: "error", rule: "duplicate-key", message, help };
     return [mistakeAt(yaml, span, finding)];
   });

@@ -125,7 +125,7 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
   }
   for (const key of ["args", ...AGENT_KEY_NAMES] as const) {
     if (agent[key] === undefined) continue;
-    const message = `\`${key}\` means nothing to an agent that is only a command`;
+    const message = `\`${key}\` has no effect on an agent that is only a command`;
     const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
     report.add({ rule: "agent-setting", message, help, path: [...path, key], on: "key" });
   }
@@ -245,13 +245,14 @@ function checkAgentSettings(
   }
   for (const key of ["session", ...AGENT_KEY_NAMES] as const) {
     if (step[key] === undefined) continue;
-    const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
-    const message = `\`${key}\` means nothing to ${whose}`;
+    const whose =
+      agent === undefined ? "a step without an agent" : "an agent that is only a command";
+    const message = `\`${key}\` has no effect on ${whose}`;
     const path = pathIn(list, index, key);
     report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
   }
   if (typeof step.retry !== "object" || step.retry.conversation === undefined) return;
-  const message = "`conversation` means nothing to a step that has no conversation with an agent";
+  const message = "`conversation` has no effect on a step without a conversation";
   const path = pathIn(list, index, "retry", "conversation");
   report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
 }
@@ -290,7 +291,7 @@ function checkAbility(
 ): void {
   const inability = inabilityOf(adapter, key);
   if (inability === undefined) return;
-  const message = `\`${key}\` means nothing to ${adapter}${whose}: ${inability.why}`;
+  const message = `\`${key}\` has no effect on ${adapter}${whose}: ${inability.why}`;
   report.add({ rule: "agent-setting", message, help: inability.help, path, on: "key" });
 }
 
@@ -317,7 +318,7 @@ export function checkSessions(
   list.steps.forEach((step, index) => {
     const { session } = step;
     if (session === undefined || isCut(list, index)) return;
-    // It was told already that a session means nothing to such a step.
+    // It was told already that a session has no effect on such a step.
     if (!talks(shape, list.cut, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);

@@ -38,7 +38,7 @@ function* bodyProblems(step: StepShape): Generator<Problem> {
   const rule = "step-body";
   const inside = fanOutOf(step)?.steps;
   if (steps !== undefined && pipeline !== undefined) {
-    const message = "a step holds either `steps` or a `pipeline`";
+    const message = "a step has both `steps` and `pipeline`";
     yield { rule, message, help: "put the pipeline into a step of `steps`", keys: ["pipeline"] };
   }
   if (inside !== undefined && (steps !== undefined || pipeline !== undefined)) {
@@ -119,7 +119,7 @@ function* nameProblem(name: string, at: readonly string[]): Generator<Problem> {
 function* literalProblems(items: unknown, short: boolean): Generator<Problem> {
   const text = Array.isArray(items) ? JSON.stringify(items) : "";
   if (!text.includes("${{")) return;
-  const message = "the items of a written list are taken as they are";
+  const message = "a list of items cannot hold ${{ }}";
   const help = "write the whole list as an expression: [input.a, input.b]";
   yield { rule: "fan-out", message, help, keys: short ? ["for_each"] : ["for_each", "in"] };
 }

@@ -47,7 +47,7 @@ function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet
     report.add({ rule: "agent-setting", message, help, path, on: "key" });
   };
   const none = (key: string, whose: string): void => {
-    add(key, `\`${key}\` means nothing to ${whose}`, "leave it out");
+    add(key, `\`${key}\` has no effect on ${whose}`, "leave it out");
   };
   const given = KEYS.filter((key) => step[key] !== undefined);
   if (agent === undefined) {
@@ -55,9 +55,9 @@ function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet
     return;
   }
   if (!talks(shape, list.cut, agent)) {
-    for (const key of given) if (key !== "fidelity") none(key, "an agent that is a command");
+    for (const key of given) if (key !== "fidelity") none(key, "an agent that is only a command");
     if (step.fidelity === "full") {
-      const message = "an agent that is a command has no conversation to go on with";
+      const message = "an agent that is only a command has no conversation to continue";
       add("fidelity", message, "write `summary:high`, or add an `adapter` to the agent");
     }
     return;
@@ -90,7 +90,7 @@ function checkEdges({ shape, list, ids, report }: Told, step: StepShape, index: 
     if (agentOf(shape, target) !== undefined) return;
     for (const key of EDGE_KEYS) {
       if (edge[key] === undefined) continue;
-      const message = `\`${key}\` means nothing to step \`${edge.to}\`, which has no agent`;
+      const message = `\`${key}\` has no effect on step \`${edge.to}\`, which has no agent`;
       const path: Path = [...pathIn(list, index), "edges", position, key];
       report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
     }

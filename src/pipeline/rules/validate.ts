@@ -183,7 +183,7 @@ function checkOwnWorkspace(
   const off = typeof workspace === "object" && workspace.snapshots === false;
   if (!off || list.steps[index]?.workspace !== "own") return;
   const message = "`workspace: own` needs snapshots, and this pipeline turns them off";
-  const help = "take `snapshots: false` out of the pipeline's `workspace`";
+  const help = "remove `snapshots: false` from the pipeline's `workspace`";
   report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
 }
 
@@ -197,7 +197,7 @@ function checkLeavesRunning(
   const { leaves_running: leaves, isolate = defaults?.isolate } = list.steps[index] as StepShape;
   if (leaves !== true || isolate !== true) return;
   const message = "an isolated step cannot leave anything running: it ends with its first process";
-  const help = "write `isolate: false` in this step, or take `leaves_running` out";
+  const help = "write `isolate: false` in this step, or remove `leaves_running`";
   report.add({
     rule: "leaves-running",
     message,
@@ -240,8 +240,8 @@ function checkInside(
 }
 
 function reportDepth({ path }: StepList, { report }: File): void {
-  const message = `steps stand more than ${NESTING_MAX} deep in each other`;
-  const help = "make a pipeline file of the inner ones";
+  const message = `steps are nested more than ${NESTING_MAX} deep in each other`;
+  const help = "move the inner steps to a pipeline file of their own";
   report.add({ rule: "too-deep", message, help, path, on: "key" });
 }
 
@@ -309,7 +309,7 @@ function checkInput(input: PipelineShape["input"], report: Report): void {
   for (const key of Object.keys(isObject(input.properties) ? input.properties : {})) {
     if (INPUT_KEY.test(key)) continue;
     const message = `\`${key}\` is not a valid name`;
-    const help = "start with a letter or _, go on with letters, digits and _";
+    const help = "start with a letter or _, continue with letters, digits and _";
     const path = ["input", "properties", key];
     report.add({ rule: "bad-name", message, help, path, on: "key" });
   }
