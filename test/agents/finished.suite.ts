@@ -3,7 +3,6 @@
  * model is told of the call when the conversation continues, and the effect happens once.
  */
 import { globSync } from "node:fs";
-import { setImmediate as nextLook } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import { readClaim } from "../../src/runner/process/attempt-folder.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
@@ -15,6 +14,7 @@ import {
   stateless,
   text,
   together,
+  when,
 } from "../rig/model/reply.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { eventually } from "../rig/project.ts";
@@ -38,7 +38,7 @@ const ENDED: Readonly<Record<AgentName, (output: string) => RegExp>> = {
 
 /** A model that does what it is told. */
 function obedient(...replies: readonly Reply[]): Script {
-  return { ...stateless(...replies), when: TOLD };
+  return when(TOLD, ...replies);
 }
 
 /** What the conversation holds of a tool's output: its result, or our words about it. */
@@ -62,7 +62,7 @@ describe.each(AGENTS)("%s", (agent) => {
     project.pipeline("Do it.");
     const runner = project.begin(["run", "p.yaml"]);
     const ended = ENDED[agent]("counted");
-    while (!ended.test(project.streams())) await nextLook();
+    await eventually("the tool has ended", () => ended.test(project.streams()));
     killNow();
     const { exit, stdout } = await runner.ended;
 

@@ -5,6 +5,7 @@ import type { RunEvent } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { attemptOf } from "../../src/core/run.ts";
+import { waitsFor } from "../../src/core/visit-state.ts";
 import { buildDotPlan } from "../../src/plan/attractor/build.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import { sha256 } from "../../src/util/json.ts";
@@ -55,11 +56,11 @@ function journalOf(plan: Plan, seed: number): readonly RunEvent[] {
   const play = new Play(plan).open();
   for (let turn = 0; turn < TURNS_MAX; turn++) {
     const [running] = play.run.running;
-    const [asked] = play.run.asked;
+    const [asked] = play.run.waiting.person;
     if (running !== undefined) {
       const at = attemptOf(running);
       play.tell({ type: "attempt-ended", at, ending: endingFor(seed, attemptText(at)) });
-    } else if (asked?.state.status === "asked") {
+    } else if (waitsFor(asked?.state, "person")) {
       const at = attemptOf(asked);
       const { choices } = asked.state;
       const choice = choices[dice(seed, attemptText(at))(choices.length)]?.key ?? "";

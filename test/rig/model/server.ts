@@ -3,13 +3,13 @@
  *
  * Owns: the listening socket, which request is work and which is done on the side, stalls and
  * their release, the log of requests.
- * Does not: know a wire format (the protocols do) or choose a reply (the playbook does).
+ * Does not: know a wire format (the protocols do) or choose a reply (playbook.ts).
  *
  * Invariants:
- * - M1 only a request for work uses the script up; side calls get an answer and a place in the
+ * - M1 only a request for work uses the script up; side calls get an answer and an entry in the
  *   log.
  * - M2 the script's mistakes (none left, a tool that is not on offer) are answers 400 that say
- *   so, which no agent tries again.
+ *   so, which no agent retries.
  */
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";
@@ -22,7 +22,7 @@ import { gemini } from "./gemini.ts";
 import { type Json, parseJson } from "./json.ts";
 import { type Chosen, Playbook } from "./playbook.ts";
 import { type Call, type Protocol, type Refusal, sampleOf } from "./protocol.ts";
-import { numbered, type Place, type Script, text, USAGE_DEFAULT } from "./reply.ts";
+import { numbered, type Script, type StreamPoint, text, USAGE_DEFAULT } from "./reply.ts";
 import {
   type ModelRequest,
   type RequestKind,
@@ -37,14 +37,14 @@ export interface ModelOptions {
   readonly scripts?: readonly Script[];
   /** 0, the default: any free port. */
   readonly port?: number;
-  /** What is done on the side, where the rule of the house (no tools on offer) is wrong. */
+  /** Which requests are side calls, where the default rule (no tools on offer) is wrong. */
   readonly isSideCall?: (ask: Ask) => boolean;
 }
 
 const BODY_BYTES_MAX = 32 * 1024 * 1024;
 const HTTP_NOT_FOUND = 404;
 
-/** A request that waits at a place until it is released or its agent hangs up. */
+/** A request that waits at a point until it is released or its agent hangs up. */
 interface Stall {
   readonly request: ModelRequest;
   readonly release: () => void;
@@ -103,7 +103,7 @@ export class FakeModel {
     return this.#log.tokens();
   }
 
-  /** What agents were told that they used, request by request, oldest first. */
+  /** The usage that was reported to agents, by request, oldest first. */
   served(kind?: RequestKind): readonly Served[] {
     return this.#log.served(kind);
   }
@@ -113,7 +113,7 @@ export class FakeModel {
     return this.#stalls.map(({ request }) => request);
   }
 
-  /** Resolves when a request waits at its place; at once if one does. */
+  /** Resolves when a request waits at its point; at once if one does. */
   async stalled(): Promise<ModelRequest> {
     for (;;) {
       const [first] = this.#stalls;
@@ -124,7 +124,7 @@ export class FakeModel {
     }
   }
 
-  /** Lets all that wait go on; gives their number. */
+  /** Releases all stalls; gives their number. */
   release(): number {
     const stalls = this.#stalls;
     for (const stall of stalls) stall.release();
@@ -189,7 +189,7 @@ export class FakeModel {
     entry.status = 200;
     const outcome = await send(response, segments, {
       fault: chosen.fault,
-      hold: (place) => this.#hold(entry, place, response),
+      hold: (point) => this.#hold(entry, point, response),
       wrote: (piece) => {
         if (piece === segments.inputTold) entry.told = "input";
         if (piece === segments.allTold) entry.told = "all";
@@ -198,8 +198,12 @@ export class FakeModel {
     this.#log.close(entry, outcome);
   }
 
-  async #hold(request: ModelRequest, place: Place, response: http.ServerResponse): Promise<void> {
-    request.stalledAt = place;
+  async #hold(
+    request: ModelRequest,
+    point: StreamPoint,
+    response: http.ServerResponse,
+  ): Promise<void> {
+    request.stalledAt = point;
     await new Promise<void>((done) => {
       const stall: Stall = { request, release: done };
       this.#stalls = [...this.#stalls, stall];

@@ -2,26 +2,19 @@
  * Conversations with real agents: answers with a schema, hand-overs, shared sessions, budgets and
  * stops. What counts is what the model is sent, and that what it served is counted once.
  */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   type Reply,
-  type Script,
   shell,
   stall,
   stateless,
   text,
   tool,
+  when,
   write,
 } from "../rig/model/reply.ts";
-import type { Result } from "../rig/project.ts";
-import { AgentProject, CHOSEN } from "./agent-project.ts";
-import type { AgentName } from "./install.ts";
-
-const when = (words: string, ...replies: readonly Reply[]): Script => ({
-  ...stateless(...replies),
-  when: words,
-});
+import { AgentProject, CHOSEN, expectDone } from "./agent-project.ts";
 
 const effect = (name: string): Reply => shell(`echo ${name} >> effects`);
 
@@ -40,9 +33,9 @@ describe.each(CHOSEN)("an answer of %s with a schema", (agent) => {
       : [text('{ "n": 3 }')];
 
   it("is a value for later steps", async () => {
-    const project = await open(agent, stateless(...answer));
+    const project = await AgentProject.forTest(agent, stateless(...answer));
     project.steps(steps);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.effects()).toEqual({ n3: 1 });
     expect(project.events("step.completed")[0]?.answer).toEqual({ n: 3 });
@@ -51,13 +44,13 @@ describe.each(CHOSEN)("an answer of %s with a schema", (agent) => {
   });
 
   it("is asked for again in the same conversation until it fits", async () => {
-    const project = await open(
+    const project = await AgentProject.forTest(
       agent,
       when("cannot be used", ...answer),
       stateless(text("There are three.")),
     );
     project.steps(steps);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.effects()).toEqual({ n3: 1 });
     expect(said(project)).toEqual(["count: task in 1", "count: correct in 1"]);
@@ -83,8 +76,8 @@ none
 effects
 `;
 
-  it("stops at a tool, takes the agent's notes, and goes on from them in a new conversation", async () => {
-    const project = await open(
+  it("stops at a tool, takes the agent's notes, and continues from them in a new conversation", async () => {
+    const project = await AgentProject.forTest(
       agent,
       when("handed it over", effect("second"), text("All done.")),
       when("Stop working", write(".perdure-relay/work@1.md", notes), text("Written.")),
@@ -97,7 +90,7 @@ effects
     project.steps(`
   - { id: work, agent: worker, prompt: Do both halves., relay: { at: 4000 } }
 `);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.effects()).toEqual({ first: 1, second: 1 });
     expect(said(project)).toEqual(["work: task in 1", "work: relay in 1", "work: relayed in 2"]);
@@ -120,11 +113,11 @@ const PRICED = CHOSEN.filter((agent) => agent !== "gemini");
 
 describe.each(PRICED)("a budget in dollars for %s", (agent) => {
   it("knows the price of a model that only the agent names", async () => {
-    const project = await open(agent, stateless(text("All done.")));
+    const project = await AgentProject.forTest(agent, stateless(text("All done.")));
     project.steps("\n  - { id: work, agent: worker, prompt: Do it. }\n", "budget: { usd: 1 }");
     project.write("p.yaml", project.read("p.yaml").replace(/^ +model: .*\n/m, ""));
     const ended = await project.begin(["run", "p.yaml"]).ended;
-    good(ended);
+    expectDone(ended);
 
     expect(ended.stdout).toContain("The limit of $1.00 needs the price of the model that worker");
     const [completed] = project.events("step.completed");
@@ -136,13 +129,13 @@ describe.each(PRICED)("a budget in dollars for %s", (agent) => {
 
 describe.each(CHOSEN)("a session of %s", (agent) => {
   it("is shared by the steps that name it; each is charged for its own part", async () => {
-    const project = await open(agent, stateless(text("The plan is to win.")));
+    const project = await AgentProject.forTest(agent, stateless(text("The plan is to win.")));
     project.steps(`
   - { id: plan, agent: worker, prompt: Make a plan., session: main }
   - { id: review, agent: worker, prompt: Look at something else. }
   - { id: build, agent: worker, prompt: Follow the plan., session: main }
 `);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(said(project)).toEqual(["plan: task in 1", "review: task in 2", "build: task in 1"]);
     const last = project.model.requests("work").at(-1);
@@ -159,7 +152,7 @@ describe.each(CHOSEN)("a session of %s", (agent) => {
 
 describe.each(CHOSEN)("a budget of %s", (agent) => {
   it("stops a running attempt at a tool; more of it continues the conversation", async () => {
-    const project = await open(
+    const project = await AgentProject.forTest(
       agent,
       stateless(effect("one"), stall("accept", effect("two")), text("Done.")),
     );
@@ -172,7 +165,7 @@ describe.each(CHOSEN)("a budget of %s", (agent) => {
     expect(project.stepProcesses()).toEqual([]);
     // Whether it has asked the model once more before it was ended is a matter of luck.
     project.model.play(stateless(effect("one"), effect("two"), text("Done.")));
-    good(await project.begin(["resume", "--budget", "+1000tokens"]).ended);
+    expectDone(await project.begin(["resume", "--budget", "+1000tokens"]).ended);
 
     expect(project.effects()).toEqual({ one: 1, two: 1 });
     expect(said(project)).toEqual(["work: task in 1", "work: interrupted in 1"]);
@@ -182,7 +175,7 @@ describe.each(CHOSEN)("a budget of %s", (agent) => {
 
 describe.each(CHOSEN)("a stop of %s after its turn", (agent) => {
   it("lets its tools finish; resume continues the conversation", async () => {
-    const project = await open(agent);
+    const project = await AgentProject.forTest(agent);
     const hold = project.hold("tool");
     const held = shell(`echo one >> effects; ${hold.command}; echo counted`);
     project.model.play(stateless(held, stall("accept", effect("two")), text("Done.")));
@@ -198,23 +191,13 @@ describe.each(CHOSEN)("a stop of %s after its turn", (agent) => {
     expect(project.effects()).toEqual({ one: 1 });
     expect(project.events("step.interrupted")[0]?.tool).toMatchObject({ ok: true });
     project.model.play(stateless(held, effect("two"), text("Done.")));
-    good(await project.begin(["resume"]).ended);
+    expectDone(await project.begin(["resume"]).ended);
     expect(project.effects()).toEqual({ one: 1, two: 1 });
     expect(said(project)).toEqual(["work: task in 1", "work: interrupted in 1"]);
     expect(lastWork(project)).toContain("counted");
     countedOnce(project);
   });
 });
-
-async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
-  const project = await AgentProject.open(agent, ...scripts);
-  onTestFinished(() => project.close());
-  return project;
-}
-
-function good({ exit, stdout, stderr }: Result): void {
-  expect(exit, stdout + stderr).toBe(0);
-}
 
 /** All of the conversation that the model was sent last. */
 function lastWork(project: AgentProject): string {

@@ -1,5 +1,5 @@
 /**
- * The files that steps handed on and that others may still read, when a run is taken up again.
+ * The files that steps handed on and that others may still read when a run is resumed.
  *
  * Owns: which outputs an event names, which of them count now, and whether anything of the run may
  * have changed them since.
@@ -7,16 +7,24 @@
  */
 import type { Output, Recorded, RunEvent } from "./event.ts";
 import { placeText, stepPath } from "./place.ts";
-import { currentVisit, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import {
+  currentVisit,
+  outermost,
+  placeOf,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
-export interface HandedOn {
+export interface CurrentOutput {
   /** The step's path. */
   readonly step: string;
   /** The step of the pipeline itself that it is, or is part of. */
   readonly root: string;
   readonly name: string;
   readonly output: Output;
-  /** Nobody whose work counts has worked since. */
+  /** No step whose work counts has worked since. */
   readonly untouched: boolean;
 }
 
@@ -36,19 +44,19 @@ export function outputsNamedBy(event: RunEvent): readonly Output[] {
 }
 
 /** The outputs of done steps; of those with the same path only the last one counts. */
-export function handedOn(
+export function currentOutputs(
   run: Run,
   events: Iterable<Recorded>,
   reopened: ReadonlySet<string>,
-): readonly HandedOn[] {
+): readonly CurrentOutput[] {
   const { endOf, lastWork } = workIn(run, events);
-  const found = new Map<string, { readonly seq: number; readonly one: HandedOn }>();
+  const found = new Map<string, { readonly seq: number; readonly one: CurrentOutput }>();
   for (const scope of run.scopes.values()) {
     if (!isOpen(scope)) continue;
     for (const record of scope.steps) {
       const visit = currentVisit(record);
       if (visit?.state.status !== "completed") continue;
-      const root = rootOf(visit);
+      const root = stepOf(outermost(visit)).id;
       if (reopened.has(root)) continue;
       const seq = endOf.get(placeText(placeOf(visit))) ?? 0;
       const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq };
@@ -61,7 +69,7 @@ export function handedOn(
   return [...found.values()].map(({ one }) => one);
 }
 
-/** When each visit completed, and when somebody last ended whose work stays. */
+/** When each visit completed, and when the last attempt ended whose work stays. */
 function workIn(
   run: Run,
   events: Iterable<Recorded>,
@@ -85,7 +93,7 @@ function workIn(
   return { endOf, lastWork };
 }
 
-/** What was cut off is put back before it begins again, unless a conversation goes on with it. */
+/** Interrupted work is put back before its next attempt, unless a conversation continues it. */
 function workStays({ state, talk, crowded }: Visit): boolean {
   const over = state.status === "completed" || state.status === "failed";
   return over || crowded === true || talk?.session !== undefined;
@@ -93,10 +101,4 @@ function workStays({ state, talk, crowded }: Visit): boolean {
 
 function isOpen({ parent }: Scope): boolean {
   return parent === undefined || parent.state.status !== "completed";
-}
-
-function rootOf(visit: Visit): string {
-  let at = visit;
-  for (let up = at.record.scope.parent; up !== undefined; up = at.record.scope.parent) at = up;
-  return stepOf(at).id;
 }
