@@ -4,7 +4,9 @@
  * Owns: what each value alone may look like. The message of a pattern is the name of its rule.
  * Does not: say which steps may have it (keys.ts) or compare values with each other (the rules).
  */
+
 import * as z from "zod";
+import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { FIDELITIES } from "./fidelity.ts";
 import {
@@ -93,14 +95,11 @@ export function lowerRetry(rule: z.output<typeof retry>): RetrySettings {
   const delays = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
   const { initial, factor, max, jitter } = delays;
   return {
-    ...(attempts === undefined ? {} : { attempts }),
+    ...defined({ attempts }),
     ...(initial === undefined ? {} : { initialMs: milliseconds(initial) }),
-    ...(factor === undefined ? {} : { factor }),
+    ...defined({ factor }),
     ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
-    ...(jitter === undefined ? {} : { jitter }),
-    ...(on === undefined ? {} : { on }),
-    ...(on_resume === undefined ? {} : { onResume: on_resume }),
-    ...(conversation === undefined ? {} : { conversation }),
+    ...defined({ jitter, on, onResume: on_resume, conversation }),
   };
 }
 

@@ -5,8 +5,10 @@
  * rows of the tables (keys.ts, agent-keys.ts).
  * Does not: read files, or merge `defaults` into steps (plan/build.ts does).
  */
+
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import type { Diagnostic } from "./diagnostic.ts";
@@ -166,7 +168,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
     maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
     env: lowerEnv(shape.env, [], whole),
-    ...(shape.secrets === undefined ? {} : { secrets: shape.secrets }),
+    ...defined({ secrets: shape.secrets }),
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,
@@ -224,9 +226,7 @@ function isPerItem({ perItem, on }: KeyRow): boolean {
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
   return {
-    ...(usd === undefined ? {} : { usd }),
-    ...(tokens === undefined ? {} : { tokens }),
-    ...(turns === undefined ? {} : { turns }),
+    ...defined({ usd, tokens, turns }),
     ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
   };
 }
@@ -238,10 +238,7 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
   if (typeof shape === "string") return { kind: shape };
   const { kind, base, include, snapshots, snapshot_every, max_file_mb } = shape;
   return {
-    ...(kind === undefined ? {} : { kind }),
-    ...(base === undefined ? {} : { base }),
-    ...(include === undefined ? {} : { include }),
-    ...(snapshots === undefined ? {} : { snapshots }),
+    ...defined({ kind, base, include, snapshots }),
     ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
     ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
   };
@@ -254,7 +251,7 @@ function lowerAgent(agent: AgentShape, path: Path, file: File): PipelineAgent {
   const { adapter = "command", command, args = [] } = agent;
   return {
     adapter,
-    ...(command === undefined ? {} : { command }),
+    ...defined({ command }),
     args,
     env: lowerEnv(agent.env, path, file),
     settings: lowerKeys(AGENT_KEYS, agent, loweringAt(path, undefined, file)),

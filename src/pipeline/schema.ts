@@ -6,7 +6,9 @@
  * Does not: hold the other keys of a step (keys.ts), compare values with each other (the rules) or
  * word the diagnostics (shape.ts).
  */
+
 import * as z from "zod";
+import { defined } from "../util/defined.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
@@ -276,9 +278,11 @@ function lowerRates(told: RatesShape): ModelRates {
   const { input, cached_input, cache_write, cache_write_1h, output } = told;
   return {
     input,
-    ...(cached_input === undefined ? {} : { cachedInput: cached_input }),
-    ...(cache_write === undefined ? {} : { cacheWrite: cache_write }),
-    ...(cache_write_1h === undefined ? {} : { cacheWrite1h: cache_write_1h }),
+    ...defined({
+      cachedInput: cached_input,
+      cacheWrite: cache_write,
+      cacheWrite1h: cache_write_1h,
+    }),
     output,
   };
 }

@@ -5,6 +5,7 @@
  * Owns: places, and how a finding at one becomes a diagnostic.
  * Does not: know in which language the text is (yaml.ts, module.ts).
  */
+import { defined } from "../util/defined.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 
 /** Keys and positions from the root of the file to a value. */
@@ -52,7 +53,6 @@ export function diagnosticAt(
     ...start,
     endLine: end.line,
     endColumn: end.column,
-    ...(path === undefined ? {} : { path }),
-    ...(help === undefined ? {} : { help }),
+    ...defined({ path, help }),
   };
 }

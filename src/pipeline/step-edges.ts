@@ -11,6 +11,7 @@
  * - G2 Linear in the number of steps and edges, for 100,000 steps.
  */
 
+import { defined } from "../util/defined.ts";
 import type { Exit, Links } from "./pipeline.ts";
 import { bareCondition } from "./rules/expression.ts";
 import type { StepShape } from "./schema.ts";
@@ -60,7 +61,7 @@ function waysOf(step: StepShape): Omit<Links, "needs"> {
   const exits =
     edges === undefined ? (goto === undefined ? undefined : [plainExit(goto)]) : undefined;
   return {
-    ...(exits === undefined ? {} : { exits }),
+    ...defined({ exits }),
     ...(edges === undefined ? {} : { exits: edges.map(exitOf) }),
     ...(failure === undefined ? {} : { onFailure: { goto: failure } }),
     ...(step.on_failure === "continue" ? { onFailure: "continue" } : {}),
@@ -72,10 +73,9 @@ function exitOf(edge: NonNullable<StepShape["edges"]>[number]): Exit {
   return {
     to,
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
-    ...(label === undefined ? {} : { label }),
+    ...defined({ label }),
     weight,
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(thread === undefined ? {} : { thread }),
+    ...defined({ fidelity, thread }),
   };
 }
 

@@ -4,11 +4,13 @@
  * Owns: what `defaults` mean, the built-in defaults, and how often a run may come to a step.
  * Does not: read links (pipeline/step-edges.ts) or validate; a pipeline is valid.
  */
+
 import type { PipelineCheck, RetrySettings } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { Env, Pipeline, PipelineBody, PipelineStep } from "../pipeline/pipeline.ts";
 import { edgesOf } from "../pipeline/step-edges.ts";
 import { assert, unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
@@ -41,7 +43,7 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   const { edges, roots, unreached, above } = edgesOf(list);
   const all = edges.map(({ when, ...arrow }) => ({
     ...arrow,
-    ...(when === undefined ? {} : { condition: when }),
+    ...defined({ condition: when }),
   }));
   // A step that waits for nothing would start at once; what nothing leads to must never start.
   for (const to of unreached) {
@@ -147,7 +149,7 @@ function buildRetry(retry: RetrySettings): RetryPolicy {
   const initialMs = retry.initialMs ?? backoff.initialMs;
   return {
     attempts: retry.attempts ?? attempts,
-    ...(on === undefined ? {} : { on }),
+    ...defined({ on }),
     backoff: {
       initialMs,
       factor: retry.factor ?? backoff.factor,
@@ -175,7 +177,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
       return {
         kind: "pipeline",
         graph,
-        ...(work.input === undefined ? {} : { input: work.input }),
+        ...defined({ input: work.input }),
       };
     }
     case "loop": {

@@ -5,7 +5,9 @@
  * Owns: keys of choices, which choice makes the step fail, where a choice leads, and these rules.
  * Does not: judge the question's expressions (validate.ts).
  */
+
 import { choiceNamed, choiceOf, normalizedLabel, sameLabel } from "../../util/choice.ts";
+import { defined } from "../../util/defined.ts";
 import { parseMoment } from "../../util/duration.ts";
 import type { GateChoice } from "../pipeline.ts";
 import type { Report } from "../report.ts";
@@ -49,7 +51,7 @@ export function choicesOf(step: StepShape): readonly WrittenChoice[] {
       key: own,
       label,
       ...(fails ? { fails: true } : {}),
-      ...(next === undefined ? {} : { next }),
+      ...defined({ next }),
       at,
       keyed: key !== undefined,
     };

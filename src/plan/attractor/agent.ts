@@ -4,9 +4,11 @@
  * Owns: from provider, model, effort and tool hooks to an agent of the plan.
  * Does not: know how agents are started (room `runner`).
  */
+
 import type { DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
 import type { DotSpan } from "../../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../../util/agent-access.ts";
+import { defined } from "../../util/defined.ts";
 import { canonicalJson } from "../../util/json.ts";
 import type { AgentDefinition, AgentSettings, PlanReading, Work } from "../plan.ts";
 import { literal } from "./prompt.ts";
@@ -66,7 +68,7 @@ export class DotAgents {
       ...hookArgs(adapter, node, settings, report),
     ];
     const own: AgentSettings = {
-      ...(node.llmModel === undefined ? {} : { model: node.llmModel }),
+      ...defined({ model: node.llmModel }),
       ...(node.systemPrompt === undefined ? {} : { system: literal(node.systemPrompt) }),
       ...(node.maxTurns === undefined ? {} : { maxTurns: Math.max(1, node.maxTurns) }),
     };

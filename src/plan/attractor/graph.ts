@@ -10,8 +10,10 @@
  *   before it: an edge to one that has conditions is for both ends, too.
  * - W2 The arrows of a step stand in the order of their targets' names: among equals that decides.
  */
+
 import { conditionToCel } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import { defined } from "../../util/defined.ts";
 import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "../plan.ts";
 import { ATTRACTOR_VISITS_MAX } from "./defaults.ts";
 import { outcomesFor, outcomesToward } from "./needed-outcome.ts";
@@ -94,7 +96,7 @@ export class DotGraphs {
     const retryTarget = this.#goalTarget(node, positions);
     const goal = {
       holds: "visited",
-      ...(retryTarget === undefined ? {} : { retryTarget }),
+      ...defined({ retryTarget }),
     } as const;
     return {
       ...plainStep(this.#site.stepId(node.id), work, visitsMax),
@@ -139,9 +141,7 @@ export class DotGraphs {
     const arrow: Drawn = {
       ...plainArrow(from, to),
       weight,
-      ...(label === undefined ? {} : { label }),
-      ...(fidelity === undefined ? {} : { fidelity }),
-      ...(threadId === undefined ? {} : { thread: threadId }),
+      ...defined({ label, fidelity, thread: threadId }),
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
     };
     if (condition?.ok === true) {

@@ -4,7 +4,9 @@
  * Owns: the handlers of the language, retries and timeouts.
  * Does not: draw arrows (attractor/graph.ts) or choose agents (attractor/agent.ts).
  */
+
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import { defined } from "../../util/defined.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "../plan.ts";
 import { ATTRACTOR_RETRY, isTried, stallAfter } from "./defaults.ts";
 import { gateOf } from "./gate.ts";
@@ -236,7 +238,7 @@ export function passesOn(node: DotNode, site: DotSite): boolean {
 
 function askingEdge({ label, condition }: DotEdge): AskingEdge {
   return {
-    ...(label === undefined ? {} : { label }),
+    ...defined({ label }),
     ...(condition === undefined
       ? {}
       : { condition: condition.ok ? condition.condition : "unread" }),
@@ -249,9 +251,7 @@ export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.
 /** How much of what came before an agent is told, and in which conversation. */
 function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
   return {
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(threadId === undefined ? {} : { thread: threadId }),
-    ...(subgraphClass === undefined ? {} : { threadGroup: subgraphClass }),
+    ...defined({ fidelity, thread: threadId, threadGroup: subgraphClass }),
   };
 }
 
