@@ -48,7 +48,7 @@ import { type ParsedYaml, parseYaml } from "./yaml.ts";
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
 
-/** How many steps of a run may run at once, where its file does not say it. */
+/** How many steps of a run may run at once, unless the file sets it. */
 const PARALLEL_DEFAULT = 4;
 
 export interface LoadedPipeline {
@@ -99,7 +99,7 @@ function tooLarge(file: string, text: string): Diagnostic | undefined {
   return { ...refusal, message, help, line: text.slice(0, extra.index).split("\n").length };
 }
 
-/** The name under which a pipeline is read that stands in no file. */
+/** The name of a pipeline that is a value, not a file. */
 const GIVEN = "pipeline.ts";
 
 /** Reads a pipeline that a program gives as a value. */
@@ -286,7 +286,7 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
   };
 }
 
-/** The environment that stands at a path, with the spelling of its author. */
+/** The environment at a path, with the author's spelling. */
 function lowerEnv(env: PipelineShape["env"], path: Path, file: File): Env {
   if (env === undefined) return {};
   return INHERITED_KEYS.env.lower?.(env, loweringAt(path, undefined, file)).env ?? {};

@@ -340,7 +340,7 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }
-  // A stand-in, so that the rest of the step can be judged; nobody is told about it.
+  // A stand-in, so that the rest of the step can be judged; no diagnostic names it.
   if (key === "id") step.id = `_${index}`;
   else delete step[key];
   return [`${name}.${key}`];

@@ -1,5 +1,5 @@
 /**
- * What an author wrote, as far as mistakes are told of it: a path in its value leads to a place in
+ * The file that an author wrote: a path in its value leads to a place in
  * its text.
  *
  * Owns: places, and how a finding at one becomes a diagnostic.

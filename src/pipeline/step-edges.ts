@@ -23,7 +23,7 @@ export function linksOf({ steps }: Pick<StepList, "steps">): readonly LinkedStep
   let above: string | undefined;
   return steps.map((step) => {
     const linked = { id: step.id, needs: needsOf(step, above), ...waysOf(step) };
-    // A step that waits for nothing but a jump stands aside: the line goes on without it.
+    // A step with `needs: []` that another step jumps to is not part of the sequence.
     const aside = targets.has(step.id) && step.needs !== undefined && linked.needs.length === 0;
     if (!aside) above = step.id;
     return linked;
@@ -249,7 +249,7 @@ export function createPrecedence(graph: StepGraph): (first: number, second: numb
   };
 }
 
-/** Answers whether any way along edges leads from one step to another. */
+/** Answers whether a path leads from one step to another. */
 export function createReach(
   count: number,
   edges: readonly { readonly from: number; readonly to: number }[],

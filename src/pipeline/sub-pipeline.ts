@@ -111,7 +111,7 @@ function countSteps(steps: readonly PipelineStep[]): number {
   return count;
 }
 
-/** What the other file says about its input must be true of what it is given. */
+/** The input that a step gives must fit the schema of the other file. */
 function checkInput(
   step: StepShape,
   { inputSchema }: Pipeline,

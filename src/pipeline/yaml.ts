@@ -1,5 +1,5 @@
 /**
- * A YAML file as a value that remembers where everything stands.
+ * A YAML file as a value with the place of every part.
  *
  * Owns: YAML syntax, duplicate keys, aliases, and the way from a path or an offset in a text to a
  * place in the file.
@@ -96,7 +96,7 @@ function syntax(message: string): Finding {
   return { severity: "error", rule: "yaml-syntax", message, help };
 }
 
-/** Duplicate keys, keys that cannot be, and aliases, in one walk. */
+/** Duplicate keys, impossible keys and aliases, in one pass. */
 function inspect(yaml: Yaml): Diagnostic[] {
   const found: Diagnostic[] = [];
   const anchors = new Set<string>();

@@ -24,7 +24,7 @@ import {
   type WorkspacePlan,
 } from "./plan.ts";
 
-/** Where steps work when the author says nothing about it. */
+/** The workspace when the author does not set one. */
 export const WORKSPACE_DEFAULT: WorkspacePlan = {
   kind: "here",
   include: [],
@@ -128,7 +128,7 @@ function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
   });
 }
 
-/** What an agent says itself outweighs what is said for all; a plain command takes no settings. */
+/** An agent's own settings override `defaults`; a plain command has no settings. */
 function withDefaults(agents: Plan["agents"], defaults: AgentSettings): Plan["agents"] {
   return Object.fromEntries(
     Object.entries(agents).map(([name, agent]) => [

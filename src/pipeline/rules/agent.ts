@@ -3,7 +3,7 @@
  * in which conversation.
  *
  * Owns: these rules, and reading the prompts that stand in files of their own.
- * Does not: judge what stands in a prompt (rules/expression.ts).
+ * Does not: judge the text of a prompt (rules/expression.ts).
  */
 import {
   ACCESS_KEYS,
@@ -94,7 +94,7 @@ export function readMcpFiles(
   return found;
 }
 
-/** A report about another file, which stands behind one value of this one. */
+/** A report about another file that one value of this file names. */
 export function inFile(report: Report, name: string, text: string): MistakeReport {
   return {
     suggest: (...args) => report.suggest(...args),
@@ -257,7 +257,7 @@ function checkAgentSettings(
   report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
 }
 
-/** What a step's agent is told beside its prompt must be something that it understands (A1). */
+/** The adapter of a step's agent must be able to pass on each key (A1). */
 function checkAccess(shape: PipelineShape, list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
   const name = agentOf(shape, step) ?? "";
@@ -295,7 +295,7 @@ function checkAbility(
   report.add({ rule: "agent-setting", message, help: inability.help, path, on: "key" });
 }
 
-/** Whether an adapter talks to the agent, as far as the file says what it is. */
+/** Whether an adapter talks to the agent, as far as the file shows. */
 export function talks(
   shape: PipelineShape,
   cut: ReadonlySet<string>,
@@ -318,7 +318,7 @@ export function checkSessions(
   list.steps.forEach((step, index) => {
     const { session } = step;
     if (session === undefined || isCut(list, index)) return;
-    // It was told already that a session has no effect on such a step.
+    // Another rule reports that a session has no effect on such a step.
     if (!talks(shape, list.cut, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);

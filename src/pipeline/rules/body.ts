@@ -10,7 +10,7 @@ import type { Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
 import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 
-/** The ways to say what a step does, in the order in which they outweigh each other. */
+/** The keys that say what a step does, in the order in which they take precedence. */
 const BODY_KEYS = ["steps", "pipeline", "loop", "iterations", "for_each"] as const;
 
 /** Adds the mistakes in how a step holds steps; those of the steps in it are not looked at. */
@@ -124,7 +124,7 @@ function* literalProblems(items: unknown, short: boolean): Generator<Problem> {
   yield { rule: "fan-out", message, help, keys: short ? ["for_each"] : ["for_each", "in"] };
 }
 
-/** How many items a fan-out may work on at once, as far as the step says it. */
+/** How many items a fan-out may work on at once, if the step sets it. */
 export function parallelOf(step: StepShape): number | undefined {
   return fanOutOf(step)?.max_parallel ?? step.max_parallel;
 }

@@ -192,7 +192,7 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
   report.add({ rule: "dead-edge", severity: "warning", message, help, path, on: "key" });
 }
 
-/** What a step with exits of its own cannot say, and what is said about it, must agree. */
+/** A step with `goto` or `edges` cannot also be in the `needs` of another. */
 function checkNeeded(step: StepShape, index: number, jumps: Jumps): void {
   const { list, links, ids, report } = jumps;
   const exits = (name: string): boolean => links[ids.get(name) ?? -1]?.exits !== undefined;
@@ -223,7 +223,7 @@ function checkReached({ unreached, above }: StepEdges, { list, report }: Jumps):
   const idOf = (step: number): string => list.steps[step]?.id ?? "";
   for (const step of unreached) {
     const from = above.get(step);
-    // What lies behind such a step says nothing new.
+    // The steps after such a step would only repeat the warning.
     if (from === undefined) continue;
     const message = `step \`${idOf(step)}\` is unreachable: \`${idOf(from)}\` above it goes elsewhere`;
     const help = "add an edge to it from another step, or remove it";

@@ -40,15 +40,15 @@ export interface Referable {
   readonly fansOut: (step: number) => boolean;
   /** Variables that exist only here: `item`, `index`, and those that the author named. */
   readonly variables: ReadonlySet<string>;
-  /** The list around this one, and the step of it that this one stands in. */
+  /** The list around this one, and the step of it that holds this one. */
   readonly parent?: { readonly known: Referable; readonly step: number } | undefined;
 }
 
-/** Where an expression stands: in a step, or in what counts for every step. */
+/** The place of an expression: in a step, or in a setting for all steps. */
 export interface Site {
   readonly path: Path;
   readonly step?: number;
-  /** Asked when a step is over: it sees that step's own result, or those of all steps. */
+  /** Evaluated when a step has finished: it sees that step's own result, or those of all steps. */
   readonly sees?: "own" | "all";
   /** Its value is kept in the journal, where no secret of the environment may come. */
   readonly kept?: true;

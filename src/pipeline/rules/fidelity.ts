@@ -25,7 +25,7 @@ interface Told {
   readonly report: Report;
 }
 
-/** Adds the mistakes in what the agents of a list are told. */
+/** Adds the mistakes in the fidelity of a list of steps. */
 export function checkFidelity(told: Told): void {
   const { list } = told;
   const edges = list.steps.flatMap((step) => step.edges ?? []);
@@ -37,7 +37,7 @@ export function checkFidelity(told: Told): void {
   });
 }
 
-/** Everybody can be told something; only an agent with an adapter has a conversation to share. */
+/** Any agent can be told something; only one with an adapter has a conversation to share. */
 function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet<string>): void {
   const { shape, list, report } = told;
   if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
@@ -81,7 +81,7 @@ function checkThread({ shape, list, report }: Told, step: StepShape, index: numb
   report.add({ rule: "unused-thread", severity: "warning", message, help, path, on: "key" });
 }
 
-/** What an edge says is for an agent behind it. */
+/** The settings of an edge are for the agent that it leads to. */
 function checkEdges({ shape, list, ids, report }: Told, step: StepShape, index: number): void {
   step.edges?.forEach((edge, position) => {
     const at = ids.get(edge.to);

@@ -24,7 +24,7 @@ export interface WrittenChoice extends GateChoice {
   readonly keyed: boolean;
 }
 
-/** Who chooses it stops the pipeline, unless the author says otherwise. */
+/** Choosing it fails the step, unless the author sets `fails`. */
 const REJECT = "reject";
 const USUAL = ["approve", REJECT];
 

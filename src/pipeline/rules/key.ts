@@ -1,5 +1,5 @@
 /**
- * The rule that a key stands only on a kind of step that the table allows (keys.ts).
+ * The rule that a key is only on a kind of step that the table allows (keys.ts).
  *
  * Owns: the diagnostics for keys that mean nothing where they stand.
  * Does not: judge the keys of a command or an agent; rules/agent.ts knows which agent it is.

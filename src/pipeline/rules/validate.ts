@@ -8,7 +8,7 @@
  * or expressions (rules/expression.ts).
  * Invariants:
  * - D1 Linear in the size of the file.
- * - D2 A mistake is told once: nothing is judged by a piece that is itself wrong.
+ * - D2 A mistake is reported once: no rule judges a piece that is itself wrong.
  */
 import { isObject } from "../../util/json.ts";
 import type { McpFiles } from "../agent-keys.ts";
@@ -49,7 +49,7 @@ const NESTING_MAX = 16;
 const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** What a pipeline names that stands in other files. */
+/** The contents of other files that a pipeline names. */
 export interface NamedFiles {
   readonly prompts: ReadonlyMap<StepShape, string>;
   readonly checks: CheckFiles;
@@ -245,7 +245,7 @@ function reportDepth({ path }: StepList, { report }: File): void {
   report.add({ rule: "too-deep", message, help, path, on: "key" });
 }
 
-/** True for a step that only says how often; that it does not say what is told already. */
+/** True for a step that only says how often; another rule reports that it does nothing. */
 function repeatsNothing(step: StepShape): boolean {
   const repeats = step.for_each ?? step.loop ?? step.iterations;
   return repeats !== undefined && (step.run ?? step.prompt ?? step.prompt_file) === undefined;
@@ -323,7 +323,7 @@ function closedKeys(input: PipelineShape["input"]): readonly string[] | undefine
   return Object.keys(isObject(input.properties) ? input.properties : {});
 }
 
-/** Texts that are looked at before a step begins or after it is over, outside what it repeats. */
+/** Texts that are evaluated before a step starts or after it has finished, outside its loop. */
 function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules): void {
   const step = list.steps[index] as StepShape;
   const at = (...keys: (string | number)[]): Site => ({

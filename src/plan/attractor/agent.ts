@@ -34,7 +34,7 @@ const MODELS: readonly (readonly [RegExp, string])[] = [
   [/^gemini/i, "gemini"],
 ];
 
-/** How each agent is told how hard to think; the others cannot be. */
+/** The arguments by which each agent takes an effort; other agents have none. */
 export const EFFORTS: Readonly<Record<string, (effort: string) => readonly string[]>> = {
   claude: (effort) => ["--effort", effort],
   codex: (effort) => ["-c", `model_reasoning_effort=${JSON.stringify(effort)}`],

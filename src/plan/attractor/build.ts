@@ -149,7 +149,7 @@ function stepNames({ nodes }: DotPipeline): ReadonlyMap<string, string> {
   return names;
 }
 
-/** What the graph itself says, for conditions and agents. */
+/** The attributes of the graph, for conditions and agents. */
 function contextOf({ attributes, settings }: DotPipeline): JsonObject {
   const written = [...attributes].map(([name, { value }]): [string, Json] => [
     `graph.${name}`,

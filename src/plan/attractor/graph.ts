@@ -1,5 +1,5 @@
 /**
- * From the nodes and edges of a DOT pipeline to a graph of the plan: a walk, in which every step is
+ * From the nodes and edges of a DOT pipeline to a graph of the plan, in which every step is
  * started by each arrow that comes to it (join `any`) and left by one (split `one`).
  *
  * Owns: arrows and their order, goal gates, bounds on visits, and the copies that branches are.
@@ -21,7 +21,7 @@ import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from ".
 import type { DotSite } from "./site.ts";
 import { DotWork, passesOn, plainStep } from "./work.ts";
 
-/** How many steps a plan may have; each branch has its own copy of what it walks. */
+/** How many steps a plan may have; each branch has its own copy of its nodes. */
 const DOT_STEPS_MAX = 50_000;
 
 /** A failure takes the edge to a retry target only when no other edge applies. */
@@ -75,7 +75,7 @@ export class DotGraphs {
     return this.#steps > DOT_STEPS_MAX;
   }
 
-  /** What lies just outside of a region: a branch that comes there has ended. */
+  /** The nodes just outside of a region: a branch that reaches one has ended. */
   #endsOf(nodes: readonly DotNode[], region: Region): readonly string[] {
     const targets = nodes.flatMap((node) => this.#edges(node, region).map(({ to }) => to));
     return [...new Set(targets)].filter((id) => region.closed.has(id));

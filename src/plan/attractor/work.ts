@@ -48,7 +48,7 @@ const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 export type NodeWork = Pick<Step, "work" | "env" | "retry"> &
   Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial" | "fidelity" | "thread" | "threadGroup">>;
 
-/** A step of a walk without anything special. */
+/** A step with the defaults of the language. */
 export function plainStep(id: string, work: Work, visitsMax: number): Step {
   return {
     id,
@@ -141,7 +141,7 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that ask how a node went; one that passes on behind it asks in its place. */
+  /** The edges that test the outcome of a node, also those of a node after it that only passes it on. */
   #edgesBehind(node: DotNode): readonly DotEdge[] {
     const { edgeIndex } = this.#site;
     return edgeIndex.outgoing(node.id).flatMap((edge) => {
@@ -212,7 +212,7 @@ export class DotWork {
     }
     const retries =
       node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
-    // A tool cannot ask for another try by itself, so who gives it retries wants its failures retried.
+    // A tool cannot ask for another attempt, so an author who gives it retries wants failures retried.
     const asked = work.kind === "shell" && node.maxRetries !== undefined;
     return {
       attempts: retries === undefined ? (preset?.attempts ?? 1) : retries + 1,
@@ -245,10 +245,10 @@ function askingEdge({ label, condition }: DotEdge): AskingEdge {
   };
 }
 
-/** What an agent that judges branches is told beside its prompt. */
+/** What is added to the prompt of an agent that judges branches. */
 export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
 
-/** How much of what came before an agent is told, and in which conversation. */
+/** How much an agent is told of what came before, and in which conversation. */
 function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
   return {
     ...defined({ fidelity, thread: threadId, threadGroup: subgraphClass }),
