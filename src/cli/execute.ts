@@ -12,6 +12,7 @@ import { access } from "node:fs/promises";
 import { lineReaders } from "../app/agent-lines.ts";
 import { CliError, OwnedError, RunError, setDrivenRun } from "../app/cli-error.ts";
 import { EXIT, type ExitCode } from "../app/exit-code.ts";
+import { keepHeapSmall } from "../app/heap.ts";
 import {
   hideSecretsOf,
   type KnownRun,
@@ -111,6 +112,7 @@ export async function execute(
   const wishes = new Wishes(project.journal, known.id);
   const deaf = listen(wishes);
   const owned = own(project, known, options);
+  keepHeapSmall();
   setDrivenRun(known.shortId);
   const run = await driveOwned(project, owned, wishes, options);
   setDrivenRun(undefined);

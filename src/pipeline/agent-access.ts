@@ -8,25 +8,13 @@
  * - access/A1 A key that an agent cannot be told is an error of the file, never silently dropped.
  */
 import * as z from "zod";
-import type { McpServer } from "../util/agent-access.ts";
+import type { AgentAccess, McpServer } from "../util/agent-access.ts";
 import { isObject, parseJson } from "../util/json.ts";
 import { command } from "./schema-text.ts";
 import { bounded, ENTRIES_MAX, env, id, path } from "./schema-values.ts";
 
 /** The agents' words for it; not every agent, nor every model, has all of them. */
 const EFFORTS = ["minimal", "low", "medium", "high", "xhigh", "max"] as const;
-
-export interface AgentAccess {
-  /** `Name` or `Name(pattern)`, in the agent's own words for its tools. */
-  readonly tools?: { readonly allow: readonly string[]; readonly deny: readonly string[] };
-  /** What follows from a denied call. Default: nothing; its result and its check decide. */
-  readonly onDenied?: "continue" | "ask" | "fail";
-  readonly effort?: string;
-  /** By name. */
-  readonly mcp?: Readonly<Record<string, McpServer>>;
-  /** Directories outside of the workspace, relative to where the run was started; templates. */
-  readonly directories?: readonly string[];
-}
 
 const TOOL = /^[^\s(),]+(\(.+\))?$/s;
 const tools = z.array(z.string().regex(TOOL, "bad-tool")).max(ENTRIES_MAX);

@@ -3,9 +3,8 @@
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
 
-import type { PermissionLevel } from "../util/agent-access.ts";
+import type { AgentAccess, PermissionLevel } from "../util/agent-access.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { AgentAccess } from "./agent-access.ts";
 import type { Fidelity, Retelling } from "./fidelity.ts";
 
 export interface Pipeline {

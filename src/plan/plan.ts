@@ -9,10 +9,9 @@
  * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
-import type { AgentAccess } from "../pipeline/agent-access.ts";
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import type { Capture, ModelPrice } from "../pipeline/pipeline.ts";
-import type { PermissionLevel } from "../util/agent-access.ts";
+import type { AgentAccess, PermissionLevel } from "../util/agent-access.ts";
 import { sha256 } from "../util/hash.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import type { Check } from "./check.ts";

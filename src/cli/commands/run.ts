@@ -2,6 +2,7 @@
 import { relative, resolve } from "node:path";
 import { checkEnvironment, readiness } from "../../app/environment.ts";
 import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { keepHeapSmall } from "../../app/heap.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
 import { createRun } from "../../app/new-run.ts";
@@ -44,6 +45,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     const { validateCommand } = await import("./validate.ts");
     return validateCommand([file], options);
   }
+  keepHeapSmall();
   const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
   if (options.logs !== undefined) {
     (await import("../../app/logs-run.ts")).refuseUsedLogs(options.logs);
