@@ -17,7 +17,7 @@ const PROGRAMS = [
   "src/cli/main.ts",
   "src/library/perdure.ts",
   "src/app/module-worker.ts",
-  "src/runner/agents/acp-main.ts",
+  "src/runner/agents/acp/acp-main.ts",
 ];
 /** Packages that few runs need, and that load themselves with `require`. */
 const OUTSIDE = ["@cfworker/json-schema", "@marcbachmann/cel-js", "re2js"];

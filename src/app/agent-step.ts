@@ -9,10 +9,8 @@ import { findRecord, type Run, type Scope, type StepRecord } from "../core/run.t
 import { indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { nearest } from "../util/nearest.ts";
-import { perdure } from "../view/command-text.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
+import { command, Refusal } from "./refusal.ts";
 
 /** A step with an agent that has conversations. */
 export interface AgentStep {
@@ -29,7 +27,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   const { plan, run, shortId } = known;
   if (known.cleanedAt !== undefined) {
     const message = `run ${shortId} cannot continue: its files were removed`;
-    throw new CliError(EXIT.error, message, perdure("why", shortId));
+    throw new Refusal("files-removed", message, command("why", shortId));
   }
   const { scope, step: id } = parsePlace(name);
   const found = [...stepsNamed(run, scope, id)];
@@ -37,11 +35,11 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   if (first === undefined) throw unknownStep(known, name);
   if (second !== undefined) {
     const paths = found.map((one) => stepPath({ scope: one.scope.id, step: id })).join(", ");
-    throw new CliError(EXIT.usage, `${name} may be one of ${paths}: say which`);
+    throw new Refusal("ambiguous-step", `${name} may be one of ${paths}: say which`);
   }
   if (!hasConversations(plan, first.step)) {
     const message = `step ${name} of run ${shortId} has no agent with a conversation`;
-    throw new CliError(EXIT.usage, message, perdure("show", shortId));
+    throw new Refusal("no-conversation", message, command("show", shortId));
   }
   const record = findRecord(first.scope, id);
   const place = { scope: first.scope.id, step: id };
@@ -76,12 +74,12 @@ function hasConversations(plan: Plan, { work }: Step): boolean {
   return adapter !== undefined && adapter !== "command";
 }
 
-function unknownStep({ plan, run, shortId }: KnownRun, name: string): CliError {
+function unknownStep({ plan, run, shortId }: KnownRun, name: string): Refusal {
   const ids = [...run.scopes.values()].flatMap(({ graph }) =>
     graph.steps.filter((step) => hasConversations(plan, step)).map(({ id }) => id),
   );
   const meant = nearest(name, ids);
   const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
   const message = `run ${shortId} has no step ${name}${hint}`;
-  return new CliError(EXIT.usage, message, perdure("show", shortId));
+  return new Refusal("unknown-step", message, command("show", shortId));
 }

@@ -16,10 +16,9 @@ import { shortList } from "../view/display-text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
 import type { ShownPlan } from "../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
+import { advice, Refusal } from "./refusal.ts";
 import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
 
 export type FilesOption = "keep" | "restore";
@@ -44,7 +43,7 @@ const NAMES_MAX = 3;
 /** Reads `--files`. */
 export function filesOption(text: string | undefined): FilesOption | undefined {
   if (text === undefined || text === "keep" || text === "restore") return text;
-  throw new CliError(EXIT.usage, `--files takes keep or restore, not "${text}"`);
+  throw new Refusal("bad-option", `--files takes keep or restore, not "${text}"`);
 }
 
 /** What becomes of the files when a run goes back to the beginning of a visit. */
@@ -87,7 +86,11 @@ function sinceText({ brought, mixed }: Goal): string {
 
 function stay(given: FilesOption | undefined, why: string): FilesPlan {
   if (given === "restore") {
-    throw new CliError(EXIT.usage, `the files cannot be put back: ${why}`, "--files keep");
+    throw new Refusal(
+      "no-snapshots",
+      `the files cannot be put back: ${why}`,
+      advice("--files keep"),
+    );
   }
   return { wish: {}, line: `the files stay as they are: ${why}` };
 }

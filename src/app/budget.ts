@@ -6,10 +6,9 @@ import { placeOf } from "../core/run.ts";
 import { addBudget } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { parseDuration } from "../util/duration.ts";
-import { turnsCommand } from "../view/failure-advice.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import { TURNS_SUGGESTED } from "../view/failure-advice.ts";
 import type { KnownRun } from "./known-run.ts";
+import { command, Refusal } from "./refusal.ts";
 
 /** `+5usd`, `+100000tokens`, `+20turns` or `+30m`; several of them with commas between. */
 export function parseBudget(text: string): Budget {
@@ -20,7 +19,7 @@ export function parseBudget(text: string): Budget {
 export function parseTurns(text: string): number {
   const [, turns] = /^\+?(\d{1,6})$/.exec(text) ?? [];
   if (turns !== undefined && Number(turns) > 0) return Number(turns);
-  throw new CliError(EXIT.usage, `--turns takes a number such as +20, not "${text}"`);
+  throw new Refusal("bad-option", `--turns takes a number such as +20, not "${text}"`);
 }
 
 /** Refuses to continue agents that have used up their turns: each would end at its limit again. */
@@ -28,7 +27,11 @@ export function refuseWithoutTurns({ run, shortId }: KnownRun): void {
   const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
   if (visit === undefined || run.state.status !== "failed") return;
   const message = `step ${stepPath(placeOf(visit))} has used up its turns (max_turns)`;
-  throw new CliError(EXIT.failed, message, turnsCommand(shortId));
+  throw new Refusal(
+    "turns-used-up",
+    message,
+    command("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`),
+  );
 }
 
 function parseAmount(text: string): Budget {
@@ -39,5 +42,5 @@ function parseAmount(text: string): Budget {
   const timeMs = parseDuration(text.replace(/^\+/, ""));
   if (timeMs !== undefined && timeMs > 0) return { timeMs };
   const message = `--budget takes +5usd, +100000tokens, +20turns or +30m, not "${text}"`;
-  throw new CliError(EXIT.usage, message);
+  throw new Refusal("bad-option", message);
 }

@@ -7,8 +7,7 @@
 import type { Answer, Place } from "../core/event.ts";
 import { isAnswer } from "../journal/message-codec.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import { advice, Refusal } from "./refusal.ts";
 
 /** Names of parts; what stands below RUN_PART belongs into the run's folder. */
 export const EVENTS_PART = "events.jsonl";
@@ -59,7 +58,7 @@ export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
     (answers === undefined || (isObject(answers) && Object.values(answers).every(isAnswer)));
   if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as CarriedRun;
   const message = `${file} cannot be imported: what it says about its run is damaged`;
-  throw new CliError(EXIT.error, message, "export the run again");
+  throw new Refusal("bad-archive", message, advice("export the run again"));
 }
 
 function isConversation(value: unknown): boolean {

@@ -1,7 +1,7 @@
 import { attemptText } from "../core/place.ts";
 import { attemptOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
-import { lookAt } from "../runner/adopt.ts";
+import { lookAt } from "../runner/process/adopt.ts";
 import type { Evidence } from "../view/resume-plan.ts";
 import type { KnownRun } from "./known-run.ts";
 

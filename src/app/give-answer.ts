@@ -12,14 +12,12 @@ import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.t
 import type { Answered } from "../journal/journal.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { perdure } from "../view/command-text.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 import { thisPerson, wake } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";
+import { command, Refusal } from "./refusal.ts";
 
 /** The question that a name stands for. Throws a refusal that says what became of it. */
 export function askedAt(known: KnownRun, name: string): Visit {
@@ -32,14 +30,14 @@ export function askedAt(known: KnownRun, name: string): Visit {
   const [only, second] = inside;
   if (only !== undefined && second === undefined) return only;
   const { shortId } = known;
-  const next = `perdure answer ${shortId}`;
+  const next = command("answer", shortId);
   if (second !== undefined) {
     const names = inside.map(gateName).join(" or ");
-    throw new CliError(EXIT.usage, `${name} may be ${names}: say which`, next);
+    throw new Refusal("ambiguous-step", `${name} may be ${names}: say which`, next);
   }
   const given = lastAnswer(known, place);
   if (given !== undefined) throw refusedError(known, name, given);
-  throw new CliError(EXIT.error, `run ${shortId} does not ask ${name} now`, next);
+  throw new Refusal("not-asked", `run ${shortId} does not ask ${name} now`, next);
 }
 
 function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace): boolean {
@@ -65,7 +63,7 @@ export function refusedError(
   { shortId, run }: KnownRun,
   name: string,
   answer: Answer & { readonly label?: string },
-): CliError {
+): Refusal {
   const when = `on ${utcText(answer.given)} UTC`;
   if (answer.from === "timeout") {
     const counts =
@@ -74,10 +72,10 @@ export function refusedError(
         : `its default "${answer.label}" counts`;
     const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
     const next = run.asked.size > 0 ? "resume" : "why";
-    return new CliError(EXIT.error, message, perdure(next, shortId));
+    return new Refusal("already-answered", message, command(next, shortId));
   }
   const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
-  return new CliError(EXIT.error, message, `perdure why ${shortId}`);
+  return new Refusal("already-answered", message, command("why", shortId));
 }
 
 /** Records an answer, if it is the first, and wakes the owner either way. */
@@ -129,7 +127,7 @@ export function answerGate(
 ): GivenAnswer {
   if (known.cleanedAt !== undefined) {
     const message = `run ${known.shortId} cannot go on: its files were removed`;
-    throw new CliError(EXIT.error, message, `perdure why ${known.shortId}`);
+    throw new Refusal("files-removed", message, command("why", known.shortId));
   }
   const visit = askedAt(known, gate);
   const { state } = visit;
@@ -137,8 +135,11 @@ export function answerGate(
   const reply = replyOf(state, given.choice, given.text);
   const name = gateName(visit);
   if (!reply.ok) {
-    const next = perdure("answer", known.shortId, name);
-    throw new CliError(EXIT.usage, `${name}: ${reply.message}`, next);
+    throw new Refusal(
+      "bad-answer",
+      `${name}: ${reply.message}`,
+      command("answer", known.shortId, name),
+    );
   }
   const { ok: _, ...said } = reply;
   const { first, answer, told } = giveAnswer(project, known, attemptOf(visit), {

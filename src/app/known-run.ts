@@ -13,14 +13,13 @@ import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
-import { secretInputs, textsIn } from "../util/redact.ts";
+import { secretInputs, textsIn } from "../util/secrets.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { moveTo, refuseCopy } from "./moved-project.ts";
-import { hideMarked, hideSecrets } from "./print.ts";
 import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
+import { Refusal, when } from "./refusal.ts";
+import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
 /** A run with everything that is known about it. */
 export interface KnownRun {
@@ -148,7 +147,7 @@ export function parsePlan(text: string, runId: string): Plan {
   }
   if (plan.format !== PLAN_FORMAT) {
     const message = `run ${runId} has a plan that this perdure cannot read`;
-    throw new CliError(EXIT.error, message, "look at it with: perdure list runs");
+    throw new Refusal("unreadable-plan", message, when("look at it with", "list", "runs"));
   }
   return plan;
 }

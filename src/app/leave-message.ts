@@ -17,10 +17,10 @@ import { settle } from "../engine/settle.ts";
 import { errorCode } from "../runner/file-text.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { RunError } from "./cli-error.ts";
 import { type KnownRun, loadRun, reloadRun } from "./known-run.ts";
 import { isOwnerAlive, thisOwner, thisPerson, wake } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";
+import { RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 
 const ID_BYTES = 6;

@@ -16,11 +16,10 @@ import type { Run } from "../core/run.ts";
 import { type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import { JournalError, type Lease } from "../journal/journal.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
-import { findMarked, runMarker } from "../runner/sweep.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { ownerText } from "./owner.ts";
 import { livenessOf } from "./project.ts";
+import { command, Refusal, when } from "./refusal.ts";
 
 /** How the paths of a run change when its project is this one; undefined when they do not. */
 export function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
@@ -48,9 +47,9 @@ export function refuseCopy(
   if (lease === "none") return;
   if (!asCopy) {
     const message = `this project is a copy of ${moved.from}, which has run ${shortId} as well`;
-    const there = `cd '${moved.from}' && perdure resume ${shortId}`;
-    const here = `to go on with the files here instead: perdure resume ${shortId} --as-copy`;
-    throw new CliError(EXIT.usage, message, `${there}\n        ${here}`);
+    const there = command("-C", moved.from, "resume", shortId);
+    const here = when("to use the files here instead", "resume", shortId, "--as-copy");
+    throw new Refusal("project-copied", message, [there, here]);
   }
   const [pid] = findMarked(runMarker(id));
   const owner =
@@ -58,7 +57,7 @@ export function refuseCopy(
   if (owner === undefined && pid === undefined) return;
   const who = owner === undefined ? `process ${pid} of it lives` : `owned by ${ownerText(owner)}`;
   const message = `run ${shortId} goes on in ${moved.from} (${who})`;
-  throw new CliError(EXIT.owned, message, `cd '${moved.from}' && perdure stop ${shortId}`);
+  throw new Refusal("run-owned", message, command("-C", moved.from, "stop", shortId));
 }
 
 /** The lease of a run in the project that this one was copied from, or that there is no such run. */

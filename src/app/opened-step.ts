@@ -5,10 +5,9 @@
  * Owns: the refusal to use a conversation beside such a program.
  * Does not: end it: a person may be typing in it.
  */
-import { findMarked, openMarker } from "../runner/sweep.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import { findMarked, openMarker } from "../runner/process/sweep.ts";
 import type { KnownRun } from "./known-run.ts";
+import { after, Refusal } from "./refusal.ts";
 
 /** Refuses to continue a run while the program of an earlier `perdure open` is still there. */
 export function refuseOpened({ id, plan, shortId }: KnownRun): void {
@@ -16,6 +15,9 @@ export function refuseOpened({ id, plan, shortId }: KnownRun): void {
   const pids = findMarked(openMarker(id));
   if (pids.length === 0) return;
   const message = `the program that perdure open started on run ${shortId} is still running`;
-  const next = `end it (kill ${pids.join(" ")}), then: perdure resume ${shortId}`;
-  throw new CliError(EXIT.owned, message, next);
+  throw new Refusal(
+    "agent-open",
+    message,
+    after(`end it (kill ${pids.join(" ")})`, "resume", shortId),
+  );
 }

@@ -8,7 +8,7 @@ import { judgeOf } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { checksOf } from "../plan/check.ts";
 import type { Step } from "../plan/plan.ts";
-import { ATTEMPT_FILE, checkOutputFile } from "../runner/attempt-folder.ts";
+import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
 
 export interface OutputFile {
   readonly name: string;

@@ -8,10 +8,8 @@ import type { ModuleValue } from "../pipeline/module-source.ts";
 import type { DotFile } from "../plan/dot-plan.ts";
 import type { Plan, PlanReading } from "../plan/plan.ts";
 import { bytesOf } from "../runner/file-text.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { printError } from "./print.ts";
 import { isDotFile } from "./reading.ts";
+import { advice, after, command, PipelineInvalid, Refusal } from "./refusal.ts";
 
 export interface ReadPipeline {
   readonly plan?: Plan;
@@ -38,7 +36,7 @@ async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: stri
   const rest = (await import("../plan/take-up.ts")).takenUp(whole, takesUp);
   if (typeof rest !== "string") return rest;
   const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
-  throw new CliError(EXIT.error, message, `perdure run ${nameOf(path)}`);
+  throw new Refusal("impossible", message, command("run", nameOf(path)));
 }
 
 async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
@@ -113,23 +111,23 @@ async function withModules(
   }
 }
 
-/** The plan of a file; prints all diagnostics and throws when there is an error among them. */
+/** A pipeline file that can be run; its diagnostics are warnings. */
+export type ReadPlan = ReadPipeline & { readonly plan: Plan };
+
+/** The plan of a file. Throws `PipelineInvalid` when there is an error among its diagnostics. */
 export async function requirePlan(
   path: string,
-  next = `perdure run ${relative(process.cwd(), path)}`,
+  typed: readonly string[] = ["run", relative(process.cwd(), path)],
   reading: PlanReading = {},
-): Promise<{ plan: Plan; text: string }> {
-  const { plan, text, diagnostics } = await readPipeline(path, reading);
-  await printDiagnostics(diagnostics, text);
-  if (plan !== undefined) return { plan, text };
+): Promise<ReadPlan> {
+  const { plan, ...read } = await readPipeline(path, reading);
+  if (plan !== undefined) return { ...read, plan };
+  const { diagnostics } = read;
   const errors = diagnostics.filter(({ severity }) => severity === "error").length;
   const count = errors === 1 ? "1 mistake" : `${errors} mistakes`;
   const shown = relative(process.cwd(), path);
-  throw new CliError(
-    EXIT.invalid,
-    `${shown} is not a valid pipeline: ${count}; nothing was run`,
-    `mend it, then: ${next}`,
-  );
+  const message = `${shown} is not a valid pipeline: ${count}; nothing was run`;
+  throw new PipelineInvalid(message, after("mend it", ...typed), read);
 }
 
 /** The text of a file that a pipeline names; undefined when there is none. */
@@ -139,7 +137,11 @@ function namedText(path: string): string | undefined {
   const { text, mistake } = decoded(path, bytes);
   if (mistake === undefined) return text;
   const { file, line, column, message, help } = mistake;
-  throw new CliError(EXIT.invalid, `${file}:${line}:${column}: ${message}`, help);
+  throw new Refusal(
+    "invalid-pipeline",
+    `${file}:${line}:${column}: ${message}`,
+    help === undefined ? undefined : advice(help),
+  );
 }
 
 const REPLACEMENT = "\ufffd";
@@ -167,17 +169,6 @@ function decoded(path: string, bytes: Buffer): ReadText {
   return { text, mistake };
 }
 
-/** Draws diagnostics on stderr. */
-export async function printDiagnostics(
-  diagnostics: readonly Diagnostic[],
-  text: string,
-): Promise<void> {
-  if (diagnostics.length === 0) return;
-  const { renderDiagnostics } = await import("../pipeline/diagnostic-text.ts");
-  const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
-  printError(renderDiagnostics(diagnostics, text, { color: colour }));
-}
-
 interface ReadText {
   readonly text: string;
   /** Where the file is no text. */
@@ -189,5 +180,5 @@ function readText(path: string): ReadText {
   if (bytes !== undefined) return decoded(path, bytes);
   const why = existsSync(path) ? "it is not a file that you may read" : "there is no such file";
   const remedy = "give the path of a pipeline file (YAML, DOT or TypeScript)";
-  throw new CliError(EXIT.usage, `${path}: ${why}`, remedy);
+  throw new Refusal("missing-file", `${path}: ${why}`, advice(remedy));
 }

@@ -15,12 +15,10 @@ import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { checksOf } from "../plan/check.ts";
 import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
-import type { PriceList } from "../runner/agents/prices.ts";
-import { windowOf } from "../runner/agents/windows.ts";
+import { type PriceList, windowOf } from "../runner/agents/usage.ts";
 import { AGENT_PROGRAMS, type AgentProgram } from "./agent-program.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { agentsAsked } from "./prices.ts";
+import { after, Refusal, when } from "./refusal.ts";
 
 const EXECUTABLE = 0o111;
 
@@ -66,15 +64,21 @@ export function preflight(plan: Plan, site: PreflightSite): readonly Finding[] {
 }
 
 /** Throws what is missing, with the remedy; gives what to warn about. */
-export function requireReady(plan: Plan, site: PreflightSite, command: string): readonly string[] {
+export function requireReady(
+  plan: Plan,
+  site: PreflightSite,
+  typed: readonly string[],
+): readonly string[] {
   const found = preflight(plan, site);
   const missing = found.filter(({ state }) => state === "missing");
   const [first] = missing;
   if (first !== undefined) {
     const message = `nothing was started: ${missing.map(({ text }) => text).join("; ")}`;
     const remedies = missing.flatMap(({ remedy }) => remedy ?? []).join("; ");
-    const anyway = `if a step sees to it itself: ${command} --no-preflight`;
-    throw new CliError(EXIT.usage, message, `${remedies}; then: ${command}   (${anyway})`);
+    throw new Refusal("not-ready", message, [
+      after(remedies, ...typed),
+      when("if a step sees to it itself", ...typed, "--no-preflight"),
+    ]);
   }
   return found.filter(({ state }) => state === "doubtful").map(warning);
 }

@@ -17,16 +17,14 @@ import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
-import type { PriceList, Prices } from "../runner/agents/prices.ts";
+import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
 import { type Json, parseJson } from "../util/json.ts";
-import { perdure } from "../view/command-text.ts";
 import { shortList } from "../view/display-text.ts";
 import { priceRemedy } from "../view/spent-text.ts";
 import { parseBudget } from "./budget.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
+import { after, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
 
@@ -44,7 +42,7 @@ export function priceFile(): string {
 
 /** The prices that hold for the runs of a plan. */
 export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
-  const { PriceList, pricesIn } = await import("../runner/agents/prices.ts");
+  const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
   return new PriceList({
     ...(prices === undefined ? {} : { pipeline: prices }),
@@ -60,15 +58,18 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   const found = parsed.ok ? read(parsed.json as Json) : `it is no JSON: ${parsed.message}`;
   if (typeof found !== "string") return found;
   const form = '{ "MODEL": { "input": 1.5, "output": 6 } }';
-  const next = `correct it, such as ${form}, then: perdure prices`;
-  throw new CliError(EXIT.usage, `${file} cannot be used: ${found}`, next);
+  throw new Refusal(
+    "bad-price-file",
+    `${file} cannot be used: ${found}`,
+    after(`correct it, such as ${form}`, "prices"),
+  );
 }
 
 /** The lines that a person should see before a run with a limit in dollars begins; or a refusal. */
 export async function checkPrices(
   plan: Plan,
   { usd }: Budget,
-  command: string,
+  typed: readonly string[],
   used: readonly string[] = [],
 ): Promise<readonly string[]> {
   if (usd === undefined || !hasAgents(plan)) return [];
@@ -86,7 +87,7 @@ export async function checkPrices(
     else unnamed.add(agent);
   }
   const [first] = missing;
-  if (first !== undefined) throw noPrice([...missing], first, usd, command);
+  if (first !== undefined) throw noPrice([...missing], first, usd, typed);
   if (unnamed.size === 0) return [];
   const agents = shortList([...unnamed], NAMES_SHOWN_MAX);
   return [
@@ -95,14 +96,19 @@ export async function checkPrices(
   ];
 }
 
-function noPrice(models: readonly string[], first: string, usd: number, command: string): CliError {
+function noPrice(
+  models: readonly string[],
+  first: string,
+  usd: number,
+  typed: readonly string[],
+): Refusal {
   const names = shortList(models, NAMES_SHOWN_MAX);
   const message =
     `no price is known for ${names}, so the limit of ${usdText(usd)} cannot be kept; ` +
     "nothing was started";
   const keys = "or set `billing: subscription` or `budget: { tokens }`";
   const others = `or into ${priceFile()}, ${keys}`;
-  return new CliError(EXIT.invalid, message, `${priceRemedy(first)}, ${others}; then: ${command}`);
+  return new Refusal("unknown-price", message, after(`${priceRemedy(first)}, ${others}`, ...typed));
 }
 
 /** The same for a run that goes on: what its agents have used so far is known by name. */
@@ -115,7 +121,7 @@ export async function checkPricesOnResume(
   const budget = addBudget(now.budget ?? {}, run.added);
   const funds = added === undefined ? budget : addBudget(budget, parseBudget(added));
   const used = unpricedSpending(events).flatMap(({ model }) => model ?? []);
-  return checkPrices(now, funds, perdure("resume", shortId, "--update"), used);
+  return checkPrices(now, funds, ["resume", shortId, "--update"], used);
 }
 
 /** What earlier attempts cost whose model had no price then; undefined while one has none. */

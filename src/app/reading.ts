@@ -3,8 +3,7 @@
 import type { PlanReading, Simulation } from "../plan/plan.ts";
 import { AGENT_NAMES } from "../runner/agents/registry.ts";
 import { PERMISSION_LEVELS } from "../util/agent-access.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import { advice, command, Refusal } from "./refusal.ts";
 
 export interface ReadingOptions {
   /** True without a word behind it. */
@@ -29,7 +28,11 @@ export function readingOf(options: ReadingOptions, file: string): PlanReading {
   if (!isDotFile(file)) refuseForYaml(options, file);
   if (agent !== undefined && (!AGENT_NAMES.includes(agent) || agent === "acp")) {
     const names = AGENT_NAMES.filter((name) => name !== "acp").join(", ");
-    throw new CliError(EXIT.usage, `--agent ${agent}: there is no such agent`, `one of ${names}`);
+    throw new Refusal(
+      "bad-option",
+      `--agent ${agent}: there is no such agent`,
+      advice(`one of ${names}`),
+    );
   }
   const simulate =
     options.simulate === undefined
@@ -52,19 +55,23 @@ function refuseForYaml(options: ReadingOptions, file: string): void {
   for (const name of ["agent", "permissions", "handler"] as const) {
     if (options[name] === undefined) continue;
     const message = `--${name} is for pipelines in DOT; ${file} says such things itself`;
-    throw new CliError(EXIT.usage, message, `perdure run ${file}`);
+    throw new Refusal("bad-option", message, command("run", file));
   }
 }
 
 function oneOf<T extends string>(option: string, words: readonly T[], given: string): T {
   const word = words.find((known) => known === given);
   if (word !== undefined) return word;
-  throw new CliError(EXIT.usage, `${option} ${given}: one of ${words.join(", ")} is meant`);
+  throw new Refusal("bad-option", `${option} ${given}: one of ${words.join(", ")} is meant`);
 }
 
 function handlerOf(text: string): readonly [string, string] {
   const found = /^([^=\s]+)=(.+)$/s.exec(text);
   if (found !== null) return [found[1] ?? "", found[2] ?? ""];
   const message = `--handler ${text}: it has the form TYPE=COMMAND`;
-  throw new CliError(EXIT.usage, message, "perdure run flow.dot --handler deploy='./deploy.sh'");
+  throw new Refusal(
+    "bad-option",
+    message,
+    command("run", "flow.dot", "--handler", "deploy=./deploy.sh"),
+  );
 }

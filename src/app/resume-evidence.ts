@@ -10,7 +10,7 @@ import { attemptText } from "../core/place.ts";
 import { attemptOf, placeOf, type Visit } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
-import { lookAt } from "../runner/adopt.ts";
+import { lookAt } from "../runner/process/adopt.ts";
 import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
 import type { KnownRun } from "./known-run.ts";
 import { runEnvironment } from "./run-environment.ts";

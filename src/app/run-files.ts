@@ -22,7 +22,7 @@ import { attemptText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { EventsFile } from "../journal/events-file.ts";
-import { clearAttempt } from "../runner/attempt-folder.ts";
+import { clearAttempt } from "../runner/process/attempt-folder.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
@@ -30,7 +30,7 @@ import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
 import { agentName, receiptFileName, receiptJson } from "../view/receipt.ts";
 import type { KnownRun } from "./known-run.ts";
-import { maskedJson } from "./print.ts";
+import { maskedJson } from "./secret-mask.ts";
 import { packageVersion } from "./version.ts";
 
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */

@@ -12,13 +12,11 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
-import { mayLive } from "../runner/adopt.ts";
-import { perdure } from "../view/command-text.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import { mayLive } from "../runner/process/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
+import { after, command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
 import type { WalkFiles } from "./walk-files.ts";
@@ -57,11 +55,7 @@ export async function filesExecutorOf(
     if (!(error instanceof WorkspaceError)) throw error;
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
-    if (!optional) {
-      const resume = perdure("resume", known.shortId);
-      const next = error.code === "git-killed" ? resume : `${error.remedy}, then: ${resume}`;
-      throw new CliError(EXIT.error, error.message, next);
-    }
+    if (!optional) throw new RunError(known.shortId, error);
     say(`The files of this run are not kept: ${error.message}`);
     return undefined;
   }
@@ -99,7 +93,7 @@ export async function settleOutputs(
   const [first] = gone;
   if (first === undefined) return lines;
   const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;
-  throw new CliError(EXIT.error, message, `perdure retry ${shortId} ${first.root}`);
+  throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
 /** The steps that a wish opens again: their files are made anew. */
@@ -147,8 +141,11 @@ export async function walkFilesOf(
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    const next = `make it writable, then: perdure resume ${shortId}`;
-    throw new CliError(EXIT.error, `the directory for --logs cannot be written: ${message}`, next);
+    throw new Refusal(
+      "cannot-write",
+      `the directory for --logs cannot be written: ${message}`,
+      after("make it writable", "resume", shortId),
+    );
   }
 }
 

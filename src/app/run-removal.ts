@@ -13,7 +13,7 @@ import { dirname, join } from "node:path";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf, type StateDir } from "../engine/state-dir.ts";
-import { mayLive } from "../runner/adopt.ts";
+import { mayLive } from "../runner/process/adopt.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";

@@ -2,10 +2,10 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { acp } from "../../src/runner/agents/acp.ts";
-import type { AcpLine } from "../../src/runner/agents/acp-line.ts";
-import { AcpNotes } from "../../src/runner/agents/acp-notes.ts";
-import { type AskedCall, answerPermission } from "../../src/runner/agents/acp-permission.ts";
+import { acp } from "../../src/runner/agents/acp/acp.ts";
+import { type AskedCall, answerPermission } from "../../src/runner/agents/acp/permission.ts";
+import type { AcpLine } from "../../src/runner/agents/acp/stream.ts";
+import { AcpNotes } from "../../src/runner/agents/acp/updates.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
 import type { Json } from "../../src/util/json.ts";
 import { ACP_CASES } from "./acp-record.ts";

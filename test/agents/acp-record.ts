@@ -11,7 +11,7 @@ import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { acp } from "../../src/runner/agents/acp.ts";
+import { acp } from "../../src/runner/agents/acp/acp.ts";
 import type { AgentCall } from "../../src/runner/agents/adapter.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { commandLine } from "./command-line.ts";

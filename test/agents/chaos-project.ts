@@ -9,7 +9,7 @@ import * as fs from "node:fs";
 import { dirname } from "node:path";
 import type { Recorded } from "../../src/core/event.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
-import { type PricedTokens, PriceList } from "../../src/runner/agents/prices.ts";
+import { type PricedTokens, PriceList } from "../../src/runner/agents/usage.ts";
 import type { Random } from "../../src/util/random.ts";
 import { FAKE_CLAUDE } from "../rig/fake-claude.ts";
 import { userSaid } from "../rig/model/ask.ts";

@@ -2,7 +2,7 @@
  * Real agents after a failure: a table of failures times agents. The same session continues, the
  * results of earlier tools are in the first request, effects happen once, and the failure is told.
  */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, type TestContext } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   overflow,
@@ -42,8 +42,8 @@ interface Failure {
   readonly agents?: readonly AgentName[];
 }
 
-/** How long agents may take to come to their second call, also on a busy machine. */
-const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "20s";
+/** How long agents may take to come to their second call, also when many start together. */
+const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "30s";
 
 /** Those that tell the status of the service at once, instead of trying for minutes. */
 const PROMPT: readonly AgentName[] = ["claude", "codex"];
@@ -56,6 +56,19 @@ const FAILURES: readonly Failure[] = [
     told: /The last attempt at this task failed \(agent\)/,
     agents: PROMPT,
   })),
+  {
+    name: "max_turns",
+    keys: "    max_turns: 1\n",
+    // A model takes its time: an agent that does not count its turns itself is ended before that.
+    reply: (next) => stall("accept", next),
+    exit: 3,
+    told: /failed \(turns\): .*you may answer 20 more times/s,
+    resume: ["--turns", "+20"],
+  },
+];
+
+/** These last as long as their limit. */
+const TIMED_FAILURES: readonly Failure[] = [
   {
     name: "timeout",
     keys: `    timeout: ${PATIENCE}\n`,
@@ -72,40 +85,16 @@ const FAILURES: readonly Failure[] = [
     exit: 5,
     told: /failed \(idle\): it wrote nothing for/,
   },
-  {
-    name: "max_turns",
-    keys: "    max_turns: 1\n",
-    // A model takes its time: an agent that does not count its turns itself is ended before that.
-    reply: (next) => stall("accept", next),
-    exit: 3,
-    told: /failed \(turns\): .*you may answer 20 more times/s,
-    resume: ["--turns", "+20"],
-  },
 ];
+
+// They wait for most of their time, so they wait together.
+describe.concurrent.each(CHOSEN)("%s continues its conversation after", (agent) => {
+  it.for(TIMED_FAILURES)("$name", (failure, context) => continues(agent, failure, context));
+});
 
 describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
   const failures = FAILURES.filter(({ agents = CHOSEN }) => agents.includes(agent));
-
-  it.each(failures)("$name", async ({ keys = "", edited, reply, exit, told, resume = [] }) => {
-    const good = [effect("a"), effect("b"), DONE] as const;
-    const project = await open(agent, stateless(good[0], reply(good[1]), DONE));
-    project.pipeline("Do it.", keys);
-    const failed = await project.begin(["run", "p.yaml"]).ended;
-    expect(failed.exit, failed.stdout + failed.stderr).toBe(exit);
-    project.model.release();
-    project.model.play(stateless(...good));
-    const asked = project.model.requests("work").length;
-    const [id = ""] = await project.runIds();
-    if (edited !== undefined) project.pipeline("Do it.", edited);
-    const how = edited === undefined ? resume : ["--update", "--yes"];
-    done(await project.begin(["resume", id, ...how]).ended);
-
-    expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
-    expect(sessions(project)).toHaveLength(1);
-    const first = conversationAt(project, asked);
-    expect(first).toContain("result-of-a");
-    expect(first).toMatch(told);
-  });
+  it.for(failures)("$name", (failure, context) => continues(agent, failure, context));
 
   it("a failed check, in the same files, with what the check printed", async () => {
     const word = (name: string): readonly Reply[] => [shell(`echo ${name} >> words`), text(name)];
@@ -143,6 +132,33 @@ describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues afte
     expect(project.events("step.relayed")[0]?.why).toContain("relay: { at: 70% }");
   });
 });
+
+/** An attempt fails; `resume` continues its conversation, which is told of the failure. */
+async function continues(
+  agent: AgentName,
+  { keys = "", edited, reply, exit, told, resume = [] }: Failure,
+  { onTestFinished: afterwards }: TestContext,
+): Promise<void> {
+  const good = [effect("a"), effect("b"), DONE] as const;
+  const project = await AgentProject.open(agent, stateless(good[0], reply(good[1]), DONE));
+  afterwards(() => project.close());
+  project.pipeline("Do it.", keys);
+  const failed = await project.begin(["run", "p.yaml"]).ended;
+  expect(failed.exit, failed.stdout + failed.stderr).toBe(exit);
+  project.model.release();
+  project.model.play(stateless(...good));
+  const asked = project.model.requests("work").length;
+  const [id = ""] = await project.runIds();
+  if (edited !== undefined) project.pipeline("Do it.", edited);
+  const how = edited === undefined ? resume : ["--update", "--yes"];
+  done(await project.begin(["resume", id, ...how]).ended);
+
+  expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
+  expect(sessions(project)).toHaveLength(1);
+  const first = conversationAt(project, asked);
+  expect(first).toContain("result-of-a");
+  expect(first).toMatch(told);
+}
 
 async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
   const project = await AgentProject.open(agent, ...scripts);

@@ -5,7 +5,7 @@
 import { globSync } from "node:fs";
 import { setImmediate as nextLook } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   type Reply,

@@ -11,7 +11,7 @@
  */
 import type { McpServer, PermissionLevel } from "../../util/agent-access.ts";
 import type { Json } from "../../util/json.ts";
-import type { PriceList, Tokens } from "./prices.ts";
+import type { PriceList, Usage } from "./usage.ts";
 
 /** One invocation of an agent. */
 export interface AgentCall {
@@ -61,17 +61,6 @@ export interface AgentCommand {
   readonly files: Readonly<Record<string, string>>;
   /** A command that must succeed before the agent itself (opencode: import of the session). */
   readonly before?: readonly string[];
-}
-
-/** Tokens and money. Absent numbers were not measured. */
-export interface Usage extends Tokens {
-  readonly costUsd?: number;
-  /** The cost, or a part of it, was computed from prices; the agent did not report it. */
-  readonly estimated?: true;
-  /** A part of the tokens has no price, so the cost is less than all of it. */
-  readonly unpriced?: true;
-  /** The part that belongs to calls with a long input, where their price may be another. */
-  readonly long?: Tokens;
 }
 
 /** Why an agent could not go on; the first four are not the step's fault. */

@@ -8,10 +8,10 @@
  * - G3 its size does not grow with the stream.
  * - G5 a result counts only if the conversation did not go on after it.
  */
+
+import { ruleFor } from "../../util/agent-access.ts";
 import { defined } from "../../util/defined.ts";
-import { sha256 } from "../../util/hash.ts";
-import type { Json } from "../../util/json.ts";
-import { ruleFor } from "../../util/tool-rule.ts";
+import { type Json, sha256 } from "../../util/json.ts";
 import type {
   AgentAdapter,
   AgentEvent,
@@ -19,11 +19,9 @@ import type {
   FinishedCall,
   ToolCall,
   Trouble,
-  Usage,
 } from "./adapter.ts";
-import type { PriceList } from "./prices.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
-import { addUsage, NOTHING_USED } from "./usage.ts";
+import { addUsage, NOTHING_USED, type PriceList, type Usage } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;
 const INPUT_CHARACTERS_MAX = 2_000;

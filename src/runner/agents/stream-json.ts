@@ -6,8 +6,7 @@
  * Does not: know any agent.
  * Invariant: a line that is torn is no object, because no beginning of an object is one.
  */
-import type { Json, JsonObject } from "../../util/json.ts";
-import { isObject } from "../../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 
 /** The object that a line holds; undefined for anything else, a torn line included. */
 export function objectIn(line: string): JsonObject | undefined {
