@@ -3,10 +3,10 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copyProject, makeDirectory } from "../../src/workspace/copy.ts";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import { checkStore, openStore } from "../../src/workspace/store.ts";
-import { openWorkspace } from "../../src/workspace/workspace.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import { checkStore, openStore } from "../../src/workspace/snapshot/store.ts";
+import { openWorkspace } from "../../src/workspace/snapshot/workspace.ts";
 import {
   contentOf,
   fileAt,

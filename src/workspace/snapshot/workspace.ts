@@ -11,10 +11,9 @@
  */
 import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
-import { sha256 } from "../util/json.ts";
-import type { Details } from "./details.ts";
-import type { GitCall } from "./git.ts";
-import { type RawPath, rawPath } from "./raw-path.ts";
+import { sha256 } from "../../util/json.ts";
+import { type RawPath, rawPath } from "../disk.ts";
+import type { GitCall } from "../git.ts";
 import {
   findRepository,
   isIgnored,
@@ -22,9 +21,10 @@ import {
   type Repository,
   settingsOf,
   type UserSettings,
-} from "./repository.ts";
-import type { Shape } from "./shape.ts";
+} from "../repository.ts";
+import type { Details } from "./details.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
+import type { Shape } from "./walk.ts";
 
 /** Larger files are not snapshotted, but named. */
 export const FILE_BYTES_MAX = 100 * 1024 * 1024;

@@ -10,18 +10,24 @@
  * - store/S3 Names are lines that are appended to a file of the run and flushed. There is no lock,
  *   so no kill leaves one; a line that was cut short was never written.
  */
+
 import { appendFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { assert } from "../util/assert.ts";
-import { failpoint } from "../util/failpoint.ts";
-import { absent, flush } from "./disk.ts";
-import { type GitCall, git, gitFailure, startGit } from "./git.ts";
-import { linkObjects, type ObjectFormat } from "./objects.ts";
-import { findRepository, isIgnored, type Repository, theirs } from "./repository.ts";
-import { makeFolders, makeSafe, replaceFile } from "./store-directory.ts";
-import { WorkspaceError } from "./workspace-error.ts";
+import { assert } from "../../util/assert.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, flush } from "../disk.ts";
+import { type GitCall, git, gitFailure, startGit } from "../git.ts";
+import { findRepository, isIgnored, type Repository, theirs } from "../repository.ts";
+import { WorkspaceError } from "../workspace-error.ts";
+import {
+  linkObjects,
+  makeFolders,
+  makeSafe,
+  type ObjectFormat,
+  replaceFile,
+} from "./store-files.ts";
 
 /** Snapshots have their names here. */
 export const REFS = "refs/perdure/";
