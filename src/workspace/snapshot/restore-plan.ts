@@ -1,26 +1,20 @@
 /**
- * What putting a snapshot back would do to a workspace, and what of that must be remembered over a
- * kill, beside the index of the workspace.
+ * What putting a snapshot back would do to a workspace.
  *
- * Owns: the difference between what is there and what was, and what protects files in between; the
- * note (while it is open, what may be removed; when it is done, what was spared); reading the contents
- * of many objects through one git process, without holding them in memory.
+ * Owns: the difference between what is there and what was, and what protects files in between; reading
+ * the contents of many objects through one git process, without holding them in memory.
  * Does not: change a file of the workspace.
  *
  * R1 A file is removed only if a snapshot would hold it now and would have held it then: what either
  *    the rules of now or those of the snapshot ignore stays, and so does what was skipped.
  * R2 What stands in the way and is in no snapshot is never removed: the plan is blocked by it.
- * R5 Files that were ignored, and are not any more because the rules went back too, are in no
- *    snapshot: no later restore removes them either, until a snapshot has been taken.
  */
 
 import { once } from "node:events";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import {
-  absent,
   directoriesAbove,
-  flush,
   joinNul,
   kindAt,
   placeOf,
@@ -33,7 +27,7 @@ import { WorkspaceError } from "../workspace-error.ts";
 import { type Details, isSkipped, readSnapshot } from "./details.ts";
 import { readContent } from "./snapshot.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
-import { type Content, inWorkspace, type Workspace } from "./workspace.ts";
+import { type Content, inWorkspace, readNote, type Workspace } from "./workspace.ts";
 
 export interface PlannedFile {
   readonly path: RawPath;
@@ -232,34 +226,6 @@ async function keptBelow(
     else if (!removed.has(inner)) kept.push(inner);
   }
   return kept;
-}
-
-export type RestoreNote =
-  | { readonly status: "open"; readonly commit: string; readonly remove: readonly RawPath[] }
-  | { readonly status: "done"; readonly spared: readonly RawPath[] };
-
-/** The note of a workspace, if there is one. */
-export async function readNote(workspace: Workspace): Promise<RestoreNote | undefined> {
-  const text = await readFile(noteFileOf(workspace), "utf8").catch(absent);
-  return text === undefined ? undefined : (JSON.parse(text) as RestoreNote);
-}
-
-/** Writes the note; durable when it returns. */
-export async function writeNote(workspace: Workspace, note: RestoreNote): Promise<void> {
-  const file = noteFileOf(workspace);
-  await writeFile(`${file}.new`, JSON.stringify(note), { flush: true });
-  await rename(`${file}.new`, file);
-  await flush(dirname(file));
-}
-
-/** Forgets what was spared: a snapshot holds it now. A restore that is not finished stays open. */
-export async function clearNote(workspace: Workspace): Promise<void> {
-  const note = await readNote(workspace);
-  if (note?.status === "done") await rm(noteFileOf(workspace), { force: true });
-}
-
-function noteFileOf({ indexFile }: Workspace): string {
-  return `${indexFile}.restore`;
 }
 
 const NEWLINE = 10;

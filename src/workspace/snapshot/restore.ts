@@ -48,10 +48,9 @@ import {
   type ShownPlan,
   shownPlan,
   wholeOf,
-  writeNote,
 } from "./restore-plan.ts";
 import { readContent } from "./snapshot.ts";
-import type { Workspace } from "./workspace.ts";
+import { type Workspace, writeNote } from "./workspace.ts";
 
 export interface Restored extends ShownPlan {
   /** True when a snapshot taken now has the very same files. */

@@ -25,7 +25,6 @@ import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
 import { emptyDirectories } from "./left-out.ts";
 import { headsOf } from "./nested.ts";
-import { clearNote } from "./restore-plan.ts";
 import { type Scan, scan, touchedSince } from "./scan.ts";
 import {
   headRefOf,
@@ -51,6 +50,7 @@ import {
 } from "./walk.ts";
 import {
   type Content,
+  clearNote,
   gatherRules,
   inWorkspace,
   type Outline,

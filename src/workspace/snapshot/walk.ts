@@ -26,7 +26,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { directoriesAbove, placeOf, type RawPath } from "../disk.ts";
-import { isOutside, type Seen, type Workspace } from "./workspace.ts";
+import { isOutside, type Seen, type Shape, type Workspace } from "./workspace.ts";
 
 /** From about so many files on, git is faster. */
 export const WALK_FILES_MAX = 4_000;
@@ -270,9 +270,6 @@ export function outsideOf({ settings, checkout, path, root }: Workspace): string
     })
     .join(" ");
 }
-
-/** The times of directories when their names were last listed. */
-export type Shape = ReadonlyMap<RawPath, string>;
 
 /** The clock of a file system stands still for so long. */
 const TICK_MS = 20;
