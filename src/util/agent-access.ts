@@ -24,19 +24,6 @@ export type McpServer =
       readonly headers: Readonly<Record<string, string>>;
     };
 
-/** What an agent may use beside its level of permissions. */
-export interface AgentAccess {
-  /** `Name` or `Name(pattern)`, in the agent's own words for its tools. */
-  readonly tools?: { readonly allow: readonly string[]; readonly deny: readonly string[] };
-  /** What follows from a denied call. Default: nothing; its result and its check decide. */
-  readonly onDenied?: "continue" | "ask" | "fail";
-  readonly effort?: string;
-  /** By name. */
-  readonly mcp?: Readonly<Record<string, McpServer>>;
-  /** Directories outside of the workspace, relative to where the run was started; templates. */
-  readonly directories?: readonly string[];
-}
-
 /** A tool, or some of its calls. */
 export interface ToolRule {
   readonly name: string;

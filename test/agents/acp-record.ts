@@ -71,14 +71,14 @@ async function record(recorded: RecordCase, program: string): Promise<object> {
 }
 
 function callOf(
-  { errand }: RecordCase,
+  { task }: RecordCase,
   { root, program, env }: { root: string; program: string; env: Readonly<Record<string, string>> },
 ): AgentCall {
   const cwd = join(root, "work");
   fs.mkdirSync(cwd);
   const promptFile = join(root, "prompt");
   fs.writeFileSync(promptFile, "Do the task.");
-  const { session, resume = false, careful = false } = errand ?? {};
+  const { session, resume = false, careful = false } = task ?? {};
   return {
     kind: resume ? "continue" : "start",
     ...(session === undefined ? {} : { session }),

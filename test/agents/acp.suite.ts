@@ -17,7 +17,7 @@ import {
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { eventually, type Program, Project, type Result } from "../rig/project.ts";
 import { CHOSEN } from "./agent-project.ts";
-import { type Bench, commandLine } from "./command-line.ts";
+import { type AgentSetup, commandLine } from "./command-line.ts";
 import { type AcpAdapterName, type AgentName, installAgent } from "./install.ts";
 
 type Permissions = "default" | "all";
@@ -34,7 +34,7 @@ interface AcpProgram {
   readonly shell: string;
   /** How a model asks for a permission, where it is not by calling the tool. */
   readonly asks?: Reply;
-  readonly env?: (bench: Bench, permissions: Permissions) => Environment;
+  readonly env?: (setup: AgentSetup, permissions: Permissions) => Environment;
   /** What `perdure show` prints of two answers of 100 and 20 tokens. */
   readonly spent: RegExp;
 }
@@ -86,7 +86,10 @@ const PROGRAMS: readonly AcpProgram[] = [
 const programs = PROGRAMS.filter(({ agent }) => CHOSEN.includes(agent));
 
 /** The adapter of Codex takes no flags of it, but the same configuration as JSON. */
-function codexEnvironment({ program, modelUrl }: Bench, permissions: Permissions): Environment {
+function codexEnvironment(
+  { program, modelUrl }: AgentSetup,
+  permissions: Permissions,
+): Environment {
   const fake = {
     name: "fake",
     env_key: "FAKE_API_KEY",
@@ -126,11 +129,11 @@ class AcpProject extends Project {
     const speaker = adapter === undefined ? program : await installAgent(adapter);
     const model = await startModel({ scripts });
     const { dir } = new Project();
-    const bench = { program, modelUrl: model.url, home: `${dir}/home` };
+    const setup = { program, modelUrl: model.url, home: `${dir}/home` };
     const careful = permissions === "default";
-    const { env } = commandLine(agent, bench, { prompt: "", careful });
+    const { env } = commandLine(agent, setup, { prompt: "", careful });
     const PATH = `${dirname(speaker)}:${env.PATH ?? ""}`;
-    const made = new AcpProject(model, { ...env, ...more?.(bench, permissions), PATH }, dir);
+    const made = new AcpProject(model, { ...env, ...more?.(setup, permissions), PATH }, dir);
     onTestFinished(async () => {
       await made.remove();
       await model.close();

@@ -2,31 +2,25 @@
  * Real agents after a failure: a table of failures times agents. The same session continues, the
  * results of earlier tools are in the first request, effects happen once, and the failure is told.
  */
-import { describe, expect, it, onTestFinished, type TestContext } from "vitest";
+import { describe, expect, it, type TestContext } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   overflow,
   queue,
   type Reply,
   refuse,
-  type Script,
   shell,
   stall,
   stateless,
   text,
   times,
+  when,
 } from "../rig/model/reply.ts";
-import type { Result } from "../rig/project.ts";
-import { AgentProject, CHOSEN } from "./agent-project.ts";
+import { AgentProject, CHOSEN, expectDone } from "./agent-project.ts";
 import type { AgentName } from "./install.ts";
 
 const effect = (name: string): Reply => shell(`echo ${name} >> effects; echo result-of-${name}`);
 const DONE = text("All done.");
-
-const when = (words: string, ...replies: readonly Reply[]): Script => ({
-  ...stateless(...replies),
-  when: words,
-});
 
 interface Failure {
   readonly name: string;
@@ -98,12 +92,15 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
 
   it("a failed check, in the same files, with what the check printed", async () => {
     const word = (name: string): readonly Reply[] => [shell(`echo ${name} >> words`), text(name)];
-    const project = await open(agent, queue(...word("first"), ...word("second"), ...word("third")));
+    const project = await AgentProject.forTest(
+      agent,
+      queue(...word("first"), ...word("second"), ...word("third")),
+    );
     project.pipeline(
       "Write words.",
       "    check: cat words; test $(wc -l < words) -ge 3\n    retry: { attempts: 3, backoff: 1ms }\n",
     );
-    done(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.read("words")).toBe("first\nsecond\nthird\n");
     expect(sessions(project)).toHaveLength(1);
@@ -117,13 +114,13 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
 // opencode makes such a conversation shorter by itself, again and again.
 describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues after", (agent) => {
   it("a full context, in a new conversation that has notes of the old one", async () => {
-    const project = await open(
+    const project = await AgentProject.forTest(
       agent,
       when("handed it over", effect("b"), DONE),
       stateless(effect("a"), times("always", overflow())),
     );
     project.pipeline("Do it.");
-    done(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
     expect(sessions(project)).toHaveLength(2);
@@ -151,23 +148,13 @@ async function continues(
   const [id = ""] = await project.runIds();
   if (edited !== undefined) project.pipeline("Do it.", edited);
   const how = edited === undefined ? resume : ["--update", "--yes"];
-  done(await project.begin(["resume", id, ...how]).ended);
+  expectDone(await project.begin(["resume", id, ...how]).ended);
 
   expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
   expect(sessions(project)).toHaveLength(1);
   const first = conversationAt(project, asked);
   expect(first).toContain("result-of-a");
   expect(first).toMatch(told);
-}
-
-async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
-  const project = await AgentProject.open(agent, ...scripts);
-  onTestFinished(() => project.close());
-  return project;
-}
-
-function done({ exit, stdout, stderr }: Result): void {
-  expect(exit, stdout + stderr).toBe(0);
 }
 
 /** What the model was sent in a request for work. */

@@ -24,7 +24,7 @@ async function main(words: readonly string[]): Promise<number> {
   // A suite for which none of the agents will do would fail for want of tests.
   const filter = names.some((name) => RETRIES[name] !== undefined)
     ? []
-    : ["real.suite", "talk.suite", "portable.suite", "failure.suite", "permission.suite"];
+    : ["real.suite", "conversation.suite", "portable.suite", "failure.suite", "permission.suite"];
   const suites = spawn("vitest", ["run", "-c", "vitest.agents.config.ts", ...filter], {
     env: { ...process.env, PERDURE_TEST_AGENTS: names.join(",") },
     stdio: "inherit",

@@ -77,7 +77,7 @@ const SCENARIOS: readonly Scenario[] = [
 ];
 
 /** One agent in a home of its own. */
-class Bench {
+class AgentSetup {
   readonly #adapter: AgentAdapter;
   readonly #program: string;
   readonly #root: string;
@@ -280,7 +280,7 @@ async function playAll(name: AgentName): Promise<void> {
   for (const scenario of SCENARIOS) {
     const model = await startModel({ scripts: [scenario.script] });
     try {
-      await new Bench(adapter, program, model).play(scenario);
+      await new AgentSetup(adapter, program, model).play(scenario);
     } catch (error) {
       process.exitCode = 1;
       console.log(name, scenario.name, error);

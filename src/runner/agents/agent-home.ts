@@ -1,7 +1,7 @@
 /**
- * Where agents keep their things, and what is put into their environment.
+ * Where agents keep their files, and what is added to their environment.
  *
- * Owns: the rule that the author's environment comes first, and the look into a transcript.
+ * Owns: the rule that the author's environment comes first.
  * Does not: know any one agent's folders.
  */
 import { homedir } from "node:os";

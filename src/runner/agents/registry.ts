@@ -1,4 +1,4 @@
-/** The agents that there are, by name. Another one is one file and one line here. */
+/** All agents, by name. A new agent is a folder and a line here. */
 import { acp } from "./acp/acp.ts";
 import type { AgentAdapter } from "./adapter.ts";
 import { claude } from "./claude/claude.ts";

@@ -49,7 +49,7 @@ export function* linesFromEnd(file: string, bytesMax: number): Generator<string>
   }
 }
 
-/** What is searched of a transcript: what was said last stands near its end. */
+/** How much of the end of a transcript is searched: the latest turns are there. */
 export const TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024;
 
 /** True when a word, which has no quotes in it, stands in the last part of a transcript. */
@@ -69,9 +69,9 @@ function opened(file: string): number | undefined {
   }
 }
 
-/** So many bytes before the place where the reading stopped tell whether it is still that file. */
+/** So many bytes before the last position show whether it is still the same file. */
 const TAIL_BYTES = 256;
-/** The files that were asked for last are remembered. */
+/** How many files are remembered, the latest ones. */
 const FILES_MAX = 64;
 
 interface Position<T> {
@@ -82,8 +82,9 @@ interface Position<T> {
 }
 
 /**
- * What the lines of files add up to; `add` takes in one line. It may change the state that it is
- * given if taking in the same line twice changes nothing: a line without its end is read again.
+ * A fold over the lines of files that only grow: each line is read once, however often one asks.
+ * `add` may change the state in place if adding the same line twice changes nothing: a line without
+ * its end is read again.
  */
 export class LineFold<T> {
   readonly #start: () => T;
@@ -102,7 +103,7 @@ export class LineFold<T> {
     this.#isWanted = isWanted;
   }
 
-  /** What the file adds up to now; what nothing adds up to where there is none. */
+  /** The state after all lines of the file; the start state where there is no file. */
   of(file: string): T {
     const descriptor = opened(file);
     if (descriptor === undefined) return this.#start();
@@ -116,8 +117,8 @@ export class LineFold<T> {
   #readOn(file: string, descriptor: number): T {
     const { size } = fstatSync(descriptor);
     const before = this.#known.get(file);
-    const goesOn = before !== undefined && isSame(descriptor, size, before);
-    let { state, offset } = goesOn ? before : { state: this.#start(), offset: 0 };
+    const isContinued = before !== undefined && isSame(descriptor, size, before);
+    let { state, offset } = isContinued ? before : { state: this.#start(), offset: 0 };
     let pieces: Buffer[] = [];
     for (let from = offset; from < size; ) {
       const block = bytesAt(descriptor, from, Math.min(BLOCK_BYTES, size - from));
@@ -168,11 +169,11 @@ function bytesAt(descriptor: number, from: number, length: number): Buffer {
   return bytes.subarray(0, readSync(descriptor, bytes, 0, length, from));
 }
 
-/** A conversation that has come further than this has something in it. */
+/** A transcript that is longer than this certainly holds a turn. */
 const LOOK_BYTES_MAX = 1024 * 1024;
 
 /**
- * Whether a transcript of JSON lines has got as far as what the user said. An agent that is killed
+ * Whether a transcript of JSON lines holds what the user said. An agent that is killed
  * before that leaves a file that it will neither resume nor overwrite.
  */
 export function hasUserTurn(file: string): boolean {
@@ -195,8 +196,8 @@ export function hasFirstLine(file: string): boolean {
 }
 
 /**
- * The command that clears the way for a start under an id whose transcripts hold nothing: the
- * agents call it "already in use" or "existing", and have nothing to resume in it either.
+ * The command that removes transcripts without a turn before a start under their id. The agents
+ * refuse such an id as "already in use", and cannot resume it either.
  */
 export function clearance(transcripts: readonly string[]): Pick<AgentCommand, "before"> {
   const empty = transcripts.filter((file) => !hasUserTurn(file));

@@ -178,26 +178,26 @@ const SOURCE_KEY = "source";
 export function pricesIn(value: Json): Prices | string {
   if (!isObject(value)) return "it is not an object of models and their prices";
   const prices: Record<string, Price> = {};
-  for (const [model, told] of Object.entries(value)) {
-    const price = priceIn(told);
+  for (const [model, entry] of Object.entries(value)) {
+    const price = priceIn(entry);
     if (typeof price === "string") return `the price of ${model} is wrong: ${price}`;
     prices[model] = price;
   }
   return prices;
 }
 
-function priceIn(told: Json): Price | string {
-  if (!isObject(told)) return "it is not an object";
-  const { [LONG_KEY]: long, [SOURCE_KEY]: _, ...rates } = told;
+function priceIn(entry: Json): Price | string {
+  if (!isObject(entry)) return "it is not an object";
+  const { [LONG_KEY]: long, [SOURCE_KEY]: _, ...rates } = entry;
   const price = ratesIn(rates);
   if (typeof price === "string" || long === undefined) return price;
   const over200k = isObject(long) ? ratesIn(long) : "it is not an object";
   return typeof over200k === "string" ? `${LONG_KEY}: ${over200k}` : { ...price, over200k };
 }
 
-function ratesIn(told: JsonObject): Rates | string {
+function ratesIn(entry: JsonObject): Rates | string {
   const rates: Partial<Record<keyof Rates, number>> = {};
-  for (const [name, value] of Object.entries(told)) {
+  for (const [name, value] of Object.entries(entry)) {
     const rate = Object.hasOwn(RATES, name) ? RATES[name] : undefined;
     if (rate === undefined) return `"${name}" is none of ${Object.keys(RATES).join(", ")}`;
     if (typeof value !== "number" || !(value >= 0)) return `${name} is not a number of dollars`;
@@ -212,7 +212,7 @@ const MILLION = 1_000_000;
 /** The name of a variant of Claude with a longer window ends with this. */
 const LONG_VARIANT = "[1m]";
 
-/** The longest beginning that fits is the one that counts. */
+/** The longest matching beginning counts. */
 const WINDOWS: readonly (readonly [beginning: string, tokens: number])[] = [
   ["claude-mythos-5", MILLION],
   ["claude-fable-5", MILLION],
@@ -253,7 +253,7 @@ export function plainModel(model: string): string {
 
 export const NOTHING_USED: Usage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
 
-/** Both together; where only one of them has a cost, the sum says that a part has none. */
+/** The sum of both; where only one of them has a cost, the sum is marked as partly unpriced. */
 export function addUsage(one: Usage, other: Usage): Usage {
   const known = one.costUsd !== undefined || other.costUsd !== undefined;
   const unpriced = [one, other].some(lacksCost) || one.unpriced || other.unpriced;
@@ -279,7 +279,7 @@ function lacksCost({ inputTokens, outputTokens, costUsd }: Usage): boolean {
   return costUsd === undefined && inputTokens + outputTokens > 0;
 }
 
-/** What was used since a moment at which `before` had been used. */
+/** What was used since `before`. */
 export function usedSince(usage: Usage, before: Pick<Usage, keyof Tokens | "long">): Usage {
   const { long: _, ...rest } = usage;
   const long = usage.long && tokensSince(usage.long, before.long ?? NOTHING_USED);

@@ -1,12 +1,13 @@
 /**
- * Takes over the process of an attempt that an earlier runner recorded as started.
+ * Adopts the process of an attempt that an earlier runner recorded as started.
  *
- * Owns: settling by evidence what became of it, following a living one.
+ * Owns: finding out by evidence what became of it, and following a living one.
  * Does not: guess. The evidence, in this order: a complete exit status; nobody claimed the folder
- * (then we do, and nothing can start any more); the process that claimed it lives; it is lost.
+ * (then we claim it, and nothing can start any more); the process that claimed it is alive; the
+ * process is lost.
  * Invariants:
- * - D1 before a loss is reported, everything that still belongs to the attempt is dead.
- * - D2 the timeout goes on from the process's own start, not from now.
+ * - D1 before a loss is reported, every process of the attempt is dead.
+ * - D2 the timeout counts from the process's own start, not from now.
  */
 import { join } from "node:path";
 import {
@@ -37,12 +38,12 @@ const CLAIM_CHECK_MS = 10;
 
 type Stop = "gently" | "at-once";
 
-/** The process of this attempt's folder, or how it ended; `marker` is the attempt's. */
+/** The process of an attempt's folder, or how it ended; `marker` is the attempt's. */
 export function adoptProcess(dir: string, marker: string, limits: Limits): StepProcess {
   const early: Stop[] = [];
   let adopted: StepProcess | undefined;
   let released = false;
-  const ended = settle(dir, marker, limits).then((found) => {
+  const ended = processOrEnding(dir, marker, limits).then((found) => {
     if ("how" in found) return found;
     adopted = found;
     if (released) found.release();
@@ -60,9 +61,9 @@ export function adoptProcess(dir: string, marker: string, limits: Limits): StepP
   return { ended, stop, release };
 }
 
-/** What adoption would find in this folder now. Looks only: no fence, no signal. */
+/** What adoption would find in this folder now. Only reads: no fence, no signal. */
 export function lookAt(dir: string): "alive" | "exited" | "dead" {
-  // What an earlier runner was ending is not taken up again, whatever its exit status says.
+  // A process that an earlier runner was ending is not adopted, whatever its exit status says.
   if (readCause(dir) !== undefined) return "dead";
   const claim = readClaim(dir);
   const alive = claim.by === "process" && isAlive(claim.identity);
@@ -86,7 +87,7 @@ export function mayLive(dir: string): boolean {
   return lookAt(dir) === "alive" || mayLiveElsewhere(dir);
 }
 
-async function settle(
+async function processOrEnding(
   dir: string,
   marker: string,
   limits: Limits,
@@ -94,7 +95,7 @@ async function settle(
   const status = readExit(dir);
   const cause = readCause(dir);
   if (status !== undefined && cause === undefined) return exited(dir, marker, limits, status);
-  const claim = await settledClaim(dir, marker);
+  const claim = await certainClaim(dir, marker);
   if (claim.by !== "process") {
     const message = claim.by === "fence" ? "it had not started" : "it died while it was starting";
     return conclude({ how: "lost", started: claim.by !== "fence", message }, { marker });
@@ -115,9 +116,9 @@ async function settle(
 const ENDED_BY_SIGNAL: readonly number[] = [129, 130, 143];
 
 /**
- * The end of a process that was over before we came, without what it left running. What was killed is
- * lost, whatever its status says. A machine that goes down ends everything with SIGTERM: that status
- * says nothing of the work either.
+ * The ending of a process that exited while no runner watched; what it left running is ended first.
+ * Work that was killed is lost, whatever its status says. A machine that shuts down ends everything
+ * with SIGTERM, so that status says nothing about the work either.
  */
 async function exited(
   dir: string,
@@ -136,16 +137,16 @@ async function exited(
   return endedBy(status, { tree, limits, ageMs, hurry: new AbortController().signal });
 }
 
-/** Who claimed the folder, once that is certain: nobody becomes the fence. */
-async function settledClaim(dir: string, marker: string): Promise<Claim> {
+/** Who claimed the folder, once that is certain; a folder that nobody claimed gets the fence. */
+async function certainClaim(dir: string, marker: string): Promise<Claim> {
   const deadline = performance.now() + CLAIM_WAIT_MAX_MS;
   if (readClaim(dir).by === "nobody") fence(dir);
   let claim = readClaim(dir);
-  let hopeful = true;
-  while (claim.by === "unknown" && hopeful && performance.now() < deadline) {
+  let mayStillWrite = true;
+  while (claim.by === "unknown" && mayStillWrite && performance.now() < deadline) {
     await pause(CLAIM_CHECK_MS);
-    // Looked for before the file is read: whoever is gone by then has written what it ever will.
-    hopeful = !HAS_PROC || findMarked(marker).length > 0;
+    // Look for the writer first, then read: a writer that is gone has written all it ever will.
+    mayStillWrite = !HAS_PROC || findMarked(marker).length > 0;
     claim = readClaim(dir);
   }
   return claim;
@@ -163,11 +164,11 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   };
   const timer = setInterval(look, LIVENESS_CHECK_MS);
   const unwatch = watchFile(join(dir, ATTEMPT_FILE.pid), look);
-  const leave = (): void => {
+  const stopWatching = (): void => {
     clearInterval(timer);
     unwatch?.();
   };
-  supervision.ended.then(leave, leave);
+  supervision.ended.then(stopWatching, stopWatching);
   const cause = readCause(dir);
   if (cause !== undefined) supervision.resumeEnding(cause);
   // It may have ended between the first look and the watch.
@@ -176,13 +177,13 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
     ended: supervision.ended,
     stop: (how) => supervision.stop(how),
     release: () => {
-      leave();
+      stopWatching();
       supervision.release();
     },
   };
 }
 
-/** D1: kills what is left, then reports. */
+/** D1: kills what is left, then reports the ending. */
 async function conclude(cause: Cause, tree: ProcessTree): Promise<ProcessEnding> {
   const first = findLive(tree);
   const left = await endAll(tree, { graceMs: 0, hurry: AbortSignal.abort(), first });

@@ -1,5 +1,5 @@
 /**
- * The files through which a step's process and its runners speak, in the attempt's folder.
+ * The files in an attempt's folder through which a step's process and its runners communicate.
  *
  * Owns: their names, reading the evidence in them, the fence.
  * Does not: start, follow or end processes.
@@ -7,8 +7,8 @@
  * - A1 a file counts only when it is complete, newline included; so does the exit status.
  * - A2 `pid` is created once, exclusively: by the process, which then runs, or by a runner as a
  *   fence, and then nothing ever runs on this folder.
- * - A3 why a runner is about to end a process is in `ending` before the first signal, so that the
- *   next runner does not take the signal's exit status for the work's own.
+ * - A3 a runner writes why it ends a process to `ending` before the first signal, so that the next
+ *   runner does not take the exit status of the signal for that of the work.
  */
 import { mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -44,7 +44,7 @@ export interface ExitStatus {
 /** What the file `pid` says about who may run on this folder. */
 export type Claim =
   | { readonly by: "nobody" }
-  /** Created, not yet written: its writer is at work or died in between. */
+  /** Created, not yet written: the writer is still at it, or died before it wrote. */
   | { readonly by: "unknown" }
   | { readonly by: "fence" }
   | { readonly by: "process"; readonly identity: Identity };
@@ -77,7 +77,7 @@ export function readCheckExits(dir: string): readonly number[] {
 
 /** The status that a shell gives to a command that SIGKILL ended: 128 and the signal's number. */
 const KILLED_EXIT = 137;
-/** What shells say about such a command: dash and busybox the word alone, bash a whole line. */
+/** What shells print about such a command: dash and busybox the word alone, bash a whole line. */
 const KILLED_WORDS = /^Killed$|: line \d+: +\d+ Killed\b/m;
 /** How much of the end of the output is searched for it. */
 const KILLED_BYTES_MAX = 4 * 1024;
@@ -151,13 +151,15 @@ export function recordCause(dir: string, cause: Cause): void {
   try {
     writeFileSync(join(dir, ATTEMPT_FILE.ending), line, { mode: 0o600 });
   } catch (error) {
-    // A full disk or a removed folder is no reason to let it run on.
+    // A full disk or a removed folder is no reason to let the process run.
     if (errorCode(error) === "") throw error;
   }
 }
 
-/** Why an earlier runner was ending the process, if it was. A stop that it did not live to see
- * through is a loss now: the run that asked for it is being resumed. */
+/**
+ * Why an earlier runner was ending the process, if it was. A stop that the runner did not live to
+ * complete counts as a loss now, because the run is being resumed.
+ */
 export function readCause(dir: string): Cause | undefined {
   const text = textOf(join(dir, ATTEMPT_FILE.ending)) ?? "";
   const found = /^(timed-out|stopped) (\S+) (.*)\n$/.exec(text);

@@ -18,7 +18,7 @@ import { hostname } from "node:os";
 import { assert } from "../../util/assert.ts";
 import { errorCode, textOf } from "../file-text.ts";
 
-/** One process, told apart from every other that has had or will have its pid. */
+/** One process, distinct from every other process that had or will have its pid. */
 export interface Identity {
   readonly pid: number;
   /** Linux: ticks since the boot. Elsewhere: the start time as `ps` prints it in UTC. */
@@ -46,7 +46,7 @@ export interface ProcessStat {
   readonly zombie: boolean;
 }
 
-/** True where /proc tells everything without a program being run. */
+/** True where /proc answers everything and no program has to be run. */
 export const HAS_PROC = process.platform === "linux";
 
 /** The unit of start times in /proc; USER_HZ is 100 on every Linux that Node runs on. */
@@ -106,7 +106,7 @@ export function bootId(): string {
     ? textOf("/proc/sys/kernel/random/boot_id")?.trim()
     : // boottime moves when the clock is set; macOS has an id that does not.
       (sysctl("kern.bootsessionuuid") ?? sysctl("kern.boottime"));
-  assert(boot !== undefined && boot !== "", "the system does not tell the id of its boot");
+  assert(boot !== undefined && boot !== "", "the system does not report the id of its boot");
   return boot;
 }
 

@@ -7,8 +7,8 @@
  * - O1 every complete line is delivered once and in order; the incomplete last one at `close`.
  * - O2 a line longer than its limit (LINE_BYTES_MAX by default) is cut, never grown.
  * - O3 a character is decoded whole, wherever a chunk or a cut falls.
- * - O4 a reader that fails stops and says so, once to `onError` and again at `close`; nothing that it
- *   meets ends the program.
+ * - O4 a reader that fails stops and reports the error, once to `onError` and again at `close`; no
+ *   such error ends the program.
  */
 import { closeSync, constants, fstatSync, openSync, promises, readSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
@@ -21,7 +21,7 @@ export const LINE_BYTES_MAX = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const LAST_LINE_BYTES_MAX = 4 * 1024;
 
-/** A chatty writer is read at most this often; a missing watch is made up for this often. */
+/** A chatty writer is read at most this often; a file without a watch is polled this often. */
 const BATCH_MS = 20;
 const CHECK_MS = 250;
 
@@ -30,8 +30,8 @@ const NEWLINE = 0x0a;
 /** A file that is being followed. */
 export interface FollowedFile {
   /**
-   * Reads what is left, delivers the incomplete last line, and lets go of the file. Rejects with
-   * the error that ended the following, if one did.
+   * Reads the rest, delivers the incomplete last line, and closes the file. Rejects with the error
+   * that ended the reading, if one did.
    */
   close(): Promise<void>;
 }
@@ -39,11 +39,11 @@ export interface FollowedFile {
 export interface FollowOptions {
   readonly fromOffset?: number;
   readonly bytesMax?: number;
-  /** The file cannot be read on, or `onLine` threw; called once, and no line follows. */
+  /** The file cannot be read any more, or `onLine` threw; called once, and no line follows. */
   readonly onError?: (error: unknown) => void;
 }
 
-/** Calls `onLine` with each line and the offset behind it, as the file grows. */
+/** Calls `onLine` with each line and the offset after it, as the file grows. */
 export function followLines(
   file: string,
   onLine: (line: string, endOffset: number) => void,
@@ -244,7 +244,7 @@ function characterStart(bytes: Buffer): number {
   return at;
 }
 
-/** Where the last whole character ends: a sequence shorter than its head says is cut off. */
+/** Where the last whole character ends: a sequence shorter than its head says is incomplete. */
 function characterEnd(bytes: Buffer): number {
   let head = bytes.length - 1;
   while (head > bytes.length - 4 && isContinuation(bytes[head])) head--;

@@ -51,15 +51,15 @@ export function findLive(tree: ProcessTree): LiveProcesses {
   return { processes, group };
 }
 
-/** The most processes that a system starts in a millisecond; it bounds when pids come around. */
+/** The most processes that a system starts in a millisecond: pids are not reused sooner. */
 const FORKS_PER_MS_MAX = 100;
-/** So many pids are looked at one by one before the table of all processes is cheaper. */
+/** Up to this many pids are checked one by one; for more, the table of all processes is cheaper. */
 const PIDS_LOOKED_AT_MAX = 256;
 
 /**
- * False when certainly nothing lives that belongs to a wrapper of this age; true when something
- * does or may. The system hands out pids in rising order, so what a young wrapper has started lies
- * between its own pid and the last one: two pids for a short step, and no walk through /proc.
+ * False when certainly no process of a wrapper of this age is alive; true when one is or may be.
+ * The system assigns pids in rising order, so what a young wrapper has started lies between its own
+ * pid and the last one: two pids for a short step, and no walk through /proc.
  */
 export function mayBeAlive(tree: ProcessTree, ageMs: number): boolean {
   const { leader } = tree;
@@ -80,7 +80,7 @@ function isInTree(pid: number, { marker, leader }: ProcessTree): boolean {
   return stat.group === leader?.pid || holds(environmentOf(pid), marker);
 }
 
-/** The pid that was handed out last; 0 where the system does not tell. */
+/** The pid that was assigned last; 0 where the system does not report it. */
 function lastPid(): number {
   return Number(textOf("/proc/loadavg")?.trim().split(" ").at(-1)) || 0;
 }
@@ -132,9 +132,8 @@ interface Processes {
 let seen: Processes | undefined;
 
 /**
- * What /proc says in this turn of the event loop. Steps that are stopped together share one look at
- * it: what belongs to an attempt descends from its wrapper, so where nothing of it lives at one
- * moment, nothing does later.
+ * What /proc says in this turn of the event loop. Steps that are stopped together share one look:
+ * every process of an attempt descends from its wrapper, so once none is alive, none will be.
  */
 function processesNow(): Processes {
   if (seen !== undefined) return seen;
@@ -146,7 +145,7 @@ function processesNow(): Processes {
   return seen;
 }
 
-/** To be called when a process was started: what was seen before does not have it. */
+/** Call it after a process was started: an earlier look does not show that process. */
 export function forgetProcesses(): void {
   seen = undefined;
 }
@@ -191,7 +190,7 @@ function kill(target: number, name: "SIGTERM" | "SIGKILL"): void {
   try {
     process.kill(target, name);
   } catch (error) {
-    // Gone already, or not ours to signal: the next look at the table tells.
+    // Gone already, or not ours to signal: the next look at the table shows which.
     if (!["ESRCH", "EPERM"].includes(errorCode(error))) throw error;
   }
 }

@@ -47,7 +47,7 @@ const HELP: Readonly<Record<string, string>> = {
   EROFS: "the disk is read-only: make it writable",
 };
 
-/** Starts the process. It never throws for what can happen to it: then the ending says why. */
+/** Starts the process. It does not throw when that fails: the ending says why. */
 export function startProcess(launch: Launch, limits: Limits): StepProcess {
   const attemptId = launch.env.PERDURE_ATTEMPT_ID;
   assert(attemptId !== undefined, "a step carries PERDURE_ATTEMPT_ID in its environment");
@@ -122,7 +122,7 @@ function scriptsOf({ dir, script, checks = [] }: Launch): Record<string, string>
   return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), text) };
 }
 
-/** Gives each of several checks the text that fits into a variable. */
+/** Gives each of several checks a text that fits into a variable. */
 function stored(dir: string): (check: CheckScript, index: number) => CheckScript {
   return (check, index) => ({
     ...check,
@@ -163,7 +163,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** The shell's own complaint (disk full, folder gone, already claimed) is in its output. */
+/** The shell printed its error (disk full, folder gone, already claimed) into the output. */
 function whyUnclaimed({ dir, separateStderr }: Launch): string {
   const file = separateStderr ? ATTEMPT_FILE.stderr : ATTEMPT_FILE.output;
   const complaint = lastLine(join(dir, file));

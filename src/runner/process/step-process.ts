@@ -12,7 +12,7 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
   /** POSIX shell text of the work. */
   readonly script: string;
-  /** Commands that decide whether the work is good; they run only after exit 0, in this order. */
+  /** Commands that check the work; they run only after exit 0, in this order. */
   readonly checks?: readonly CheckScript[];
   /** A file for stdin; /dev/null otherwise. */
   readonly stdin?: string;
@@ -25,7 +25,7 @@ export interface Launch {
 export interface CheckScript {
   /** POSIX shell text. */
   readonly script: string;
-  /** Its exit status is recorded, and does not make the work bad. */
+  /** Its exit status is recorded, but does not fail the work. */
   readonly onlyWarns?: true;
 }
 
@@ -35,7 +35,7 @@ export interface Limits {
   readonly outputBytesMax: number;
   /** From SIGTERM to SIGKILL. */
   readonly graceMs: number;
-  /** What it started in the background lives on when it has ended well. */
+  /** What it started in the background keeps running after it ended well. */
   readonly leavesRunning?: true;
 }
 
@@ -44,7 +44,7 @@ export type ProcessEnding =
   | {
       readonly how: "exited";
       readonly exit: number;
-      /** Of its checks: 0 when none has made the work bad. */
+      /** Of its checks: 0 when none of them failed the work. */
       readonly checkExit?: number;
       /** What it had left running and was ended; absent when that was nothing. */
       readonly left?: readonly Leftover[];
@@ -59,12 +59,12 @@ export type ProcessEnding =
   | { readonly how: "lost"; readonly started: boolean; readonly message: string }
   | { readonly how: "not-started"; readonly message: string };
 
-/** A step's process in our hands, whether we started it or found it. */
+/** The process of a step, whether this runner started it or adopted it. */
 export interface StepProcess {
-  /** Resolves once, when the process and all that carries its identity is dead or accounted for. */
+  /** Resolves once, when the process and its whole tree are dead or accounted for. */
   readonly ended: Promise<ProcessEnding>;
   /** Ends it: SIGTERM to the group, SIGKILL after the grace period (or at once), then the sweep. */
   stop(how: "gently" | "at-once"): void;
-  /** Stops watching over it; it lives on, and `ended` may never resolve. */
+  /** Stops supervising it; it keeps running, and `ended` may never resolve. */
   release(): void;
 }

@@ -42,13 +42,13 @@ export interface Subject {
 /** How often the size of the output is looked at. */
 const GAUGE_CHECK_MS = 1_000;
 
-/** Watches over one process until it has ended. */
+/** Supervises one process until it has ended. */
 export class Supervision implements StepProcess {
   readonly ended: Promise<ProcessEnding>;
   readonly #subject: Subject;
   readonly #readGauge: () => OutputReading;
-  readonly #settle: (ending: ProcessEnding) => void;
-  readonly #fail: (error: unknown) => void;
+  readonly #resolve: (ending: ProcessEnding) => void;
+  readonly #reject: (error: unknown) => void;
   readonly #hurry = new AbortController();
   readonly #startedAt: number;
   #cause: Cause | "exited" | undefined;
@@ -58,8 +58,8 @@ export class Supervision implements StepProcess {
   constructor(subject: Subject) {
     const { promise, resolve, reject } = Promise.withResolvers<ProcessEnding>();
     this.ended = promise;
-    this.#settle = resolve;
-    this.#fail = reject;
+    this.#resolve = resolve;
+    this.#reject = reject;
     this.#subject = subject;
     this.#startedAt = performance.now() - subject.ageMs;
     this.#readGauge = outputGauge(subject.dir, subject.ageMs);
@@ -79,13 +79,13 @@ export class Supervision implements StepProcess {
     this.guarded(() => this.#end({ how: "stopped", message: "it was stopped" }));
   }
 
-  /** Does what a timer or an event asks for; what that throws makes `ended` reject. */
+  /** Runs the action of a timer or an event; if it throws, `ended` rejects. */
   guarded(action: () => void): void {
     try {
       action();
     } catch (error) {
       this.#disarm();
-      this.#fail(error);
+      this.#reject(error);
     }
   }
 
@@ -94,7 +94,7 @@ export class Supervision implements StepProcess {
     this.#cause ??= "exited";
   }
 
-  /** The wrapper is gone, or has written its exit status: takes that, or reports the loss. */
+  /** The wrapper is gone or has written its exit status: takes the status, or reports the loss. */
   wrapperEnded(lossMessage: string): void {
     if (this.#cause !== undefined) return;
     const { dir } = this.#subject;
@@ -108,7 +108,7 @@ export class Supervision implements StepProcess {
     }
   }
 
-  /** Goes on with what an earlier runner had begun: it is being ended for this cause. */
+  /** Continues what an earlier runner began: ending the process for this cause. */
   resumeEnding(cause: Cause): void {
     if (this.#cause === undefined) this.#endFor(cause);
   }
@@ -118,7 +118,7 @@ export class Supervision implements StepProcess {
     if (this.#cause !== undefined) return;
     this.#disarm();
     this.#cause = "exited";
-    this.#settle({ how: "not-started", message });
+    this.#resolve({ how: "not-started", message });
   }
 
   #exited(status: ExitStatus): void {
@@ -128,14 +128,14 @@ export class Supervision implements StepProcess {
     const tree = { ...this.#subject.tree, leaderJustEnded: true } as const;
     const ageMs = performance.now() - this.#startedAt;
     const hurry = this.#hurry.signal;
-    endedBy(status, { tree, limits, ageMs, hurry }).then(this.#settle, this.#fail);
+    endedBy(status, { tree, limits, ageMs, hurry }).then(this.#resolve, this.#reject);
   }
 
   #end(cause: Cause): void {
     if (this.#cause !== undefined) return;
     const { dir, tree } = this.#subject;
     const first = findLive(tree);
-    // V2: it ended by itself; its owner is about to notice.
+    // V2: it ended by itself, and its owner is about to notice.
     if (readExit(dir) !== undefined) return;
     recordCause(dir, cause);
     this.#endFor(cause, first);
@@ -147,8 +147,8 @@ export class Supervision implements StepProcess {
     const { tree, limits } = this.#subject;
     const { graceMs } = limits;
     endAll(tree, { graceMs, hurry: this.#hurry.signal, first }).then(
-      (left) => this.#settle(withSurvivors(cause, left)),
-      this.#fail,
+      (left) => this.#resolve(withSurvivors(cause, left)),
+      this.#reject,
     );
   }
 
@@ -176,7 +176,7 @@ export class Supervision implements StepProcess {
   }
 }
 
-/** The end of a process that left this exit status, once nothing of it lives that must not (V3). */
+/** The ending of a process with this exit status, once its leftovers are ended (V3). */
 export async function endedBy(
   status: ExitStatus,
   subject: Pick<Subject, "tree" | "limits" | "ageMs"> & { readonly hurry: AbortSignal },

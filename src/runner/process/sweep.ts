@@ -32,7 +32,7 @@ export const SWEEP_ROUNDS_MAX = 100;
 const PAUSE_MIN_MS = 2;
 const PAUSE_MAX_MS = 100;
 
-/** The variables that tell whose a process is. */
+/** The variables that say which run and attempt a process belongs to. */
 export const RUN_VARIABLE = "PERDURE_RUN_ID";
 export const ATTEMPT_VARIABLE = "PERDURE_ATTEMPT_ID";
 
@@ -46,7 +46,7 @@ export function runMarker(runId: string): string {
   return `${RUN_VARIABLE}=${runId}`;
 }
 
-/** The variable that tells that a process belongs to a program that a person opened on a run. */
+/** The variable that marks the processes of a program that a person opened on a run. */
 export const OPEN_VARIABLE = "PERDURE_OPEN";
 
 /** The environment entry of all processes that a person's program on a run has started. */
@@ -59,23 +59,23 @@ export function findMarked(marker: string): readonly number[] {
   return findLive({ marker }).processes.map(({ pid }) => pid);
 }
 
-/** Kills all that carry the marker, until none is left; how many there were. */
+/** Kills every process that carries the marker, until none is left; gives how many there were. */
 export async function sweep(marker: string): Promise<number> {
   const known = new Map<number, ProcessStat>();
   await killAll({ marker }, known);
   return known.size;
 }
 
-/** How to end what belongs together. */
+/** How to end a process tree. */
 export interface EndOptions {
   readonly graceMs: number;
-  /** Once it is aborted there is no grace, or no more. */
+  /** Once it is aborted, the grace period is over. */
   readonly hurry: AbortSignal;
   /** What was found just now; it is signalled before anything is awaited. */
   readonly first: LiveProcesses;
 }
 
-/** Ends what belongs together; the pids that would not die. */
+/** Ends a process tree; gives the pids that would not die. */
 export async function endAll(
   tree: ProcessTree,
   { graceMs, hurry, first }: EndOptions,
@@ -87,7 +87,7 @@ export async function endAll(
   return killAll(tree, known);
 }
 
-/** Waits for those that got SIGTERM. Who is found only when they are gone gets it then. */
+/** Waits for those that got SIGTERM. A process that is found only afterwards gets it then. */
 async function waitOut(
   tree: ProcessTree,
   known: Map<number, ProcessStat>,
@@ -147,7 +147,7 @@ export interface Leftover {
   readonly survived?: true;
 }
 
-/** What is about to end by itself, such as the reader of a pipe, may do so. */
+/** How long a process that is about to end by itself, such as the reader of a pipe, is given. */
 const PATIENCE_MS = 500;
 const LOOK_MIN_MS = 5;
 /** From SIGTERM to SIGKILL. */
@@ -156,7 +156,7 @@ const GRACE_MS = 2_000;
 const NAMED_MAX = 20;
 const COMMAND_LENGTH_MAX = 200;
 
-/** Ends what a wrapper of this age left running; gives its names, none in the usual case. */
+/** Ends what a wrapper of this age left running; gives the list, which is usually empty. */
 export async function endLeftovers(
   tree: ProcessTree,
   ageMs: number,
@@ -171,7 +171,7 @@ export async function endLeftovers(
   return named.map((one) => (survivors.includes(one.pid) ? { ...one, survived: true } : one));
 }
 
-/** What is still there after a moment. */
+/** The processes that are still alive after a moment. */
 async function stillRunning(
   tree: ProcessTree,
   hurry: AbortSignal,

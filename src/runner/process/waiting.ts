@@ -4,7 +4,7 @@ import { type FSWatcher, watch } from "node:fs";
 /** Node's own timers fire at once above this. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** Calls `fire` once, after that long; the returned function takes it back. */
+/** Calls `fire` once, after that long; the returned function cancels it. */
 export function longTimer(delayMs: number, fire: () => void): () => void {
   const due = performance.now() + delayMs;
   let timer: NodeJS.Timeout;

@@ -12,10 +12,10 @@
  * - W5 the claim is private whatever the umask; the work has the umask of the runner.
  *
  * The text of the work comes in the environment, which only its owner can read (everybody sees
- * arguments), and is taken out of it before the work begins. It is evaluated by a shell of its own
- * and not in a subshell, because there `$$` is the wrapper and `kill $$` would not end the script.
- * The system is an argument because the shell reads byte by byte. What the shell says when a
- * signal ends the work ("Terminated") stays in the output: keeping it out costs each step 0.2 ms.
+ * arguments), and is removed from it before the work begins. A shell of its own evaluates it, not a
+ * subshell: there `$$` is the wrapper, and `kill $$` would not end the script. The id of the system
+ * is an argument because the shell reads files byte by byte. What the shell prints when a signal
+ * ends the work ("Terminated") stays in the output: keeping it out costs each step 0.2 ms.
  */
 import { join } from "node:path";
 import { quote } from "../../util/shell.ts";
@@ -31,10 +31,10 @@ export const SCRIPT_VARIABLE = "PERDURE_SCRIPT";
 export const CHECK_VARIABLE = "PERDURE_CHECK_SCRIPT";
 
 /**
- * How often the wrapper tries to record the exit status, once a second. The bytes are reserved, but
- * a copy-on-write file system can be too full to overwrite them.
+ * How many attempts the wrapper makes to record the exit status, one a second. The bytes are
+ * reserved, but a copy-on-write file system can be too full to overwrite them.
  */
-const RECORD_TRIES_MAX = 5;
+const RECORD_ATTEMPTS_MAX = 5;
 
 const READ_STAT = HAS_PROC
   ? "read -r perdure_stat </proc/$$/stat"
@@ -59,19 +59,19 @@ if [ "$perdure_work\${${CHECK_VARIABLE}+check}" = 0check ]; then
     </dev/null >>"$1/check.log" 2>&1
   perdure_check=$?
 fi
-perdure_tries=0
+perdure_attempts=0
 until printf '%s\\n' "$perdure_work $perdure_check" 1<>"$1/pid"; do
-  perdure_tries=$((perdure_tries + 1))
-  [ $perdure_tries -lt ${RECORD_TRIES_MAX} ] || exit 1
+  perdure_attempts=$((perdure_attempts + 1))
+  [ $perdure_attempts -lt ${RECORD_ATTEMPTS_MAX} ] || exit 1
   sleep 1
 done
 exit 0
 `;
 
 /**
- * One script that runs several checks in their order, each in a shell of its own with a log of its own,
- * and all of them: whoever has to mend the work is told everything at once. It exits with the first
- * status that makes the work bad.
+ * One script that runs several checks in their order, each in a shell of its own with a log of its
+ * own. It runs all of them, so that whoever repairs the work sees every failure at once, and exits
+ * with the status of the first check that failed the work.
  */
 export function checkSequence(dir: string, checks: readonly CheckScript[]): string {
   const exits = quote(join(dir, ATTEMPT_FILE.checkExits));

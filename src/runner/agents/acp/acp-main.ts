@@ -8,7 +8,7 @@
  * Invariants:
  * - P1 it never waits for an agent that has gone or closed its output.
  * - P2 the result is printed before the agent is ended; whatever happens then changes nothing.
- * - P3 told to stop, it asks the agent to cancel, and is gone before the runner's patience is.
+ * - P3 on a signal it asks the agent to cancel, and exits before the runner's grace period ends.
  */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -27,13 +27,13 @@ import { at, textAt } from "../stream-json.ts";
 import { answerPermission } from "./permission.ts";
 import { AcpTrouble, openSession, troubleBehind } from "./session.ts";
 import type { AcpCall, AcpLine } from "./stream.ts";
-import { AcpNotes } from "./updates.ts";
+import { AcpUpdates } from "./updates.ts";
 
 /** How long an agent may take to open a conversation; some are fetched by their command first. */
 const OPEN_MS_MAX = 300_000;
 /** How long it may take to answer that it has cancelled. */
 const CANCEL_MS_MAX = 4_000;
-/** How long it may take to end when its input has ended, and again when it is told to. */
+/** How long it may take to end when its input has ended, and again after SIGTERM. */
 const END_MS_MAX = 2_000;
 const SILENT =
   `the agent opened no conversation in ${OPEN_MS_MAX / 1_000} s; ` +
@@ -46,11 +46,11 @@ type Agent = ChildProcessByStdio<Writable, Readable, null>;
 /** The agent's process and how it ends. */
 interface Running {
   readonly process: Agent;
-  /** The exit status that a shell would tell. */
+  /** The exit status that a shell would report. */
   readonly exited: Promise<number>;
 }
 
-/** What a stop is to do; it changes as the conversation goes on. */
+/** What a stop has to do; it changes during the conversation. */
 interface Stopping {
   signal?: NodeJS.Signals;
   /** The session whose prompt is being answered. */
@@ -60,12 +60,12 @@ interface Stopping {
 /** Has the conversation of a call; gives the exit status. */
 async function converse(call: AcpCall): Promise<number> {
   const running = startAgent(call);
-  const notes = new AcpNotes(print);
+  const updates = new AcpUpdates(print);
   const stopping: Stopping = {};
-  const connection = connect(call, running.process, { notes, stopping });
+  const connection = connect(call, running.process, { updates, stopping });
   for (const signal of STOPS) process.on(signal, () => stop(connection, stopping, signal));
-  const result = await resultOf(call, connection, { notes, stopping });
-  notes.flush();
+  const result = await resultOf(call, connection, { updates, stopping });
+  updates.flush();
   if (result !== undefined) print(result);
   const { signal } = stopping;
   if (result === undefined && signal === undefined) return unanswered(running, connection);
@@ -89,37 +89,41 @@ function startAgent({ command, cwd }: AcpCall): Running {
   return { process: agent, exited };
 }
 
-interface Scene {
-  readonly notes: AcpNotes;
+interface Conversation {
+  readonly updates: AcpUpdates;
   readonly stopping: Stopping;
 }
 
-function connect(call: AcpCall, agent: Agent, { notes, stopping }: Scene): ClientConnection {
+function connect(
+  call: AcpCall,
+  agent: Agent,
+  { updates, stopping }: Conversation,
+): ClientConnection {
   const output = Writable.toWeb(agent.stdin) as WritableStream<Uint8Array>;
   const input = Readable.toWeb(agent.stdout) as ReadableStream<Uint8Array>;
   return client()
     .onNotification("*", ({ method, params }) => {
-      if (method === methods.client.session.update) notes.update(at(params as Json, "update"));
+      if (method === methods.client.session.update) updates.update(at(params as Json, "update"));
     })
     .onRequest("*", ({ method, params }) => {
-      // Files and terminals are the agent's own affair: we offered none.
+      // We offered no files and no terminals.
       if (method !== methods.client.session.requestPermission) {
         throw RequestError.methodNotFound(method);
       }
       if (stopping.signal !== undefined) return { outcome: { outcome: "cancelled" } };
       const asked = at(params as Json, "toolCall");
-      const { allowed, outcome } = answerPermission(call, notes.asked(asked), params as Json);
-      notes.answered(asked, allowed);
+      const { allowed, outcome } = answerPermission(call, updates.asked(asked), params as Json);
+      updates.answered(asked, allowed);
       return { outcome };
     })
     .connect(ndJsonStream(output, input));
 }
 
-/** The last line; undefined when the agent went away, or had to, before there was one. */
+/** The last line; undefined when the agent exited or was stopped before there was one. */
 async function resultOf(
   call: AcpCall,
   connection: ClientConnection,
-  { notes, stopping }: Scene,
+  { updates, stopping }: Conversation,
 ): Promise<Extract<AcpLine, { type: "result" }> | undefined> {
   const late = setTimeout(() => {
     connection.close(new AcpTrouble("other", SILENT));
@@ -130,14 +134,14 @@ async function resultOf(
     });
     clearTimeout(late);
     if (session.model !== undefined) print({ type: "model", model: session.model });
-    if (session.replays) await notes.silence();
+    if (session.replays) await updates.silence();
     stopping.prompting = session.id;
-    notes.begin();
+    updates.begin();
     const answer = await session.prompt();
-    // What came in before the answer is noted before it.
+    // Print the updates that arrived before the answer first.
     await setImmediate();
-    notes.flush();
-    notes.usage(answer);
+    updates.flush();
+    updates.usage(answer);
     return { type: "result", stop: textAt(answer, "stopReason") ?? "unknown" };
   } catch (error) {
     const trouble = troubleBehind(error);
@@ -158,12 +162,12 @@ function stop(connection: ClientConnection, stopping: Stopping, signal: NodeJS.S
   connection.agent
     .notify(methods.agent.session.cancel, { sessionId: prompting })
     .then(() => sleep(CANCEL_MS_MAX, undefined, { ref: false }))
-    // An agent that cannot be told any more is gone, which is seen elsewhere.
+    // An agent that cannot be reached any more is gone, which is noticed elsewhere.
     .catch(() => undefined)
     .finally(() => connection.close());
 }
 
-/** P1. Its own end tells more than that it closed its output, if it comes to one. */
+/** P1. The agent's exit status says more than its closed output, if it exits. */
 async function unanswered(running: Running, connection: ClientConnection): Promise<number> {
   const exit = await Promise.race([running.exited, sleep(END_MS_MAX, undefined, { ref: false })]);
   if (exit !== undefined) return exit;
@@ -175,7 +179,7 @@ async function unanswered(running: Running, connection: ClientConnection): Promi
   return 1;
 }
 
-/** Lets the agent go: by the end of its input, else by a signal, else by force. */
+/** Ends the agent: closes its input, then SIGTERM, then SIGKILL. */
 async function endAgent({ process: agent, exited }: Running): Promise<void> {
   const gone = async (): Promise<boolean> => {
     const patience = sleep(END_MS_MAX, undefined, { ref: false });
@@ -189,11 +193,11 @@ async function endAgent({ process: agent, exited }: Running): Promise<void> {
   await exited;
 }
 
-/** Into a file, at once: who is killed next has said what it said. */
+/** Writes to a file, at once: a kill after this line does not lose it. */
 function print(line: AcpLine): void {
   writeFileSync(process.stdout.fd, `${JSON.stringify(line)}\n`);
 }
 
 const file = process.argv[2] ?? "";
-// Pipes that the agent's own children hold open must not keep us.
+// Pipes that the agent's own children hold open must not keep this process alive.
 process.exit(await converse(JSON.parse(readFileSync(file, "utf8")) as AcpCall));

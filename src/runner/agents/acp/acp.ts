@@ -25,7 +25,7 @@ export const acp: AgentAdapter = {
   needsCommand: true,
   takes: { maxTurns: false, outputSchema: false },
   newSession: () => undefined,
-  // Where the agent keeps it is its own affair; whether it is there, it says when it is asked.
+  // Only the agent knows where it keeps the conversation, and whether it still has it.
   transcript: (session) => session,
   command,
   reader: () => new AcpReader(),

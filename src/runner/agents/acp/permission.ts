@@ -1,9 +1,9 @@
 /**
- * What an agent is answered when it asks whether it may.
+ * The answer to an agent that asks for a permission.
  *
  * Owns: which kinds of tools a step's `permissions` allow, and which its `tools`.
- * Does not: see to it that the agent asks; that is a matter of its own configuration.
- * Invariants: G4. Only ever once: what is allowed always outlives the step that allowed it.
+ * Does not: make the agent ask; its own configuration does.
+ * Invariants: G4. A call is only ever allowed once: what is allowed for good outlives the step.
  */
 
 import { matchesPattern, type PermissionLevel, toolRule } from "../../../util/agent-access.ts";

@@ -30,7 +30,7 @@ type Ask = (method: string, params: object) => Promise<Json>;
 /** A conversation that is open. */
 export interface OpenSession {
   readonly id: string;
-  /** Whether its history is told again, perhaps still after it was opened. */
+  /** Whether the agent replays its history, perhaps still after the session was opened. */
   readonly replays: boolean;
   /** The model that will answer, where the agent says so. */
   readonly model: string | undefined;
@@ -42,7 +42,7 @@ export interface OpenSession {
 export async function openSession(
   agent: ClientContext,
   call: AcpCall,
-  told: (session: string) => void,
+  onSession: (session: string) => void,
 ): Promise<OpenSession> {
   const ask: Ask = (method, params) => agent.request<Json>(method, params);
   const greeting = await ask(methods.agent.initialize, {
@@ -62,7 +62,7 @@ export async function openSession(
           { ...call, session: call.session },
           at(greeting, "agentCapabilities"),
         );
-  told(id);
+  onSession(id);
   if (call.model !== undefined) await chooseModel(ask, id, offer, call.model);
   if (call.permissions === "plan") await choosePlanMode(ask, id, offer);
   const model = call.model ?? currentModel(offer);
@@ -88,7 +88,7 @@ async function newSession(ask: Ask, { cwd, mcp }: AcpCall): Promise<Opened> {
   return { id, offer, replays: false };
 }
 
-/** Without a replay where the agent can do that; else with one, which nobody listens to. */
+/** Without a replay where the agent can do that; else with a replay, which is ignored. */
 async function oldSession(
   ask: Ask,
   { session: id, cwd, mcp }: AcpCall & { readonly session: string },
@@ -105,7 +105,7 @@ async function oldSession(
     return { id, offer: await ask(resumes ? resume : load, params), replays: !resumes };
   } catch (error) {
     const why = troubleBehind(error);
-    // Agents have many words for a conversation that they do not have.
+    // Agents word the error for a missing conversation in many ways.
     if (why?.kind === "other") throw new AcpTrouble("session-gone", why.message);
     throw error;
   }
@@ -171,7 +171,7 @@ function promptOf({ system, promptFile }: AcpCall, sessionId: string): object {
 
 const AUTH_REQUIRED = -32_000;
 
-/** A trouble that ends the conversation, on its way to its last line. */
+/** A trouble that ends the conversation; it is printed in the last line. */
 export class AcpTrouble extends Error {
   readonly trouble: Trouble;
 
@@ -181,7 +181,7 @@ export class AcpTrouble extends Error {
   }
 }
 
-/** The trouble behind an error; undefined for one that is neither the agent's word nor ours. */
+/** The trouble that an error reports; undefined for an error of neither the agent nor this client. */
 export function troubleBehind(error: unknown): Trouble | undefined {
   if (error instanceof AcpTrouble) return error.trouble;
   if (!(error instanceof RequestError)) return undefined;
@@ -194,7 +194,7 @@ export function troubleBehind(error: unknown): Trouble | undefined {
   return troubleOf({ message, status: code >= 400 && code < 600 ? code : undefined });
 }
 
-/** What an agent adds to its error, in one of the places where agents do. */
+/** The details that an agent adds to its error, in one of the fields that agents use. */
 function detailsIn(data: Json | undefined): string {
   if (typeof data === "string") return data;
   return textAt(data, "details") ?? textAt(data, "message") ?? textAt(data, "error") ?? "";

@@ -91,8 +91,8 @@ const KINDS: Readonly<Record<TroubleKind, true>> = {
 const STOPS: Readonly<Record<string, readonly [TroubleKind, string]>> = {
   max_tokens: ["other", "the answer was longer than the model may answer"],
   max_turn_requests: ["max-turns", "the agent asked its model as often as it may"],
-  refusal: ["other", "the agent refused to go on"],
-  cancelled: ["interrupted", "the agent was told to stop before it was done"],
+  refusal: ["other", "the agent refused to continue"],
+  cancelled: ["interrupted", "the agent was stopped before it was done"],
 };
 
 /** The reader of one stream of our client. */
@@ -160,7 +160,7 @@ export class AcpReader implements AgentReader {
     return [...this.#turn(), { type: "tool-started", id, name, input }];
   }
 
-  /** The agent hears of it as of a tool that has ended. */
+  /** For the agent a denied call is a tool that has ended. */
   #refused(tool: string): readonly AgentEvent[] {
     const begun = this.#turn();
     this.#answering = false;

@@ -1,11 +1,11 @@
 /**
- * Notes what an agent tells in the course of a prompt: makes lines (stream.ts) of the updates of
- * the Agent Client Protocol.
+ * Turns the updates that an agent sends during a prompt over the Agent Client Protocol into lines
+ * (stream.ts).
  *
- * Owns: what is printed when. Words come in pieces and are printed in lines; a call of a tool that
- * is still pending is held for a moment, because its input often comes only after it.
- * Does not: talk to the agent or decide anything.
- * Invariants: nothing is noted before `begin`: what a loaded conversation replays is old.
+ * Owns: what is printed when. Text arrives in pieces and is printed in lines; a pending tool call is
+ * held for a moment, because its input often arrives after it.
+ * Does not: send anything to the agent, or decide anything.
+ * Invariants: nothing is printed before `begin`: what a loaded conversation replays is old.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ruleFor } from "../../../util/agent-access.ts";
@@ -14,9 +14,9 @@ import { at, headOf, inputText, listAt, numberAt, textAt } from "../stream-json.
 import type { AskedCall } from "./permission.ts";
 import type { AcpLine } from "./stream.ts";
 
-/** How long words and pending calls are held back: what watches for silence must see them. */
+/** How long text and pending calls are held back; the idle timeout must see them. */
 const HOLD_MS = 500;
-/** A replay is over when nothing has come for so long, or at the latest after the other time. */
+/** A replay is over when no update has come for so long, or at the latest after the second time. */
 const SILENCE_MS = 250;
 const REPLAY_MS_MAX = 30_000;
 const TEXT_CHARACTERS_MAX = 16 * 1024;
@@ -32,8 +32,8 @@ interface Tool {
   readonly stage: "held" | "started" | "ended";
 }
 
-/** The notes on one prompt. */
-export class AcpNotes {
+/** The updates of one prompt. */
+export class AcpUpdates {
   readonly #print: (line: AcpLine) => void;
   readonly #tools = new Map<string, Tool>();
   #begun = false;
@@ -45,7 +45,7 @@ export class AcpNotes {
     this.#print = print;
   }
 
-  /** Waits for the end of a replay: Gemini CLI goes on with it after it has opened the session. */
+  /** Waits for the end of a replay: Gemini CLI continues it after it has opened the session. */
   async silence(): Promise<void> {
     let heard = -1;
     for (let waited = 0; waited < REPLAY_MS_MAX && heard !== this.#heard; waited += SILENCE_MS) {
@@ -54,12 +54,12 @@ export class AcpNotes {
     }
   }
 
-  /** From now on it is new. */
+  /** From now on updates are new. */
   begin(): void {
     this.#begun = true;
   }
 
-  /** Takes an update in; those that say nothing about the work are passed over. */
+  /** Reads an update; those that say nothing about the work are ignored. */
   update(update: Json | undefined): void {
     this.#heard++;
     if (!this.#begun) return;
@@ -83,7 +83,7 @@ export class AcpNotes {
     return this.#known(textAt(call, "toolCallId") ?? "", call);
   }
 
-  /** What came of it: the call of which nothing was told before begins when it is allowed. */
+  /** The answer to a request for permission: a call that was not announced begins when allowed. */
   answered(call: Json | undefined, allowed: boolean): void {
     this.flush();
     const id = textAt(call, "toolCallId") ?? "";
@@ -96,14 +96,14 @@ export class AcpNotes {
     this.#started(id);
   }
 
-  /** What the agent answered to the prompt: the tokens, if it tells them. */
+  /** The tokens in the agent's answer to the prompt, if it reports them. */
   usage(response: Json): void {
-    const told = at(response, "usage");
-    if (told !== undefined) {
-      this.#print({ type: "usage", ...usageIn(told) });
+    const reported = at(response, "usage");
+    if (reported !== undefined) {
+      this.#print({ type: "usage", ...usageIn(reported) });
       return;
     }
-    // Gemini CLI tells them in a place of its own.
+    // Gemini CLI reports them in a field of its own.
     const count = at(response, "_meta", "quota", "token_count");
     if (count === undefined) return;
     const inputTokens = numberAt(count, "input_tokens") ?? 0;
@@ -155,15 +155,15 @@ export class AcpNotes {
     this.#print({ type: "tool-started", id, name: tool.name, input: tool.input || tool.title });
   }
 
-  /** What is known of a call, with what is told of it now. */
-  #known(id: string, told: Json | undefined): Tool {
+  /** What is known of a call, with what is reported of it now. */
+  #known(id: string, reported: Json | undefined): Tool {
     const before = this.#tools.get(id);
-    const kind = textAt(told, "kind") ?? before?.kind ?? "other";
-    const input = inputText(at(told, "rawInput")).slice(0, INPUT_CHARACTERS_MAX);
+    const kind = textAt(reported, "kind") ?? before?.kind ?? "other";
+    const input = inputText(at(reported, "rawInput")).slice(0, INPUT_CHARACTERS_MAX);
     return {
       kind,
-      name: textAt(told, "name") ?? before?.name ?? kind,
-      title: textAt(told, "title") ?? before?.title ?? kind,
+      name: textAt(reported, "name") ?? before?.name ?? kind,
+      title: textAt(reported, "title") ?? before?.title ?? kind,
       input: input === "" || input === "{}" ? (before?.input ?? "") : input,
       stage: before?.stage ?? "held",
     };
@@ -194,19 +194,19 @@ function resultIn(update: Json | undefined): string {
 
 /**
  * Some agents count what came from a cache, and what was thought, in the input and the output, and
- * some beside them; their total tells which.
+ * some beside them; their total shows which.
  */
-function usageIn(told: Json): {
+function usageIn(reported: Json): {
   readonly inputTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
 } {
-  const total = numberAt(told, "totalTokens") ?? 0;
-  const input = numberAt(told, "inputTokens") ?? 0;
-  const output = numberAt(told, "outputTokens") ?? 0;
-  const cached = numberAt(told, "cachedReadTokens") ?? 0;
-  const beside = cached + (numberAt(told, "cachedWriteTokens") ?? 0);
-  const thought = numberAt(told, "thoughtTokens") ?? 0;
+  const total = numberAt(reported, "totalTokens") ?? 0;
+  const input = numberAt(reported, "inputTokens") ?? 0;
+  const output = numberAt(reported, "outputTokens") ?? 0;
+  const cached = numberAt(reported, "cachedReadTokens") ?? 0;
+  const beside = cached + (numberAt(reported, "cachedWriteTokens") ?? 0);
+  const thought = numberAt(reported, "thoughtTokens") ?? 0;
   const inputTokens = input + beside + output <= total ? input + beside : input;
   const outputTokens = inputTokens + output + thought <= total ? output + thought : output;
   return { inputTokens, cachedTokens: cached, outputTokens };

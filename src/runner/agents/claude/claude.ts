@@ -68,7 +68,7 @@ function command(call: AgentCall): AgentCommand {
   const argv = [
     "claude",
     ...["-p", "--output-format", "stream-json", "--verbose"],
-    // Else what a call used is told only when the agent ends by itself.
+    // Without it the usage of a call is reported only when the agent ends by itself.
     "--include-partial-messages",
     ...(session === undefined ? [] : [naming, session]),
     ...(model === undefined ? [] : ["--model", model]),
@@ -108,12 +108,12 @@ function accessFlags(
   ];
 }
 
-/** A flag with all its values behind it; none without values. */
+/** A flag with all its values after it; nothing without values. */
 function listed(flag: string, values: readonly string[] = []): readonly string[] {
   return values.length === 0 ? [] : [flag, ...values];
 }
 
-/** It resumes a conversation from any directory, so all of them are looked through. */
+/** It resumes a conversation from any directory, so the folders of all directories are searched. */
 function filesOf(session: string, env: AgentCall["env"]): readonly string[] {
   if (!isPlainId(session)) return [];
   const projects = projectsIn(env);

@@ -1,14 +1,14 @@
 /**
  * What the calls of one stream of Claude Code use, at any moment of it.
  *
- * With partial messages a call is told when it begins (`message_start`: its whole input), when its
- * output is known (`message_delta`) and when it ends (`message_stop`). Without them there is only
- * the finished message, whose output is provisional. A `result` tells what the calls used that
- * ended since the result before it, and more: those of the agent that are not in the stream. Calls
- * that broke off (a kill, an interrupt, a connection) are in no result, though they are paid for.
- * Of an interrupted one the end is printed all the same, after a message that says `aborted`.
- * Of subagents there are no pieces: their messages with tool calls are printed whole, and their last
- * call is told with what they hand back (2.1.325).
+ * With partial messages the stream reports a call when it begins (`message_start`: its whole input),
+ * when its output is known (`message_delta`) and when it ends (`message_stop`). Without them there
+ * is only the finished message, whose output is provisional. A `result` reports what all calls used
+ * that ended since the result before it, including calls that are not in the stream. Interrupted
+ * calls (a kill, an interrupt, a lost connection) are in no result, though they are paid for. The
+ * stream still prints the end of an interrupted call, after a message that says `aborted`.
+ * Subagents have no partial messages: their messages with tool calls are printed whole, and their
+ * last call is reported with the result that they return (2.1.325).
  *
  * Owns: the sums, and which call a line belongs to.
  * Does not: read anything else of a line.
@@ -33,27 +33,27 @@ import {
   windowOf,
 } from "../usage.ts";
 
-/** Subagents speak in between, so a message's lines do not follow one another. */
+/** Messages of subagents come in between, so the lines of one message are not consecutive. */
 const RECENT_CALLS_MAX = 64;
-/** More than that are not under way at once: the oldest have broken off. */
+/** No more than that run at once: older ones were interrupted. */
 const OPEN_CALLS_MAX = 64;
 
 interface Call {
   readonly usage: Usage;
-  /** What its beginning told, for an end that tells the output only. */
+  /** What its beginning reported, for an end that reports the output only. */
   readonly begun: Json | undefined;
   readonly model: string | undefined;
   readonly speaker: string;
 }
 
-/** Who speaks in the lines that are of no subagent. */
+/** The speaker of lines that belong to no subagent. */
 const OWN = "";
 
 /** The meter of one stream. */
 export class ClaudeMeter {
   readonly #prices: PriceList;
-  /** What results told, and what nobody will tell more of. */
-  #settled = NOTHING_USED;
+  /** What results reported, and calls that no result will report. */
+  #final = NOTHING_USED;
   /** Of the calls that ended since the last result. */
   #ended = NOTHING_USED;
   /** Begun and not ended, by the id of the message. */
@@ -81,7 +81,7 @@ export class ClaudeMeter {
     const begun = at(message, "usage");
     const model = textAt(message, "model");
     const speaker = speakerOf(line);
-    // What it says of its output is no more than a beginning.
+    // The output that it reports here is provisional.
     const usage = this.#usageOf(begun, undefined, model);
     this.#forgetOldest();
     this.#open.set(id, { usage, begun, model, speaker });
@@ -90,7 +90,7 @@ export class ClaudeMeter {
   }
 
   /** A `message_delta`: what the call has used in all. */
-  told(line: JsonObject): boolean {
+  progressed(line: JsonObject): boolean {
     const id = this.#idIn(line);
     const call = this.#open.get(id);
     if (call === undefined) return false;
@@ -109,43 +109,43 @@ export class ClaudeMeter {
     this.#end(id, call.usage);
   }
 
-  /** A finished message: true if nothing was told of it before. */
+  /** A finished message: true if nothing was reported of it before. */
   whole(line: JsonObject): boolean {
     const message = at(line, "message");
     const id = textAt(message, "id");
     if (id === undefined) return false;
     const aborted = at(line, "aborted") === true;
-    if (aborted) this.#breakOff(id);
+    if (aborted) this.#interrupted(id);
     if (this.#knows(id)) return false;
-    // The result does not have it, and without pieces only the result is to be counted on.
-    const told = aborted ? undefined : at(message, "usage");
-    const usage = this.#usageOf(told, told, textAt(message, "model"));
+    // An aborted call is not in the result, and without partial messages only the result counts.
+    const reported = aborted ? undefined : at(message, "usage");
+    const usage = this.#usageOf(reported, reported, textAt(message, "model"));
     this.#end(id, usage);
     if (!aborted) this.#see(usage, speakerOf(line));
     return true;
   }
 
-  /** The result of a tool: true if it is what a subagent hands back. */
+  /** The result of a tool: true if a subagent returned it. */
   handedBack(line: JsonObject): boolean {
     const result = at(line, "tool_use_result");
-    const told = at(result, "usage");
+    const reported = at(result, "usage");
     const agent = textAt(result, "agentId");
-    if (told === undefined || agent === undefined) return false;
-    this.#end(agent, this.#usageOf(told, told, textAt(result, "resolvedModel")));
+    if (reported === undefined || agent === undefined) return false;
+    this.#end(agent, this.#usageOf(reported, reported, textAt(result, "resolvedModel")));
     return true;
   }
 
   /** A `result`. */
-  settle(line: JsonObject): void {
-    const told = this.#resultUsage(line);
-    this.#settled = addUsage(this.#settled, told ?? this.#ended);
+  concluded(line: JsonObject): void {
+    const reported = this.#resultUsage(line);
+    this.#final = addUsage(this.#final, reported ?? this.#ended);
     this.#ended = NOTHING_USED;
     this.#window = windowIn(line, this.#model) ?? this.#window;
   }
 
   /** All that is known. */
   reading(): AgentEvent {
-    let usage = addUsage(this.#settled, this.#ended);
+    let usage = addUsage(this.#final, this.#ended);
     for (const call of this.#open.values()) usage = addUsage(usage, call.usage);
     return {
       type: "usage",
@@ -171,19 +171,19 @@ export class ClaudeMeter {
 
   #forgetOldest(): void {
     const [oldest] = this.#open.keys();
-    if (this.#open.size >= OPEN_CALLS_MAX && oldest !== undefined) this.#breakOff(oldest);
+    if (this.#open.size >= OPEN_CALLS_MAX && oldest !== undefined) this.#interrupted(oldest);
   }
 
-  /** Nobody will tell more of a call: what was told stays, whatever a result says. */
-  #breakOff(id: string): void {
+  /** The call was interrupted: what was reported stays, whatever a result says. */
+  #interrupted(id: string): void {
     const call = this.#open.get(id);
     if (call === undefined) return;
     this.#open.delete(id);
     this.#recent = [...this.#recent, id].slice(-RECENT_CALLS_MAX);
-    this.#settled = addUsage(this.#settled, call.usage);
+    this.#final = addUsage(this.#final, call.usage);
   }
 
-  /** Of one call: what its end told goes before what its beginning did. */
+  /** The usage of one call; the numbers of its end take precedence. */
   #usageOf(begun: Json | undefined, ended: Json | undefined, model?: string): Usage {
     const tokens = (...path: string[]): number =>
       numberAt(ended, ...path) ?? numberAt(begun, ...path) ?? 0;
@@ -217,23 +217,23 @@ export class ClaudeMeter {
     const models = at(line, "model_usage_since_last_result");
     if (!isObject(models)) return ownUsage(line);
     let sum: Usage = { ...NOTHING_USED, costUsd: 0 };
-    for (const [model, told] of Object.entries(models)) {
-      sum = addUsage(sum, this.#modelUsage(model, told));
+    for (const [model, reported] of Object.entries(models)) {
+      sum = addUsage(sum, this.#modelUsage(model, reported));
     }
     return sum;
   }
 
   /** What it reports of one model; where the user has given a price, that one counts. */
-  #modelUsage(model: string, told: Json): Usage {
-    const cachedTokens = numberAt(told, "cacheReadInputTokens") ?? 0;
-    const writtenTokens = numberAt(told, "cacheCreationInputTokens") ?? 0;
+  #modelUsage(model: string, reported: Json): Usage {
+    const cachedTokens = numberAt(reported, "cacheReadInputTokens") ?? 0;
+    const writtenTokens = numberAt(reported, "cacheCreationInputTokens") ?? 0;
     const usage = {
-      inputTokens: (numberAt(told, "inputTokens") ?? 0) + cachedTokens + writtenTokens,
+      inputTokens: (numberAt(reported, "inputTokens") ?? 0) + cachedTokens + writtenTokens,
       cachedTokens,
-      outputTokens: numberAt(told, "outputTokens") ?? 0,
+      outputTokens: numberAt(reported, "outputTokens") ?? 0,
     };
     if (this.#prices.isOwn(model)) return this.#priced(usage, { ...usage, writtenTokens }, model);
-    return { ...usage, costUsd: numberAt(told, "costUSD") ?? 0 };
+    return { ...usage, costUsd: numberAt(reported, "costUSD") ?? 0 };
   }
 
   /** Older versions name the message in its first line only: it is the speaker's latest. */
@@ -254,15 +254,15 @@ function speakerOf(line: JsonObject): string {
 }
 
 function ownUsage(line: JsonObject): Usage | undefined {
-  const told = at(line, "usage");
-  if (told === undefined) return undefined;
-  const cached = numberAt(told, "cache_read_input_tokens") ?? 0;
-  const written = numberAt(told, "cache_creation_input_tokens") ?? 0;
+  const reported = at(line, "usage");
+  if (reported === undefined) return undefined;
+  const cached = numberAt(reported, "cache_read_input_tokens") ?? 0;
+  const written = numberAt(reported, "cache_creation_input_tokens") ?? 0;
   const costUsd = numberAt(line, "total_cost_usd");
   return {
-    inputTokens: (numberAt(told, "input_tokens") ?? 0) + cached + written,
+    inputTokens: (numberAt(reported, "input_tokens") ?? 0) + cached + written,
     cachedTokens: cached,
-    outputTokens: numberAt(told, "output_tokens") ?? 0,
+    outputTokens: numberAt(reported, "output_tokens") ?? 0,
     ...defined({ costUsd }),
   };
 }

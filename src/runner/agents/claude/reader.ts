@@ -2,8 +2,8 @@
  * Reads what Claude Code prints with `--output-format stream-json`.
  *
  * Owns: what its lines mean.
- * Does not: count what the calls use (meter.ts), or keep what its lines say, but for the
- * ids of denials and of skipped calls.
+ * Does not: count what the calls use (meter.ts), or keep what its lines say, except the
+ * ids of denied and skipped calls.
  * Invariants:
  * - G2 Success is a `result` line that says so in all its fields. Its `subtype` alone says
  *   "success" after errors of the API too.
@@ -36,7 +36,7 @@ export class ClaudeReader implements AgentReader {
   #session: string | undefined;
   readonly #meter: ClaudeMeter;
   readonly #denied = new Set<string>();
-  /** Calls that a hook of ours did not allow: the pipeline wants them skipped. */
+  /** Calls that the pipeline's hook did not allow, so they are skipped. */
   readonly #skipped = new Set<string>();
   #errorWord: string | undefined;
   #resetAtMs: number | undefined;
@@ -128,13 +128,13 @@ export class ClaudeReader implements AgentReader {
     return [...content.flatMap((block) => toolEnded(block, own)), ...used];
   }
 
-  /** Pieces of a message tell what it uses; what it says is said once, by the message itself. */
+  /** Partial messages report what a message uses; its text comes once, in the whole message. */
   #streamed(line: JsonObject): readonly AgentEvent[] {
     switch (textAt(line, "event", "type")) {
       case "message_start":
         return this.#meter.began(line) ? this.#begun(isOwn(line)) : [];
       case "message_delta":
-        return this.#meter.told(line) ? [this.#meter.reading()] : [];
+        return this.#meter.progressed(line) ? [this.#meter.reading()] : [];
       case "message_stop":
         this.#meter.stopped(line);
         return [];
@@ -170,7 +170,7 @@ export class ClaudeReader implements AgentReader {
 
   #result(line: JsonObject): readonly AgentEvent[] {
     this.#ended = true;
-    this.#meter.settle(line);
+    this.#meter.concluded(line);
     const denials = listAt(line, "permission_denials").filter(
       (denial) => !this.#skipped.has(textAt(denial, "tool_use_id") ?? ""),
     );
@@ -214,9 +214,9 @@ export class ClaudeReader implements AgentReader {
 }
 
 /**
- * It asks again by itself. The delay is its own, and only passed on to people, unless the service
- * has asked for it: services ask for whole seconds, its own delays are 0.5 s, 1 s, 2 s ... and up to
- * a quarter more, by chance (2.1.325).
+ * Claude Code retries by itself. Its delay is only shown to people, unless the service asked for it:
+ * services ask for whole seconds; Claude Code's own delays are 0.5 s, 1 s, 2 s ... plus a random
+ * part of up to a quarter (2.1.325).
  */
 function retryIn(line: JsonObject): readonly AgentEvent[] {
   const word = textAt(line, "error") ?? "unknown";
@@ -259,7 +259,7 @@ function resultTexts(block: Json): readonly string[] {
   return listAt(block, "content").flatMap((part) => textAt(part, "text") ?? []);
 }
 
-/** True for the result of a call that a hook of ours did not allow. */
+/** True for the result of a call that the pipeline's hook did not allow. */
 function isSkipped(block: Json): boolean {
   if (at(block, "is_error") !== true) return false;
   return resultTexts(block).some((text) => text.trimEnd().endsWith(HOOK_FORBIDS));

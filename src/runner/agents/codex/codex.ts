@@ -61,9 +61,9 @@ function command(call: AgentCall): AgentCommand {
   const resumed = call.kind === "continue" && session !== undefined;
   const argv = [
     ...["codex", "exec", ...(resumed ? ["resume"] : []), "--json"],
-    // It must run where the step runs; what it may do there is a matter of the sandbox.
+    // It must run where the step runs; the sandbox decides what it may do there.
     "--skip-git-repo-check",
-    // Else it lingers for seconds after its last event where the network is slow.
+    // Without it Codex lingers for seconds after its last event where the network is slow.
     ...["-c", "analytics.enabled=false"],
     ...(model === undefined ? [] : ["-m", model]),
     ...(system === undefined ? [] : ["-c", `developer_instructions=${tomlText(system)}`]),

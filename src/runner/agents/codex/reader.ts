@@ -2,10 +2,10 @@
  * Reads what `codex exec --json` prints.
  *
  * Owns: what its lines mean.
- * Does not: keep what they say, but for the last message, which is the answer.
+ * Does not: keep what they say, except the last message, which is the answer.
  * Invariants:
- * - G2 Only `turn.completed` is success and only `turn.failed` is failure: an `error` line is as a
- *   rule followed by another try.
+ * - G2 Only `turn.completed` is success and only `turn.failed` is failure: Codex usually
+ *   retries after an `error` line.
  * - G3 as in adapter.ts.
  */
 import { defined } from "../../../util/defined.ts";
@@ -17,7 +17,7 @@ import type { Usage } from "../usage.ts";
 
 const OPEN_ITEMS_MAX = 1_000;
 const ANSWER_CHARACTERS_MAX = 1024 * 1024;
-/** It has the same status for an interrupt as for a failure, but a failure has its event. */
+/** An interrupt and a failure have the same exit status, but a failure has an event. */
 const INTERRUPT_EXITS: readonly number[] = [1];
 const RETRYING = /^Reconnecting\.\.\. \d+\/\d+(?: \((.*)\))?$/s;
 
@@ -27,7 +27,7 @@ export class CodexReader implements AgentReader {
   #answer: string | undefined;
   #ended = false;
   #spoke = false;
-  /** It does not say where an answer of the model begins; the first item after a tool does. */
+  /** The stream does not mark the begin of an answer: the first item after a tool is one. */
   #answering = false;
 
   line(text: string): readonly AgentEvent[] {
@@ -128,7 +128,7 @@ function retryIn(line: JsonObject): readonly AgentEvent[] {
   return [{ type: "retrying", trouble: troubleOf({ message: found[1] ?? message }) }];
 }
 
-/** What a call gave back, as far as the stream shows it. */
+/** The result of a call, as far as the stream shows it. */
 function resultIn(item: Json | undefined): string {
   const exit = numberAt(item, "exit_code") ?? 0;
   const output = textAt(item, "aggregated_output") ?? textAt(item, "error", "message") ?? "";
@@ -136,7 +136,7 @@ function resultIn(item: Json | undefined): string {
   return [...(exit === 0 ? [] : [`exit status ${exit}`]), output, ...texts].join("\n").trim();
 }
 
-/** The tool behind an item, if it is a call of one. */
+/** The tool that an item calls, if it is a call. */
 function calledBy(item: Json | undefined): { name: string; input: string } | undefined {
   switch (textAt(item, "type")) {
     case "command_execution":
@@ -155,8 +155,8 @@ function calledBy(item: Json | undefined): { name: string; input: string } | und
 }
 
 /**
- * Of the whole thread, over all of its processes, but for an answer whose process was killed in its
- * tools: the rollout knows more (rollout.ts).
+ * The usage of the whole thread, over all of its processes, without an answer whose process was
+ * killed in its tools: the rollout has that too (rollout.ts).
  */
 function usageIn(line: JsonObject): Usage {
   return {

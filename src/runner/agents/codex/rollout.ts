@@ -51,7 +51,7 @@ function isRecord(line: Buffer): boolean {
   return RECORD.test(head) || ANSWER.test(head);
 }
 
-// A rollout is asked for after each tool call: only what is new in it is read.
+// The engine asks after each tool call: only what is new in the rollout is read.
 const rollouts = new LineFold<Reading>(() => ({}), read, isRecord);
 
 /** The sums of a rollout, or undefined if no answer of the model is in it. */
@@ -110,11 +110,11 @@ function sumsOf(before: Sums | undefined, sums: Json | undefined, last: Json | u
   };
 }
 
-function tokensIn(told: Json | undefined): Tokens {
+function tokensIn(reported: Json | undefined): Tokens {
   return {
-    inputTokens: numberAt(told, "input_tokens") ?? 0,
-    cachedTokens: numberAt(told, "cached_input_tokens") ?? 0,
-    outputTokens: numberAt(told, "output_tokens") ?? 0,
+    inputTokens: numberAt(reported, "input_tokens") ?? 0,
+    cachedTokens: numberAt(reported, "cached_input_tokens") ?? 0,
+    outputTokens: numberAt(reported, "output_tokens") ?? 0,
   };
 }
 

@@ -4,8 +4,8 @@
  * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`.
  * Does not: read its stream (reader.ts) or its transcript (transcript.ts), or write settings: Gemini
  * CLI takes settings from a variable only if they belong to root.
- * Invariants: G4. It refuses a directory that nobody has trusted (exit 55); a flag that trusts it
- * goes with permissions that the author wrote, and without it they would be taken back.
+ * Invariants: G4. It refuses a directory that is not trusted (exit 55). The flag that trusts the
+ * directory is set only with permissions that the author wrote; without it they have no effect.
  */
 
 import { randomUUID } from "node:crypto";
@@ -40,7 +40,7 @@ const ALLOW_PRIORITY = 998;
 
 const QUIET = {
   GEMINI_TELEMETRY_ENABLED: "false",
-  // Else it executes itself again, and there are two processes to kill.
+  // Without it Gemini CLI executes itself again, and there are two processes to kill.
   GEMINI_CLI_NO_RELAUNCH: "true",
 };
 
@@ -83,7 +83,7 @@ function command(call: AgentCall): AgentCommand {
     ...(policy === undefined ? [] : ["--policy", join(call.dir, POLICY_FILE)]),
     ...directories.flatMap((directory) => ["--include-directories", directory]),
     ...call.args,
-    // Its system prompt can only be replaced as a whole; this text is put behind the prompt.
+    // Its system prompt can only be replaced as a whole; this text is put after the prompt.
     ...(system === undefined ? [] : [`--prompt=${system}`]),
   ];
   const stale = call.kind === "start" ? filesOf(session ?? "", call.cwd, call.env) : [];

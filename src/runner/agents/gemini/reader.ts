@@ -2,9 +2,9 @@
  * Reads what Gemini CLI prints with `--output-format stream-json`.
  *
  * Owns: what its lines and its exit statuses mean.
- * Does not: keep what they say, but for the end of the text since the last tool: the answer.
+ * Does not: keep what they say, except the end of the text since the last tool: the answer.
  * Invariants:
- * - G2 Success is `result` with status `success`; told to stop, it exits with 0 and without one.
+ * - G2 Success is `result` with status `success`; when it is stopped, it exits with 0 and prints none.
  * - G3 as in adapter.ts.
  */
 import { defined } from "../../../util/defined.ts";
@@ -25,7 +25,7 @@ const EXITS: Readonly<Record<number, TroubleKind>> = {
   55: "denied",
 };
 
-/** Tools that it takes away, headless, unless they are permitted. The model may know them still. */
+/** Tools that it offers only if they are permitted. The model may still call them. */
 const GATED = /^(run_shell_command|write_file|replace|edit|web_fetch)$/;
 const REFUSED = /denied by policy|requires user confirmation/;
 
@@ -138,7 +138,7 @@ function troubleIn(line: JsonObject): Trouble {
   return troubleOf({ message });
 }
 
-/** Of this process. What the model thought is in the total only. */
+/** The usage of this process. Thinking is only in the total. */
 function usageIn(line: JsonObject): Usage {
   const input = numberAt(line, "stats", "input_tokens") ?? 0;
   const output = numberAt(line, "stats", "output_tokens") ?? 0;

@@ -32,7 +32,7 @@ interface Reading {
   last?: { readonly context: number; readonly model: string | undefined };
 }
 
-// A chat file is asked for after each tool call: only what is new in it is read.
+// The engine asks after each tool call: only what is new in the chat file is read.
 const chats = new LineFold<Reading>(
   () => ({ calls: new Map() }),
   read,
@@ -56,7 +56,7 @@ export function geminiLedger(chat: string): Ledger | undefined {
   };
 }
 
-/** Takes the messages of a line in; taking them in again changes nothing. */
+/** Adds the messages of a line; adding them twice changes nothing. */
 function read(reading: Reading, line: string): Reading {
   for (const message of messagesIn(objectIn(line))) {
     const id = textAt(message, "id");
@@ -70,7 +70,7 @@ function read(reading: Reading, line: string): Reading {
   return reading;
 }
 
-/** Of one message. What the model thought is in the total only. */
+/** The tokens of one message. Thinking is only in the total. */
 function tokensIn(tokens: Json): Tokens {
   const input = numberAt(tokens, "input") ?? 0;
   const output = numberAt(tokens, "output") ?? 0;
@@ -89,8 +89,8 @@ export function repairGemini(transcript: string): void {
   // What follows the last newline was never finished.
   lines.pop();
   const recorded = new Set(lines.flatMap((line) => recordedIn(objectIn(line))));
-  const mended = lines.map((line) => mendedLine(line, recorded));
-  const whole = mended.map((line) => `${line}\n`).join("");
+  const repaired = lines.map((line) => repairedLine(line, recorded));
+  const whole = repaired.map((line) => `${line}\n`).join("");
   if (whole === text) return;
   const draft = `${transcript}.perdure`;
   writeFileSync(draft, whole, { mode: statSync(transcript).mode });
@@ -111,7 +111,7 @@ function recordedIn(record: JsonObject | undefined): readonly string[] {
     .flatMap((part) => textAt(part, "functionResponse", "id") ?? []);
 }
 
-function mendedLine(line: string, recorded: ReadonlySet<string>): string {
+function repairedLine(line: string, recorded: ReadonlySet<string>): string {
   const record = objectIn(line);
   const calls = messagesIn(record).flatMap((message) => listAt(message, "toolCalls"));
   if (record === undefined || !calls.some((call) => isDoubled(call, recorded))) return line;

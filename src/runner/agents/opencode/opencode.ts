@@ -4,7 +4,7 @@
  * Owns: its flags, its configuration by variables, the id of a session before it exists (by an
  * import of an empty one, which may be repeated), the look into its database.
  * Does not: read its stream (reader.ts), or write to its database.
- * Invariants: G4. By itself it permits what is in the directory and refuses what it would ask.
+ * Invariants: G4. By default it permits what is in the directory and refuses what it would ask for.
  */
 
 import { randomBytes } from "node:crypto";
@@ -108,8 +108,8 @@ function emptySession(session: string, cwd: string): string {
 }
 
 /**
- * What is allowed and denied. What the author has in the variable outweighs the level, and is outweighed
- * by the tools that the step itself names; of the rules of one tool the last that fits counts.
+ * What is allowed and denied. The author's variable overrides the level, and the tools that the step
+ * names override the variable; of the rules of one tool the last match counts.
  */
 function permissionOf(
   call: Pick<AgentCall, "allow" | "deny" | "directories" | "permissions" | "env">,

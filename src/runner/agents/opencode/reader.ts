@@ -3,10 +3,10 @@
  * only once it has ended.
  *
  * Owns: what its lines mean, and what their end means.
- * Does not: keep what they say, but for the last text, which is the answer.
+ * Does not: keep what they say, except the last text, which is the answer.
  * Invariants:
  * - G2 Success is a last step that finished with "stop", no error, and the exit status 0: a step
- *   that sums up a long conversation stops too, and then it goes on.
+ *   that summarises a long conversation stops too, and then the conversation continues.
  * - G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../../util/json.ts";
@@ -120,7 +120,7 @@ function troubleIn(error: Json | undefined): Trouble {
   });
 }
 
-/** The service's own word for the error: the message may not say what the word does. */
+/** The service's own code for the error: the message may say less than the code. */
 function kindWord(body: string | undefined): string {
   const error = at(objectIn(body ?? ""), "error");
   const word = textAt(error, "code") ?? textAt(error, "type");
@@ -141,7 +141,7 @@ function stepUsage(part: Json | undefined): AgentEvent {
   return { type: "usage", counting: "delta", usage, context };
 }
 
-/** Of one step. What was read from the cache and what was thought is counted apart. */
+/** The usage of one step. Cached input and thinking are counted apart. */
 function usageIn(part: Json | undefined): Usage {
   const cached = numberAt(part, "tokens", "cache", "read") ?? 0;
   const written = numberAt(part, "tokens", "cache", "write") ?? 0;
