@@ -51,7 +51,7 @@ async function fileAt(
   how: "look" | "keep",
 ): Promise<Output | undefined> {
   if (how === "look") return (await import("../workspace/artifact.ts")).describeFile(path);
-  return (await import("../workspace/artifact-store.ts")).keepArtifact(dir.artifacts, path);
+  return (await import("../workspace/artifact.ts")).keepArtifact(dir.artifacts, path);
 }
 
 function pathsOf(

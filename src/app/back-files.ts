@@ -14,8 +14,8 @@ import { placeText, ROOT_SCOPE } from "../core/place.ts";
 import { findStep, placeOf, type Visit } from "../core/run.ts";
 import { shortList } from "../view/text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
-import type { ShownPlan } from "../workspace/restore-plan.ts";
-import type { SnapshotStore } from "../workspace/store.ts";
+import type { ShownPlan } from "../workspace/snapshot/restore-plan.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { advice, Refusal } from "./refusal.ts";
@@ -69,7 +69,7 @@ export async function planFiles(
     const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
     return { wish: { keep: true }, line: `the files stay as they are: ${why}` };
   }
-  const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
+  const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
   const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
   const kept = sinceText(goal);
   return {
@@ -126,8 +126,8 @@ async function goalOf(
   if (later.some((work) => works.some((other) => other !== work && overlap(work, other)))) {
     return { commit: base, mixed: names };
   }
-  const { mergeSnapshots } = await import("../workspace/merge.ts");
-  const { REFS } = await import("../workspace/store.ts");
+  const { mergeSnapshots } = await import("../workspace/snapshot/merge.ts");
+  const { REFS } = await import("../workspace/snapshot/store.ts");
   let ours = base;
   for (const [index, work] of later.entries()) {
     const ref = `${REFS}${known.id}/back/${known.run.seq}.${index}`;

@@ -31,6 +31,7 @@ import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
+import { keepHeapSmall } from "./heap.ts";
 import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, reloadRun } from "./known-run.ts";
 import { refuseOpened } from "./opened-step.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
@@ -107,6 +108,7 @@ export async function execute(
   const wishes = new Wishes(project.journal, known.id);
   const deaf = listen(wishes);
   const owned = own(project, known, options);
+  keepHeapSmall();
   setDrivenRun(known.shortId);
   const run = await driveOwned(project, owned, wishes, options);
   setDrivenRun(undefined);

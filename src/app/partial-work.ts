@@ -127,7 +127,7 @@ async function ownFiles(
     return undefined;
   }
   try {
-    const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
+    const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
     return shownPlan(await planRestore(workspace, base));
   } catch (error) {
     return unknownFor(error);
@@ -144,7 +144,7 @@ async function filesDone(
   const left = work.end === undefined ? (now ?? work.snapshot) : work.snapshot;
   if (files === undefined || work.base === undefined || left === undefined) return undefined;
   try {
-    const { differences } = await import("../workspace/difference.ts");
+    const { differences } = await import("../workspace/snapshot/difference.ts");
     return await differences(files.store, work.base, left);
   } catch (error) {
     return unknownFor(error);

@@ -15,9 +15,9 @@ import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf, type StateDir } from "../engine/state-dir.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import { failpoint } from "../util/failpoint.ts";
-import type { SnapshotStore } from "../workspace/store.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import type { WorktreeRemoval } from "../workspace/worktree.ts";
+import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
 import type { KnownRun } from "./known-run.ts";
 import { isOwnerAlive, thisOwner } from "./owner.ts";
 import type { Project } from "./project.ts";
@@ -54,7 +54,7 @@ export async function storeOf(
 ): Promise<SnapshotStore | undefined> {
   const stateDir = dir.root;
   if (!existsSync(join(stateDir, "snapshots.git"))) return undefined;
-  const { openStore } = await import("../workspace/store.ts");
+  const { openStore } = await import("../workspace/snapshot/store.ts");
   return openStore({ project: directoryOf(dir, known), stateDir });
 }
 
@@ -73,7 +73,7 @@ async function foreseen(
 ): Promise<string | undefined> {
   const worktree = await worktreeOf(project, known);
   if (worktree !== undefined) {
-    const { checkRemoval } = await import("../workspace/worktree.ts");
+    const { checkRemoval } = await import("../workspace/worktree/worktree.ts");
     await checkRemoval({ ...worktree, force });
   }
   return undefined;
@@ -104,7 +104,7 @@ async function removeAll(
   await removeOwn(project, known);
   const worktree = await worktreeOf(project, known);
   if (worktree !== undefined) {
-    const { removeWorktree } = await import("../workspace/worktree.ts");
+    const { removeWorktree } = await import("../workspace/worktree/worktree.ts");
     await removeWorktree({ ...worktree, force });
   }
   if (known.cleanedAt === undefined) project.journal.markCleaned(known.id, Date.now());
@@ -117,7 +117,7 @@ async function removeAll(
 async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
   const store = await storeOf(project, known);
   if (store === undefined) return;
-  const { dropRefs, listRefs, REFS } = await import("../workspace/store.ts");
+  const { dropRefs, listRefs, REFS } = await import("../workspace/snapshot/store.ts");
   const refs = await listRefs(store, `${REFS}${known.id}/`);
   await dropRefs(
     store,
@@ -130,7 +130,7 @@ async function removeOwn(project: Project, known: KnownRun): Promise<void> {
   const below = join(known.dir.root, "own");
   if (!existsSync(below)) return;
   const { findRepository } = await import("../workspace/repository.ts");
-  const { removeOwnWorktrees } = await import("../workspace/own-worktree.ts");
+  const { removeOwnWorktrees } = await import("../workspace/worktree/own-worktree.ts");
   const { branchOf } = await import("../engine/workspace-place.ts");
   const repository = await findRepository(directoryOf(project.dir, known));
   if (repository === undefined) return;

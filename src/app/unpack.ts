@@ -17,11 +17,10 @@ import type { Plan } from "../plan/plan.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { Part } from "../workspace/archive.ts";
-import { describeFile } from "../workspace/artifact.ts";
-import { keepArtifact } from "../workspace/artifact-store.ts";
-import { readBundle } from "../workspace/bundle.ts";
+import { describeFile, keepArtifact } from "../workspace/artifact.ts";
 import { flush } from "../workspace/disk.ts";
-import { hasCommit, openStore, type SnapshotStore } from "../workspace/store.ts";
+import { readBundle } from "../workspace/snapshot/bundle.ts";
+import { hasCommit, openStore, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import {
   ARTIFACT_PART,
   BUNDLE_PART,

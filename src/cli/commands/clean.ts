@@ -200,7 +200,7 @@ function sizeOf(folder: string): number {
 async function tidy(project: Project, last: KnownRun | undefined): Promise<void> {
   const { artifacts } = runDirOf(project.dir, "");
   if (existsSync(artifacts)) {
-    const { dropArtifacts } = await import("../../workspace/artifact-store.ts");
+    const { dropArtifacts } = await import("../../workspace/artifact.ts");
     const done = project.journal.whileUnowned(isOwnerAlive, (named) => {
       dropArtifacts(artifacts, named);
     });
@@ -208,7 +208,7 @@ async function tidy(project: Project, last: KnownRun | undefined): Promise<void>
   }
   const store = last === undefined ? undefined : await storeOf(project, last);
   if (store === undefined) return;
-  const { tidyStore } = await import("../../workspace/store.ts");
+  const { tidyStore } = await import("../../workspace/snapshot/store.ts");
   const others = !project.journal.whileUnowned(isOwnerAlive, () => undefined);
   await tidyStore(store, { others });
 }

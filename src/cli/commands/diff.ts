@@ -25,8 +25,8 @@ import {
   type FileDifference,
   patchBetween,
   type Side,
-} from "../../workspace/difference.ts";
-import { hasCommit, type SnapshotStore } from "../../workspace/store.ts";
+} from "../../workspace/snapshot/difference.ts";
+import { hasCommit, type SnapshotStore } from "../../workspace/snapshot/store.ts";
 import { print, printError, printJson, printText } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 

@@ -20,8 +20,8 @@ import type { Plan } from "../../plan/plan.ts";
 import { isolationProblem } from "../../runner/process/start.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { countText, firstLine } from "../../view/text.ts";
-import type { Leftover } from "../../workspace/leftovers.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import type { Leftover } from "../../workspace/worktree/worktree-list.ts";
 import { readPlan } from "../diagnostics.ts";
 import { print } from "../print.ts";
 
@@ -105,7 +105,7 @@ function variableFindings(names: readonly string[]): readonly Finding[] {
 
 /** What kills have left in the middle of git's work; without git there is none. */
 async function leftoversIn(root: string): Promise<readonly Leftover[]> {
-  const { findLeftovers } = await import("../../workspace/leftovers.ts");
+  const { findLeftovers } = await import("../../workspace/worktree/worktree-list.ts");
   try {
     return await findLeftovers(dirname(root), root);
   } catch (error) {

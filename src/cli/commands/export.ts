@@ -37,7 +37,7 @@ import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
-import { artifactPath } from "../../workspace/artifact-store.ts";
+import { artifactPath } from "../../workspace/artifact.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { print } from "../print.ts";
 

@@ -30,8 +30,8 @@ import { type ForkPoint, forkPointAfterLast, forkPointBefore } from "../../view/
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
 import { savedBy } from "../../view/work-history.ts";
-import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
-import { listRefs, REFS, writeRefs } from "../../workspace/store.ts";
+import { planRestore, shownPlan } from "../../workspace/snapshot/restore-plan.ts";
+import { listRefs, REFS, writeRefs } from "../../workspace/snapshot/store.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 

@@ -35,7 +35,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type Archive, readArchive } from "../../workspace/archive.ts";
-import { looseFiles } from "../../workspace/loose-files.ts";
+import { looseFiles } from "../../workspace/repository.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { print } from "../print.ts";
 

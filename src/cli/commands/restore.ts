@@ -12,10 +12,10 @@ import { NO_DISPLAY } from "../../app/screen.ts";
 import { checkpointNamed, type Point } from "../../view/checkpoint-name.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
-import { restoreSnapshot } from "../../workspace/restore.ts";
-import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
-import type { SnapshotStore } from "../../workspace/store.ts";
-import { openWorkspace } from "../../workspace/workspace.ts";
+import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
+import { planRestore, shownPlan } from "../../workspace/snapshot/restore-plan.ts";
+import type { SnapshotStore } from "../../workspace/snapshot/store.ts";
+import { openWorkspace } from "../../workspace/snapshot/workspace.ts";
 import { print } from "../print.ts";
 import { sayOutcome } from "./back.ts";
 

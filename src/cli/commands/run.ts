@@ -3,6 +3,7 @@ import { relative, resolve } from "node:path";
 import { besideLines, startsBeside } from "../../app/beside.ts";
 import { checkEnvironment, readiness } from "../../app/environment.ts";
 import { execute } from "../../app/execute.ts";
+import { keepHeapSmall } from "../../app/heap.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
 import { createRun } from "../../app/new-run.ts";
@@ -47,6 +48,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     const { validateCommand } = await import("./validate.ts");
     return validateCommand([file], options);
   }
+  keepHeapSmall();
   const { plan, text } = await readPlan(path, typed, reading);
   if (options.logs !== undefined) {
     (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);

@@ -11,12 +11,26 @@
  */
 import { constants } from "node:fs";
 import { access, open, readdir } from "node:fs/promises";
-import { kindAt } from "./disk.ts";
-import { ignoredOf } from "./empty-directories.ts";
-import { git } from "./git.ts";
-import { dropIndex, type IndexMemory, stampOf, takeIndex, type WorkIndex } from "./index-cache.ts";
-import { entriesIn } from "./index-seed.ts";
-import { LeftOut } from "./left-out.ts";
+import {
+  directoriesAbove,
+  kindAt,
+  placeOf,
+  type RawPath,
+  rawPath,
+  shownPath,
+  splitNul,
+} from "../disk.ts";
+import { git } from "../git.ts";
+import { theirs } from "../repository.ts";
+import {
+  dropIndex,
+  entriesIn,
+  type IndexMemory,
+  stampOf,
+  takeIndex,
+  type WorkIndex,
+} from "./index-cache.ts";
+import { ignoredOf, LeftOut } from "./left-out.ts";
 import {
   forcedIn,
   indexFilesOf,
@@ -25,17 +39,7 @@ import {
   type NestedScan,
   scanNested,
 } from "./nested.ts";
-import {
-  directoriesAbove,
-  placeOf,
-  type RawPath,
-  rawPath,
-  shownPath,
-  splitNul,
-} from "./raw-path.ts";
-import { theirs } from "./repository.ts";
-import { hasShape } from "./shape.ts";
-import { isRulesFile, outsideOf, WALK_FILES_MAX } from "./walk.ts";
+import { hasShape, isRulesFile, outsideOf, WALK_FILES_MAX } from "./walk.ts";
 import { inWorkspace, isOutside, type Outline, type Workspace } from "./workspace.ts";
 
 export interface Scan {

@@ -6,14 +6,13 @@
  *
  * M1 The same three snapshots and options always give the same commit or the same conflicts.
  */
-
-import { failpoint } from "../util/failpoint.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { shownPath, splitNul } from "../disk.ts";
+import { git, gitHas } from "../git.ts";
+import { WorkspaceError } from "../workspace-error.ts";
 import { type Details, NO_DETAILS, readSnapshot } from "./details.ts";
-import { git, gitHas } from "./git.ts";
-import { shownPath, splitNul } from "./raw-path.ts";
 import { commitTree } from "./snapshot.ts";
 import { inStore, type SnapshotStore, writeRefs } from "./store.ts";
-import { WorkspaceError } from "./workspace-error.ts";
 
 export interface MergeConflict {
   readonly path: string;

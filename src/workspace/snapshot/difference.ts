@@ -4,8 +4,9 @@
  * Owns: lists and patches.
  * Does not: decide what to do about it.
  */
-import { git } from "./git.ts";
-import { shownPath, splitNul } from "./raw-path.ts";
+
+import { shownPath, splitNul } from "../disk.ts";
+import { git } from "../git.ts";
 import { readContent } from "./snapshot.ts";
 import { inStore, needCommit, type SnapshotStore } from "./store.ts";
 import type { Workspace } from "./workspace.ts";

@@ -6,9 +6,10 @@
  */
 import { rename } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { failpoint } from "../util/failpoint.ts";
-import { flush } from "./disk.ts";
-import { git } from "./git.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { flush } from "../disk.ts";
+import { git } from "../git.ts";
+import { WorkspaceError } from "../workspace-error.ts";
 import {
   HEAD_REFS,
   inStoreAndProject,
@@ -20,7 +21,6 @@ import {
   withRefs,
   writeRefs,
 } from "./store.ts";
-import { WorkspaceError } from "./workspace-error.ts";
 
 /** Writes the snapshots under these refs, with all that they need except `without`, into a file. */
 export async function writeBundle(

@@ -8,7 +8,11 @@
  * N2 The user's index, HEAD, branches, stash, settings and hooks are neither used nor changed.
  * N3 Nothing is left out silently: what is not held is named in the details.
  */
-import { failpoint } from "../util/failpoint.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { directoriesAbove, type RawPath, splitNul } from "../disk.ts";
+import { git, gitLine } from "../git.ts";
+import { type Head, headIn } from "../repository.ts";
+import { WorkspaceError } from "../workspace-error.ts";
 import {
   boundedSkips,
   type Details,
@@ -17,17 +21,11 @@ import {
   type SnapshotDetails,
   shownDetails,
 } from "./details.ts";
-import { emptyDirectories } from "./empty-directories.ts";
-import { git, gitLine } from "./git.ts";
-import { type Head, headIn } from "./head.ts";
 import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
+import { emptyDirectories } from "./left-out.ts";
 import { headsOf } from "./nested.ts";
-import { writeObject } from "./objects.ts";
-import { directoriesAbove, type RawPath, splitNul } from "./raw-path.ts";
-import { clearNote } from "./restore-note.ts";
 import { type Scan, scan, touchedSince } from "./scan.ts";
-import { shapeOf } from "./shape.ts";
 import {
   headRefOf,
   inStore,
@@ -38,9 +36,11 @@ import {
   takeIn,
   writeRefs,
 } from "./store.ts";
+import { writeObject } from "./store-files.ts";
 import {
   outsideOf,
   reduceWalk,
+  shapeOf,
   WALK_DIRECTORIES_MAX,
   WALK_FILES_MAX,
   type Walked,
@@ -50,13 +50,13 @@ import {
 } from "./walk.ts";
 import {
   type Content,
+  clearNote,
   gatherRules,
   inWorkspace,
   type Outline,
   type Seen,
   type Workspace,
 } from "./workspace.ts";
-import { WorkspaceError } from "./workspace-error.ts";
 
 export interface Snapshot extends SnapshotDetails {
   readonly commit: string;

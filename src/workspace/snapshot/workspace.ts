@@ -2,19 +2,21 @@
  * A directory whose content is snapshotted and restored.
  *
  * Owns: which directory git looks at, whose ignore rules and whose index hold in it, and what is
- * never part of it.
+ * never part of it; the note of a restore beside its index: while it is open, what may be removed;
+ * when it is done, what was spared.
  * Does not: read or write the files in it.
  *
  * W1 `.git` and the state directory are never part of a workspace.
  * W2 A directory that a repository ignores does not belong to it: its own rules hold there.
+ * R5 Files that were ignored, and are not any more because the rules went back too, are in no
+ *    snapshot: no later restore removes them either, until a snapshot has been taken.
  * W3 An exported run is no file of a workspace, unless the user's rules say otherwise.
  */
-import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
-import { sha256 } from "../util/json.ts";
-import type { Details } from "./details.ts";
-import type { GitCall } from "./git.ts";
-import { type RawPath, rawPath } from "./raw-path.ts";
+import { sha256 } from "../../util/json.ts";
+import { absent, flush, type RawPath, rawPath } from "../disk.ts";
+import type { GitCall } from "../git.ts";
 import {
   findRepository,
   isIgnored,
@@ -22,8 +24,8 @@ import {
   type Repository,
   settingsOf,
   type UserSettings,
-} from "./repository.ts";
-import type { Shape } from "./shape.ts";
+} from "../repository.ts";
+import type { Details } from "./details.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 
 /** Larger files are not snapshotted, but named. */
@@ -57,6 +59,9 @@ export interface Workspace {
   /** The state directory, when it lies in the workspace. */
   readonly stateWithin: RawPath | undefined;
 }
+
+/** The times of directories when their names were last listed. */
+export type Shape = ReadonlyMap<RawPath, string>;
 
 /** What is remembered of a workspace while it is open. */
 export interface WorkspaceMemory {
@@ -180,4 +185,33 @@ async function textOf(file: string): Promise<string> {
     if (error.code === "ENOENT" || error.code === "ENOTDIR" || error.code === "EACCES") return "";
     throw error;
   });
+}
+
+/** What a restore must remember over a kill. */
+export type RestoreNote =
+  | { readonly status: "open"; readonly commit: string; readonly remove: readonly RawPath[] }
+  | { readonly status: "done"; readonly spared: readonly RawPath[] };
+
+/** The note of a workspace, if there is one. */
+export async function readNote(workspace: Workspace): Promise<RestoreNote | undefined> {
+  const text = await readFile(noteFileOf(workspace), "utf8").catch(absent);
+  return text === undefined ? undefined : (JSON.parse(text) as RestoreNote);
+}
+
+/** Writes the note; durable when it returns. */
+export async function writeNote(workspace: Workspace, note: RestoreNote): Promise<void> {
+  const file = noteFileOf(workspace);
+  await writeFile(`${file}.new`, JSON.stringify(note), { flush: true });
+  await rename(`${file}.new`, file);
+  await flush(dirname(file));
+}
+
+/** Forgets what was spared: a snapshot holds it now. A restore that is not finished stays open. */
+export async function clearNote(workspace: Workspace): Promise<void> {
+  const note = await readNote(workspace);
+  if (note?.status === "done") await rm(noteFileOf(workspace), { force: true });
+}
+
+function noteFileOf({ indexFile }: Workspace): string {
+  return `${indexFile}.restore`;
 }

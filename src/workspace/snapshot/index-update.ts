@@ -8,15 +8,14 @@
 import { constants, type Stats } from "node:fs";
 import { access, copyFile, lstat, mkdir, readlink, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { failpoint } from "../util/failpoint.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, joinNul, placeOf, type RawPath, splitNul } from "../disk.ts";
+import { type GitCall, git, gitHas } from "../git.ts";
+import { WorkspaceError } from "../workspace-error.ts";
 import type { Skipped, SkipReason } from "./details.ts";
-import { absent } from "./disk.ts";
-import { type GitCall, git, gitHas } from "./git.ts";
 import type { WorkIndex } from "./index-cache.ts";
-import { joinNul, placeOf, type RawPath, splitNul } from "./raw-path.ts";
 import type { Scan } from "./scan.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
-import { WorkspaceError } from "./workspace-error.ts";
 
 export interface IndexUpdate {
   readonly skipped: readonly Skipped[];

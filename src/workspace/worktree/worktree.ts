@@ -1,25 +1,28 @@
 /**
  * Worktrees: a directory and a branch of the user's repository for one run.
  *
- * Owns: making, repairing and removing them; nothing else of the repository is changed.
- * Does not: choose names, or put files back (restore.ts does, after a repair).
+ * Owns: making, repairing and removing them; telling what has become of one while nobody looked; and
+ * the two files by which a worktree and its repository know each other, which are set right after the
+ * project was moved or copied with both in it. `git worktree repair` is not used for that: in a copy
+ * it would follow the old link and change the repository that the copy was made of.
+ * Does not: choose names, or put files back (restore.ts does, after a repair). Which branch or commit
+ * is checked out is no state of its own: the steps of a run may commit, switch and detach as they like.
  *
  * T1 A worktree is ready when its mark is written: whoever made it was not killed on the way. One
  *    without the mark was never worked in and is made anew.
  * T2 A branch that is there already is taken only when it stands at the commit that was asked for.
  * T3 Removing refuses while the branch has commits, or the directory content, that is nowhere else.
  */
+
 import { constants, existsSync } from "node:fs";
 import * as fs from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { assert } from "../util/assert.ts";
-import { failpoint } from "../util/failpoint.ts";
-import { absent } from "./disk.ts";
-import { git, gitAmongWorktrees, gitLine } from "./git.ts";
-import { headOf } from "./head.ts";
-import { directoryOf, placeOf, type RawPath, shownPath, splitNul } from "./raw-path.ts";
-import { type Repository, theirs } from "./repository.ts";
-import { WorkspaceError } from "./workspace-error.ts";
+import { basename, dirname, join, resolve } from "node:path";
+import { assert } from "../../util/assert.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, directoryOf, placeOf, type RawPath, shownPath, splitNul } from "../disk.ts";
+import { git, gitAmongWorktrees, gitLine } from "../git.ts";
+import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
+import { WorkspaceError } from "../workspace-error.ts";
 import {
   commitOf,
   connect,
@@ -276,4 +279,77 @@ function branchTaken(branch: string, why: string): WorkspaceError {
     `the branch ${branch} ${why}`,
     `rename it (git branch -m ${branch} <name>) or give it up there`,
   );
+}
+
+/** Each state with what a person needs to know of it. */
+export type WorktreeState =
+  | { readonly status: "there" }
+  /** Safe to repair: the branch has all commits, the last snapshot the files. */
+  | { readonly status: "directory-gone"; readonly tip: string }
+  /** Safe to repair from the snapshot and the commit that it kept. */
+  | { readonly status: "both-gone" }
+  /** The directory is gone, and somebody has the branch checked out. */
+  | { readonly status: "branch-held-elsewhere"; readonly holder: string }
+  /** Something else stands at the path. */
+  | { readonly status: "not-a-worktree" }
+  | { readonly status: "not-a-repository" };
+
+export interface WorktreeQuestion {
+  /** A directory of the repository that the worktree belongs to. */
+  readonly project: string;
+  readonly path: string;
+  readonly branch: string;
+}
+
+/** Looks at a worktree. */
+export async function stateOfWorktree({
+  project,
+  path,
+  branch,
+}: WorktreeQuestion): Promise<WorktreeState> {
+  const repository = await findRepository(project);
+  if (repository === undefined) return { status: "not-a-repository" };
+  if (await isThere(repository, path)) return { status: "there" };
+  if (existsSync(path)) return { status: "not-a-worktree" };
+  const holder = holderOf(repository, branch);
+  if (holder !== undefined && holder !== path && existsSync(holder)) {
+    return { status: "branch-held-elsewhere", holder };
+  }
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  return tip === undefined ? { status: "both-gone" } : { status: "directory-gone", tip };
+}
+
+const LINK = "gitdir: ";
+
+/** Points a worktree at the repository of its project, and back; what is right stays untouched. */
+export async function relinkWorktree(project: string, path: string): Promise<void> {
+  const link = join(path, ".git");
+  const text = await linkIn(link);
+  if (text === undefined) return;
+  const repository = await findRepository(project);
+  if (repository === undefined) return;
+  const entry = join(repository.commonDir, "worktrees", basename(text));
+  const back = await fs.readFile(join(entry, "gitdir"), "utf8").catch(absent);
+  // Something else than the repository's own worktree.
+  if (back === undefined) return;
+  const linked = await fs.realpath(resolve(path, text)).catch(absent);
+  if (linked !== entry) await replaceFile(link, `${LINK}${entry}\n`);
+  const backLink = await fs.realpath(resolve(entry, back.trim())).catch(absent);
+  if (backLink !== (await fs.realpath(link))) {
+    await replaceFile(join(entry, "gitdir"), `${link}\n`);
+  }
+}
+
+/** Where a worktree's link leads; undefined when the directory is none. */
+async function linkIn(file: string): Promise<string | undefined> {
+  const facts = await fs.lstat(file).catch(absent);
+  if (facts?.isFile() !== true) return undefined;
+  const text = await fs.readFile(file, "utf8");
+  return text.startsWith(LINK) ? text.slice(LINK.length).trim() : undefined;
+}
+
+async function replaceFile(file: string, text: string): Promise<void> {
+  const draft = `${file}.perdure`;
+  await fs.writeFile(draft, text);
+  await fs.rename(draft, file);
 }

@@ -4,8 +4,9 @@
  * Owns: writing and reading it.
  * Does not: hold content.
  */
-import { git } from "./git.ts";
-import { type RawPath, shownPath } from "./raw-path.ts";
+
+import { type RawPath, shownPath } from "../disk.ts";
+import { git } from "../git.ts";
 import { inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
 
 export type SkipReason =

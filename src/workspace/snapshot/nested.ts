@@ -7,11 +7,9 @@
  * Does not: touch their .git, ever; nor read what they ignore.
  */
 import { realpath } from "node:fs/promises";
-import { kindAt } from "./disk.ts";
-import { git } from "./git.ts";
-import { headOf } from "./head.ts";
-import { placeOf, type RawPath, splitNul } from "./raw-path.ts";
-import { findRepository, type Repository, theirs } from "./repository.ts";
+import { kindAt, placeOf, type RawPath, splitNul } from "../disk.ts";
+import { git } from "../git.ts";
+import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface NestedRepository {

@@ -2,8 +2,10 @@
  * The directory of a step that works apart: in a project with git a worktree on a branch of the
  * step's own, so that the step can commit, compare and look at the history.
  *
- * Owns: making it with exactly the files of a snapshot, and giving it up without losing commits.
- * Does not: merge what the step did (the engine does, from snapshots), or choose names.
+ * Owns: making it with exactly the files of a snapshot, giving it up without losing commits, and
+ * moving what is checked out in a worktree of ours, which is restored together with the files.
+ * Does not: merge what the step did (the engine does, from snapshots), or choose names. Commits that
+ * are left behind are kept by the snapshots that were taken while they were checked out.
  *
  * - own-worktree/V1 It counts as made when its files are those of the snapshot: killed before, it is
  *   made again from nothing.
@@ -12,17 +14,23 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { failpoint } from "../util/failpoint.ts";
-import { readSnapshot } from "./details.ts";
-import { absent, kindAt } from "./disk.ts";
-import { git, gitAmongWorktrees } from "./git.ts";
-import { pathWithin, type Repository, theirs } from "./repository.ts";
-import { restoreSnapshot } from "./restore.ts";
-import { giveBack, type SnapshotStore } from "./store.ts";
-import type { Workspace } from "./workspace.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, kindAt } from "../disk.ts";
+import { git, gitAmongWorktrees } from "../git.ts";
+import {
+  findRepository,
+  type Head,
+  headOf,
+  pathWithin,
+  type Repository,
+  theirs,
+} from "../repository.ts";
+import { readSnapshot } from "../snapshot/details.ts";
+import { restoreSnapshot } from "../snapshot/restore.ts";
+import { giveBack, type SnapshotStore } from "../snapshot/store.ts";
+import type { Workspace } from "../snapshot/workspace.ts";
 import { createWorktree, isThere, loneCommits } from "./worktree.ts";
-import { moveHead } from "./worktree-head.ts";
-import { commitOf, listWorktrees, removeEntry } from "./worktree-list.ts";
+import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
 
 export interface OwnDirectory {
   readonly store: SnapshotStore;
@@ -133,4 +141,38 @@ export async function removeOwnWorktrees(
     if ((await loneCommits(repository, name)) > 0) continue;
     await gitAmongWorktrees(call, "branch", "-q", "-D", "--", name);
   }
+}
+
+/**
+ * Checks out, without touching files, the branch and the commit that were checked out at a snapshot.
+ * A step that commits would find its work committed already otherwise.
+ */
+export async function restoreHead(
+  store: SnapshotStore,
+  path: string,
+  snapshot: string,
+): Promise<void> {
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  if (head !== undefined) await moveHead(store, path, head);
+}
+
+/** Checks out a branch at a commit without touching files. */
+export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+  const now = await headOf(path);
+  if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
+  const repository = await findRepository(path);
+  if (repository === undefined) return;
+  await giveBack(store, repository, wanted.commit);
+  const { branch } = wanted;
+  const name = branch?.replace(/^refs\/heads\//, "");
+  const isFree = name !== undefined && holderOf(repository, name) === undefined;
+  if (now?.branch !== branch) {
+    // A branch that is gone, or that somebody else has by now, is not taken from them.
+    const exists = branch !== undefined && (await commitOf(repository, branch)) !== undefined;
+    if (exists && isFree) await git(theirs(path), "symbolic-ref", "HEAD", branch);
+    else await git(theirs(path), "update-ref", "--no-deref", "HEAD", wanted.commit);
+    failpoint("workspace.head-switched");
+  }
+  await git(theirs(path), "reset", "-q", "--mixed", wanted.commit);
+  failpoint("workspace.head-moved");
 }

@@ -10,19 +10,24 @@
  * - store/S3 Names are lines that are appended to a file of the run and flushed. There is no lock,
  *   so no kill leaves one; a line that was cut short was never written.
  */
+
 import { appendFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { assert } from "../util/assert.ts";
-import { failpoint } from "../util/failpoint.ts";
-import { absent, flush } from "./disk.ts";
-import { type GitCall, git, gitFailure, startGit } from "./git.ts";
-import { linkObjects, type ObjectFormat } from "./objects.ts";
-import { oldRefs, removeOldRefs } from "./old-store.ts";
-import { findRepository, isIgnored, type Repository, theirs } from "./repository.ts";
-import { makeFolders, makeSafe, replaceFile } from "./store-directory.ts";
-import { WorkspaceError } from "./workspace-error.ts";
+import { assert } from "../../util/assert.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, flush } from "../disk.ts";
+import { type GitCall, git, gitFailure, startGit } from "../git.ts";
+import { findRepository, isIgnored, type Repository, theirs } from "../repository.ts";
+import { WorkspaceError } from "../workspace-error.ts";
+import {
+  linkObjects,
+  makeFolders,
+  makeSafe,
+  type ObjectFormat,
+  replaceFile,
+} from "./store-files.ts";
 
 /** Snapshots have their names here. */
 export const REFS = "refs/perdure/";
@@ -51,10 +56,9 @@ export interface SnapshotRef {
   readonly commit: string;
 }
 
+/** What the store says about itself. */
 interface About {
   readonly version: number;
-  /** Where a store of version 1 kept its objects. */
-  readonly objects: "project" | "private";
   readonly format: ObjectFormat;
 }
 
@@ -70,32 +74,16 @@ export async function openStore(options: {
   await makeSafe(gitDir, about.format);
   const objectDir = join(gitDir, "objects");
   const store = { gitDir, stateDir, repository, objectDir, format: about.format };
-  if (about.version === VERSION) return store;
-  await convertOldStore(store, about.objects, options.project);
-  await writeAbout(gitDir, { version: VERSION, objects: "private", format: about.format });
+  if (about.version !== VERSION) throw otherVersion(gitDir);
   return store;
 }
 
-/** Brings a store of version 1 to the form of today; killed, it is done again. */
-async function convertOldStore(
-  store: SnapshotStore,
-  objects: About["objects"],
-  project: string,
-): Promise<void> {
-  const refsDir = objects === "private" ? store.gitDir : store.repository?.commonDir;
-  if (refsDir === undefined || (objects === "project" && !isSameFormat(store))) {
-    throw new WorkspaceError(
-      "store-moved",
-      `the snapshots were kept in the git repository of ${project}, which is ${
-        refsDir === undefined ? "not there any more" : "another one now"
-      }`,
-      `put the repository back; or give the snapshots up with: rm -r '${store.gitDir}'`,
-    );
-  }
-  const refs = await oldRefs(refsDir);
-  if (objects === "project") await takeIn(store, [...new Set(refs.map(({ commit }) => commit))]);
-  await writeRefs(store, refs);
-  await removeOldRefs(refsDir, refs);
+function otherVersion(gitDir: string): WorkspaceError {
+  return new WorkspaceError(
+    "store-unknown",
+    `another version of perdure wrote the snapshots in ${gitDir}, in a form that this one cannot read`,
+    `use that version here; or give the snapshots up with: rm -r '${gitDir}'`,
+  );
 }
 
 /** The call for git on the store's objects, with nothing of the project's settings. */
@@ -349,12 +337,8 @@ async function repositoryOf(project: string): Promise<Repository | undefined> {
 async function readAbout(gitDir: string): Promise<About | undefined> {
   const text = await fs.readFile(join(gitDir, ABOUT_FILE), "utf8").catch(absent);
   if (text === undefined) return undefined;
-  const { version, objects, format } = JSON.parse(text) as Partial<About>;
-  return {
-    version: version ?? 1,
-    objects: objects === "private" ? "private" : "project",
-    format: format === "sha256" ? "sha256" : "sha1",
-  };
+  const { version = 1, format } = JSON.parse(text) as Partial<About>;
+  return { version, format: format === "sha256" ? "sha256" : "sha1" };
 }
 
 async function writeAbout(gitDir: string, about: About): Promise<void> {
@@ -364,7 +348,7 @@ async function writeAbout(gitDir: string, about: About): Promise<void> {
 /** Makes the private directory whole beside its place, then puts it there. */
 async function makeStore(gitDir: string, repository: Repository | undefined): Promise<About> {
   const format = repository?.objectFormat ?? "sha1";
-  const about: About = { version: VERSION, objects: "private", format };
+  const about: About = { version: VERSION, format };
   const made = `${gitDir}.${process.pid}`;
   await fs.rm(made, { recursive: true, force: true });
   await fs.mkdir(made, { recursive: true, mode: 0o700 });

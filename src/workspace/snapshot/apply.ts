@@ -14,16 +14,24 @@
  *   What remains is a program that replaces the file by a rename of its own between two adjacent
  *   system calls of ours.
  */
+
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { failpoint } from "../util/failpoint.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import {
+  absent,
+  directoriesAbove,
+  kindAt,
+  placeOf,
+  type RawPath,
+  shownPath,
+  splitNul,
+} from "../disk.ts";
+import { git } from "../git.ts";
 import { isSkipped, readSnapshot } from "./details.ts";
-import { absent, kindAt } from "./disk.ts";
-import { moveOver, writeFiles } from "./file-writer.ts";
-import { git } from "./git.ts";
-import { directoriesAbove, placeOf, type RawPath, shownPath, splitNul } from "./raw-path.ts";
+import { moveOver, writeFiles } from "./restore.ts";
 import { ignoredBy, isRulesFile, KINDS, type PlannedFile } from "./restore-plan.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
