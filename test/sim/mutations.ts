@@ -32,6 +32,24 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "!entry.restored",
   },
   {
+    name: "a new round of a loop keeps the edges of the last one",
+    file: "src/core/edge.ts",
+    from: '    edges[index] = "open";\n',
+    to: "",
+  },
+  {
+    name: "a step inside an ended composite runs again, and the composite does not",
+    file: "src/core/scope.ts",
+    from: 'if (closed) reopenScope(run, scope, "failed");',
+    to: "void closed;",
+  },
+  {
+    name: "visits that are reopened count on instead of being history",
+    file: "src/core/edge.ts",
+    from: "if (past !== undefined) makePast(run, record, past);",
+    to: "",
+  },
+  {
     name: "work is done again because its judge failed",
     file: "src/core/judge.ts",
     from: "if (!kept) delete draft(visit).submitted;",
