@@ -67,7 +67,7 @@ describe("a judge", () => {
     expect(asked).toContain("It greets Ada.");
     expect(asked).toContain("a word of the work");
     expect(asked).toContain("echo a word of the work; echo work >> effects");
-    expect(result.stdout).toMatch(/work worked.*; the judge is asked/);
+    expect(result.stdout).toMatch(/work finished its work.*; the judge is asked/);
     expect(result.stdout).toContain("▶ work is being judged by claude");
     expect(result.stdout).toContain('work judge │ {"pass": true');
     const [completed] = await project.events("step.completed");
