@@ -4,7 +4,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { RunFiles } from "../src/cli/run-files.ts";
+import { RunFiles } from "../src/app/run-files.ts";
 import type { Turn } from "../src/core/advance.ts";
 import type { AttemptRef, Recorded } from "../src/core/event.ts";
 import { replay } from "../src/core/evolve.ts";

@@ -11,7 +11,7 @@ import { build } from "esbuild";
 const PROGRAMS = [
   "src/cli/main.ts",
   "src/library/perdure.ts",
-  "src/cli/module-worker.ts",
+  "src/app/module-worker.ts",
   "src/runner/agents/acp-main.ts",
 ];
 const OUTSIDE = [

@@ -17,6 +17,8 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   runner: ["util"],
   engine: ["core", "plan", "journal", "workspace", "runner", "util"],
   tui: ["view", "journal", "util"],
+  app: ["util", "pipeline", "plan", "core", "view", "journal", "workspace", "runner", "engine"],
+  // The faces still reach around `app`; these rows end as ["app", "view", "util"].
   cli: [
     "util",
     "pipeline",
@@ -27,9 +29,10 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "workspace",
     "runner",
     "engine",
+    "app",
     "tui",
   ],
-  library: ["util", "pipeline", "plan", "core", "view", "journal", "cli"],
+  library: ["util", "pipeline", "plan", "core", "view", "journal", "app", "cli"],
 };
 
 /** C1: these read no clock, no environment, no disk and no dice, and return no promise. */

@@ -7,12 +7,13 @@
  * - Q1 Two runs with agents work in one directory only when a person wants that. Each looks after it
  *   has taken its lease, so of two that start together at least one finds the other.
  */
+
+import { CliError } from "../app/cli-error.ts";
+import { EXIT } from "../app/exit-code.ts";
+import { type KnownRun, loadRun } from "../app/known-run.ts";
+import { livenessOf, type Project } from "../app/project.ts";
 import type { Plan } from "../plan/plan.ts";
 import { ask } from "./ask.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { type KnownRun, loadRun } from "./known-run.ts";
-import { livenessOf, type Project } from "./project.ts";
 
 /** A run that works, or is about to work, in a directory. */
 export interface Worker {

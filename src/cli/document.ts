@@ -1,9 +1,9 @@
 /** Texts that a command prints or writes into a file: which format, and where to. */
 import { writeFileSync } from "node:fs";
 import { extname } from "node:path";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { masked, print } from "./print.ts";
+import { CliError } from "../app/cli-error.ts";
+import { EXIT } from "../app/exit-code.ts";
+import { masked, print } from "../app/print.ts";
 
 export interface DocumentOptions {
   readonly format?: string;

@@ -9,6 +9,28 @@
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
 import { access } from "node:fs/promises";
+import { lineReaders } from "../app/agent-lines.ts";
+import { CliError, OwnedError, RunError, setDrivenRun } from "../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../app/exit-code.ts";
+import {
+  hideSecretsOf,
+  type KnownRun,
+  loadRun,
+  reloadOwned,
+  reloadRun,
+  whyInputOf,
+} from "../app/known-run.ts";
+import { refuseOpened } from "../app/opened-step.ts";
+import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "../app/owner.ts";
+import { lateCostOf } from "../app/prices.ts";
+import { print, printError } from "../app/print.ts";
+import { type Project, removedState, shortIdOf } from "../app/project.ts";
+import { type GivenVariables, newlyRemembered, runEnvironment } from "../app/run-environment.ts";
+import { RunFiles } from "../app/run-files.ts";
+import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "../app/run-parts.ts";
+import type { Screen, ScreenKind } from "../app/screen.ts";
+import { listen } from "../app/signals.ts";
+import { Wishes } from "../app/wishes.ts";
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner, Recorded, StopMode } from "../core/event.ts";
@@ -32,31 +54,9 @@ import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { whyLines } from "../view/why.ts";
-import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
-import { CliError, OwnedError, RunError, setDrivenRun } from "./cli-error.ts";
-import { EXIT, type ExitCode } from "./exit-code.ts";
-import {
-  hideSecretsOf,
-  type KnownRun,
-  loadRun,
-  reloadOwned,
-  reloadRun,
-  whyInputOf,
-} from "./known-run.ts";
 import { openScreen } from "./open-screen.ts";
-import { refuseOpened } from "./opened-step.ts";
-import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
-import { lateCostOf } from "./prices.ts";
-import { print, printError } from "./print.ts";
-import { type Project, removedState, shortIdOf } from "./project.ts";
-import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
-import { RunFiles } from "./run-files.ts";
-import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
-import type { Screen, ScreenKind } from "./screen.ts";
-import { listen } from "./signals.ts";
 import { type Desk, openDesk } from "./terminal-desk.ts";
-import { Wishes } from "./wishes.ts";
 
 export interface ExecuteOptions {
   readonly screen: ScreenKind | Screen;

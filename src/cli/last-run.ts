@@ -8,13 +8,13 @@
  *   person names it or agrees to it.
  */
 import { resolve } from "node:path";
+import { CliError } from "../app/cli-error.ts";
+import { EXIT } from "../app/exit-code.ts";
+import { livenessOf, type Project, shortIdOf } from "../app/project.ts";
 import type { RunSummary } from "../journal/journal.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";
 import { ask } from "./ask.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { livenessOf, type Project, shortIdOf } from "./project.ts";
 
 /** How many runs a refusal names. */
 const NAMED_MAX = 5;

@@ -5,9 +5,9 @@
  * Does not: explain what can happen (cli-error.ts).
  */
 import { CommanderError } from "commander";
-import { drivenRun, errorLines, explain, RunError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { printError, printed } from "./print.ts";
+import { drivenRun, errorLines, explain, RunError } from "../app/cli-error.ts";
+import { EXIT } from "../app/exit-code.ts";
+import { printError, printed } from "../app/print.ts";
 
 /** Call once: what nobody awaited is told like any other error, and not by Node. */
 export function leaveOnUnhandledErrors(): void {

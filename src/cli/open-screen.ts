@@ -1,5 +1,5 @@
 /** The choice of screen. Each is loaded when it is asked for: a resume must not wait for the others. */
-import type { Screen, ScreenKind, ScreenOptions } from "./screen.ts";
+import type { Screen, ScreenKind, ScreenOptions } from "../app/screen.ts";
 
 /** The screen that was asked for; somebody else's is taken as it is. */
 export async function openScreen(

@@ -1,7 +1,7 @@
 /** How a command is asked to show what happens. */
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import type { ScreenKind } from "./screen.ts";
+import { CliError } from "../app/cli-error.ts";
+import { EXIT } from "../app/exit-code.ts";
+import type { ScreenKind } from "../app/screen.ts";
 
 export interface OutputOptions {
   readonly output?: string;

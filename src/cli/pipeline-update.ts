@@ -6,6 +6,15 @@
  * Invariants:
  * - P1 Nothing that is done runs again before a person has seen that it will, and agreed.
  */
+
+import { CliError, RunError } from "../app/cli-error.ts";
+import { evidenceOf } from "../app/evidence.ts";
+import { EXIT, type ExitCode } from "../app/exit-code.ts";
+import { fitInput } from "../app/input.ts";
+import type { KnownRun } from "../app/known-run.ts";
+import { requirePlan } from "../app/pipeline-file.ts";
+import { print, printJson } from "../app/print.ts";
+import type { Project } from "../app/project.ts";
 import type { UpdateRequested } from "../core/fact.ts";
 import { attemptText, stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
@@ -24,15 +33,7 @@ import type { Json } from "../util/json.ts";
 import { type Estimate, estimatesOf } from "../view/estimate.ts";
 import { updatePlan, updatePlanLines } from "../view/update-plan.ts";
 import { ask } from "./ask.ts";
-import { CliError, RunError } from "./cli-error.ts";
-import { evidenceOf } from "./evidence.ts";
-import { EXIT, type ExitCode } from "./exit-code.ts";
-import { fitInput } from "./input.ts";
-import type { KnownRun } from "./known-run.ts";
 import { type OutputOptions, screenKind } from "./output-options.ts";
-import { requirePlan } from "./pipeline-file.ts";
-import { print, printJson } from "./print.ts";
-import type { Project } from "./project.ts";
 
 /** How many other runs of the same file are asked how long a step takes. */
 const RUNS_ASKED_MAX = 20;

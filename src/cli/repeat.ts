@@ -5,12 +5,13 @@
  * Does not: concern the steps behind it: what of them must not happen twice is asked about when the
  * run comes to it.
  */
+
+import { CliError } from "../app/cli-error.ts";
+import { EXIT } from "../app/exit-code.ts";
+import { type BackRequest, repeatsOf } from "../app/going-back.ts";
+import type { KnownRun } from "../app/known-run.ts";
 import { perdure } from "../view/command-text.ts";
 import { ask } from "./ask.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { type BackRequest, repeatsOf } from "./going-back.ts";
-import type { KnownRun } from "./known-run.ts";
 
 export interface RepeatOptions {
   readonly dryRun?: boolean;

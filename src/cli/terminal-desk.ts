@@ -4,6 +4,8 @@
  * Owns: which question stands, and the lines in which it does.
  * Does not: draw (the screens do) or decide whose answer counts.
  */
+
+import type { ScreenKind } from "../app/screen.ts";
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import { replyIn } from "../core/question.ts";
@@ -11,7 +13,6 @@ import { attemptOf, type Run, type Visit } from "../core/run.ts";
 import type { Answered } from "../journal/journal.ts";
 import { cutText, plainText, wrapText } from "../view/display-text.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../view/question-text.ts";
-import type { ScreenKind } from "./screen.ts";
 import { TypedLine } from "./terminal-line.ts";
 
 /** How much of a long question the live view makes room for. */

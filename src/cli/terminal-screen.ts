@@ -1,6 +1,9 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import { outputFiles, printedAttempt } from "../app/output-files.ts";
+import { masked } from "../app/print.ts";
+import type { Screen, ScreenOptions } from "../app/screen.ts";
 import type { Recorded } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import { attemptOf, type Run, type Visit } from "../core/run.ts";
@@ -12,9 +15,6 @@ import { terminalStyle } from "../tui/style.ts";
 import { checkReportLines } from "../view/check-text.ts";
 import { progressLines, type ScreenSize } from "../view/progress.ts";
 import type { Style } from "../view/style.ts";
-import { outputFiles, printedAttempt } from "./output-files.ts";
-import { masked } from "./print.ts";
-import type { Screen, ScreenOptions } from "./screen.ts";
 
 /** How much of the live view stays on the screen when the run is over. */
 const LAST_FRAME_ROWS = 60;

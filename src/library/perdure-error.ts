@@ -5,8 +5,8 @@
  * Owns: the public errors.
  * Does not: hide bugs: what is none of these is thrown as it is.
  */
-import { explain, OwnedError } from "../cli/cli-error.ts";
-import { EXIT, type ExitCode } from "../cli/exit-code.ts";
+import { explain, OwnedError } from "../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../app/exit-code.ts";
 import type { Owner } from "../core/event.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 

@@ -11,7 +11,7 @@ import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { RunHandle } from "./run-handle.ts";
 import type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
 
-export type { ExitCode } from "../cli/exit-code.ts";
+export type { ExitCode } from "../app/exit-code.ts";
 export type { StopMode } from "../core/event.ts";
 export {
   definePipeline,

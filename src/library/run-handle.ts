@@ -10,12 +10,12 @@
  *   name in the lease would be no evidence.
  */
 import { dirname } from "node:path";
+import { EXIT, type ExitCode } from "../app/exit-code.ts";
+import { type KnownRun, loadRun } from "../app/known-run.ts";
+import { thisOwner } from "../app/owner.ts";
+import type { Project } from "../app/project.ts";
+import { Wishes } from "../app/wishes.ts";
 import { driveOwned, type ExecuteOptions, exitCodeOf, own } from "../cli/execute.ts";
-import { EXIT, type ExitCode } from "../cli/exit-code.ts";
-import { type KnownRun, loadRun } from "../cli/known-run.ts";
-import { thisOwner } from "../cli/owner.ts";
-import type { Project } from "../cli/project.ts";
-import { Wishes } from "../cli/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
 import type { ToldEvent } from "../view/event-json.ts";

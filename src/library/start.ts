@@ -1,26 +1,26 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { unavailable } from "../cli/available-run.ts";
-import { type FilesOption, filesOption } from "../cli/back-files.ts";
-import { refuseWithoutTurns } from "../cli/budget.ts";
-import { checkEnvironment, readiness } from "../cli/environment.ts";
-import { answerGate } from "../cli/give-answer.ts";
-import type { BackRequest } from "../cli/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
-import { fitInput, refuseUnknownKeys } from "../cli/input.ts";
-import { loadRun } from "../cli/known-run.ts";
-import { createRun } from "../cli/new-run.ts";
-import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
-import { checkPrices, checkPricesOnResume } from "../cli/prices.ts";
+import { type FilesOption, filesOption } from "../app/back-files.ts";
+import { refuseWithoutTurns } from "../app/budget.ts";
+import { checkEnvironment, readiness } from "../app/environment.ts";
+import { answerGate } from "../app/give-answer.ts";
+import type { BackRequest } from "../app/going-back.ts";
+import { fitInput, refuseUnknownKeys } from "../app/input.ts";
+import { loadRun } from "../app/known-run.ts";
+import { createRun } from "../app/new-run.ts";
+import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
+import { checkPrices, checkPricesOnResume } from "../app/prices.ts";
 import {
   createProject,
   livenessOf,
   openProject,
   type Project,
   resolveRunId,
-} from "../cli/project.ts";
-import { requireVariables } from "../cli/run-environment.ts";
+} from "../app/project.ts";
+import { requireVariables } from "../app/run-environment.ts";
+import { unavailable } from "../cli/available-run.ts";
+import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import { envNamesOf } from "../plan/build.ts";

@@ -1,19 +1,19 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { lineReaders } from "../../app/agent-lines.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { giveAnswer } from "../../app/give-answer.ts";
+import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { isOutputClosed, print } from "../../app/print.ts";
+import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
 import type { Answered } from "../../journal/journal.ts";
 import { whyLines } from "../../view/why.ts";
-import { lineReaders } from "../agent-lines.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { giveAnswer } from "../give-answer.ts";
-import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
 import { openScreen } from "../open-screen.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
-import { isOutputClosed, print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
 import { openDesk } from "../terminal-desk.ts";
 
 /** How often the journal is asked for news. */

@@ -1,16 +1,17 @@
 /** `perdure rewind` and `perdure invalidate`: go back in a run without starting anything. */
+
+import { filesOption } from "../../app/back-files.ts";
+import { RunError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type BackRequest, factsOf, linesOf, planBack } from "../../app/going-back.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { print } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { commitText } from "../../view/display-text.ts";
 import { whyLines } from "../../view/why.ts";
 import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
-import { filesOption } from "../back-files.ts";
-import { RunError } from "../cli-error.ts";
 import { execute } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type BackRequest, factsOf, linesOf, planBack } from "../going-back.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
 import { agreedRequest } from "../repeat.ts";
 
 export interface BackOptions {

@@ -1,19 +1,25 @@
 /** `perdure clean`: removes the files of runs and keeps their records. */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { isOwnerAlive } from "../../app/owner.ts";
+import { print } from "../../app/print.ts";
+import {
+  livenessOf,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../../app/project.ts";
+import { removeRun, storeOf } from "../../app/run-removal.ts";
 import { outputsNamedBy } from "../../core/handed-on.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
 import { parseDuration } from "../../util/duration.ts";
 import { shownStatus } from "../../view/run-table.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { isOwnerAlive } from "../owner.ts";
-import { print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
-import { removeRun, storeOf } from "../run-removal.ts";
 
 export interface CleanOptions {
   readonly olderThan?: string;

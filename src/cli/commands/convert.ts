@@ -1,16 +1,16 @@
 /** `perdure convert FILE`: the same pipeline in the other language, and what it cannot say there. */
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { printDiagnostics, requirePlan } from "../../app/pipeline-file.ts";
+import { print } from "../../app/print.ts";
+import { isDotFile } from "../../app/reading.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import { placeInDot, placeInYaml, type StepFinding } from "../../pipeline/step-place.ts";
 import { convertPlan, type Language } from "../../plan/convert.ts";
 import type { Difference } from "../../plan/plan-difference.ts";
-import { CliError } from "../cli-error.ts";
 import { deliver } from "../document.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printDiagnostics, requirePlan } from "../pipeline-file.ts";
-import { print } from "../print.ts";
-import { isDotFile } from "../reading.ts";
 
 export interface ConvertOptions {
   readonly output?: string;

@@ -1,4 +1,11 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
+
+import { CliError, RunError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { print, printError, printJson, printText } from "../../app/print.ts";
+import { openProject, resolveRunId } from "../../app/project.ts";
+import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../../app/run-workspace.ts";
 import type { Recorded } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
@@ -23,13 +30,7 @@ import {
   type Side,
 } from "../../workspace/difference.ts";
 import { hasCommit, type SnapshotStore } from "../../workspace/store.ts";
-import { CliError, RunError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printError, printJson, printText } from "../print.ts";
-import { openProject, resolveRunId } from "../project.ts";
-import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../run-workspace.ts";
 
 export interface DiffOptions extends OutputOptions {
   readonly patch?: boolean;

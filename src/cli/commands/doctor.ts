@@ -1,6 +1,17 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
 import { existsSync, rmSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { agentLines, permissionLines } from "../../app/agent-check.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { parsePlan } from "../../app/known-run.ts";
+import { isOwnerAlive } from "../../app/owner.ts";
+import { requirePlan } from "../../app/pipeline-file.ts";
+import { type Finding, preflight } from "../../app/preflight.ts";
+import { priceFile, priceListOf } from "../../app/prices.ts";
+import { print } from "../../app/print.ts";
+import { findStateDir, isUnused, livenessOf } from "../../app/project.ts";
+import { packageVersion } from "../../app/version.ts";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { workspaceOf } from "../../engine/launch.ts";
@@ -13,17 +24,6 @@ import { isolationProblem } from "../../runner/isolation.ts";
 import { countText, firstLine } from "../../view/display-text.ts";
 import type { Leftover } from "../../workspace/leftovers.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { agentLines, permissionLines } from "../agent-check.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { parsePlan } from "../known-run.ts";
-import { isOwnerAlive } from "../owner.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { type Finding, preflight } from "../preflight.ts";
-import { priceFile, priceListOf } from "../prices.ts";
-import { print } from "../print.ts";
-import { findStateDir, isUnused, livenessOf } from "../project.ts";
-import { packageVersion } from "../version.ts";
 
 export interface DoctorOptions {
   readonly repair?: boolean;

@@ -1,12 +1,13 @@
 /** `perdure explain RUN STEP`: why a step was run, run again, or not run again. */
+
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { loadRun } from "../../app/known-run.ts";
+import { print, printJson } from "../../app/print.ts";
+import { openProject, resolveRunId } from "../../app/project.ts";
 import { fingerprintsOf } from "../../plan/fingerprint.ts";
 import { explainJson, explainLines, explainStep } from "../../view/explain.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printJson } from "../print.ts";
-import { openProject, resolveRunId } from "../project.ts";
 
 /** Tells the story of one step. */
 export async function explainCommand(

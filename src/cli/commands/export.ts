@@ -7,6 +7,24 @@
  */
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import {
+  ARTIFACT_PART,
+  BUNDLE_PART,
+  type CarriedRun,
+  EVENTS_PART,
+  PLAN_PART,
+  RUN_PART,
+  TRANSCRIPT_PART,
+} from "../../app/carried-run.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../../app/known-run.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
+import { masked, print } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { runEnvironment } from "../../app/run-environment.ts";
+import { relinkWorktrees } from "../../app/run-workspace.ts";
+import { packageVersion } from "../../app/version.ts";
 import { outputsNamedBy } from "../../core/handed-on.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, placeOf } from "../../core/run.ts";
@@ -21,24 +39,6 @@ import type { JsonObject } from "../../util/json.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
 import { artifactPath } from "../../workspace/artifact-store.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import {
-  ARTIFACT_PART,
-  BUNDLE_PART,
-  type CarriedRun,
-  EVENTS_PART,
-  PLAN_PART,
-  RUN_PART,
-  TRANSCRIPT_PART,
-} from "../carried-run.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../known-run.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
-import { masked, print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { runEnvironment } from "../run-environment.ts";
-import { relinkWorktrees } from "../run-workspace.ts";
-import { packageVersion } from "../version.ts";
 
 export interface ExportOptions {
   readonly output?: string;

@@ -8,6 +8,15 @@
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
 import { randomUUID } from "node:crypto";
+import { filesOption } from "../../app/back-files.ts";
+import { CliError, RunError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { print, printJson } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { RunFiles } from "../../app/run-files.ts";
+import { keepsFiles, openRunWorkspace } from "../../app/run-workspace.ts";
 import { effectsOf } from "../../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
@@ -24,16 +33,7 @@ import { type ForkPoint, pointAfterLast, pointBefore } from "../../view/fork-poi
 import { savedBy } from "../../view/work-history.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../../workspace/store.ts";
-import { filesOption } from "../back-files.ts";
-import { CliError, RunError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printJson } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { RunFiles } from "../run-files.ts";
-import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
 
 export interface ForkOptions extends OutputOptions, TypedInput {
   readonly at?: string;

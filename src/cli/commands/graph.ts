@@ -1,13 +1,13 @@
 /** `perdure graph FILE|RUN`: the plan of a pipeline, or a run with its states, as a picture. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { requirePlan } from "../../app/pipeline-file.ts";
+import { printError } from "../../app/print.ts";
+import { findStateDir } from "../../app/project.ts";
 import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph-drawing.ts";
-import { CliError } from "../cli-error.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { printError } from "../print.ts";
-import { findStateDir } from "../project.ts";
 import { findRun } from "./look.ts";
 
 type GraphFormat = "mermaid" | "dot" | "svg";

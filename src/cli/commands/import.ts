@@ -11,6 +11,16 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { filesOption } from "../../app/back-files.ts";
+import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../../app/carried-run.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { loadRun, parsePlan } from "../../app/known-run.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
+import { print } from "../../app/print.ts";
+import { createProject, type Project, shortIdOf } from "../../app/project.ts";
+import { RunFiles } from "../../app/run-files.ts";
+import { type Arrival, checkFolder, missingTranscripts, unpack } from "../../app/unpack.ts";
 import type { Owner, Recorded, RunMoved } from "../../core/event.ts";
 import { EVENT_VERSION } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
@@ -30,16 +40,6 @@ import { canonicalJson } from "../../util/json.ts";
 import { type Archive, readArchive } from "../../workspace/archive.ts";
 import { looseFiles } from "../../workspace/loose-files.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { filesOption } from "../back-files.ts";
-import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../carried-run.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { loadRun, parsePlan } from "../known-run.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
-import { print } from "../print.ts";
-import { createProject, type Project, shortIdOf } from "../project.ts";
-import { RunFiles } from "../run-files.ts";
-import { type Arrival, checkFolder, missingTranscripts, unpack } from "../unpack.ts";
 
 export interface ImportOptions {
   readonly into?: string;

@@ -1,11 +1,12 @@
 /** `perdure list`: the runs of a project, from the summary rows alone. */
+
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { print, printJson } from "../../app/print.ts";
+import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../../app/project.ts";
 import type { RunFilter } from "../../journal/journal.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { print, printJson } from "../print.ts";
-import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../project.ts";
 
 export interface ListOptions extends OutputOptions {
   readonly status?: string;
@@ -40,7 +41,7 @@ function emptyText({ status, pipeline }: ListOptions): string {
 async function showJson(rows: readonly RunRow[]): Promise<void> {
   const given = rows.filter(({ input }) => typeof input === "object" && input !== null);
   if (given.length > 0) {
-    const { loadRun } = await import("../known-run.ts");
+    const { loadRun } = await import("../../app/known-run.ts");
     const project = openProject(process.cwd(), "read-only");
     for (const { runId } of given) loadRun(project, runId);
   }

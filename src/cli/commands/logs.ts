@@ -3,6 +3,13 @@ import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { outputFiles } from "../../app/output-files.ts";
+import { isOutputClosed, print, printError } from "../../app/print.ts";
+import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
@@ -11,13 +18,6 @@ import { followLines } from "../../runner/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
 import { spokenLines } from "../../view/question-text.ts";
-import { type LineReaders, lineReaders } from "../agent-lines.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { outputFiles } from "../output-files.ts";
-import { isOutputClosed, print, printError } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
 
 export interface LogsOptions {
   readonly follow?: boolean;

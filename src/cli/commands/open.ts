@@ -6,6 +6,15 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
+import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun, reloadOwned } from "../../app/known-run.ts";
+import { newMessage, recordMessages } from "../../app/leave-message.ts";
+import { refuseOpened } from "../../app/opened-step.ts";
+import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
+import { print } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Visit } from "../../core/run.ts";
 import { type OpenedAgent, openAgent } from "../../engine/agent-call.ts";
@@ -14,16 +23,7 @@ import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
-import { type AgentStep, agentStepAt } from "../agent-step.ts";
-import { CliError } from "../cli-error.ts";
 import { ownedError } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadOwned } from "../known-run.ts";
-import { newMessage, recordMessages } from "../leave-message.ts";
-import { refuseOpened } from "../opened-step.ts";
-import { isOwnerAlive, thisOwner } from "../owner.ts";
-import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
 
 /** What the agent is told of it when the run continues. */
 const OPENED =

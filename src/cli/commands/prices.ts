@@ -1,12 +1,13 @@
 /** `perdure prices`: what models cost, since when, and who says so. */
+
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { requirePlan } from "../../app/pipeline-file.ts";
+import { priceFile, priceListOf } from "../../app/prices.ts";
+import { print, printJson } from "../../app/print.ts";
 import { LIST_DATE, type Rates } from "../../runner/agents/prices.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { tableLines } from "../../view/table.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { priceFile, priceListOf } from "../prices.ts";
-import { print, printJson } from "../print.ts";
 
 const HEADER = ["MODEL", "INPUT", "CACHED", "CACHE WRITE", "OUTPUT", "OVER 200K", "FROM"] as const;
 

@@ -2,6 +2,12 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { CliError, RunError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { print } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { openRunWorkspace } from "../../app/run-workspace.ts";
 import { changeLines } from "../../view/back-plan.ts";
 import { type Point, pointNamed } from "../../view/point.ts";
 import { restoreSnapshot } from "../../workspace/restore.ts";
@@ -9,13 +15,7 @@ import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../../workspace/store.ts";
 import { openWorkspace } from "../../workspace/workspace.ts";
 import { unavailable } from "../available-run.ts";
-import { CliError, RunError } from "../cli-error.ts";
 import { execute } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { openRunWorkspace } from "../run-workspace.ts";
 import { sayOutcome } from "./back.ts";
 
 export interface RestoreOptions {

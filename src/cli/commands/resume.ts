@@ -1,6 +1,19 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import { filesOption } from "../../app/back-files.ts";
+import { parseBudget, parseTurns, refuseWithoutTurns } from "../../app/budget.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { readiness } from "../../app/environment.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type Back, type BackRequest, filesLines, linesOf } from "../../app/going-back.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { refuseCopy } from "../../app/moved-project.ts";
+import { type CutOff, partialWork } from "../../app/partial-work.ts";
+import { checkPricesOnResume } from "../../app/prices.ts";
+import { print, printError, printJson } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
@@ -11,26 +24,13 @@ import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
 import { canAsk } from "../ask.ts";
 import { unavailable } from "../available-run.ts";
-import { filesOption } from "../back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../beside.ts";
-import { parseBudget, parseTurns, refuseWithoutTurns } from "../budget.ts";
-import { CliError } from "../cli-error.ts";
-import { readiness } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
 import { completeFiles, goingOn, workedOut } from "../going-on.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import { refuseCopy } from "../moved-project.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
-import { type CutOff, partialWork } from "../partial-work.ts";
 import type { Agreed } from "../pipeline-update.ts";
-import { checkPricesOnResume } from "../prices.ts";
-import { print, printError, printJson } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
 import { agreedRequest } from "../repeat.ts";
-import { environmentLines, givenVariables, requireVariables } from "../run-environment.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -76,7 +76,7 @@ export async function resumeCommand(
   const { project, runId } =
     options.logs === undefined
       ? await chosenRun(id, options)
-      : await (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
+      : await (await import("../../app/logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
   if (runId === undefined) return nothingStarted();
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
@@ -319,7 +319,7 @@ async function showPlan(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const { resumeEvidence } = await import("../resume-evidence.ts");
+  const { resumeEvidence } = await import("../../app/resume-evidence.ts");
   const steps = resumePlan({
     plan: known.plan,
     run: known.run,

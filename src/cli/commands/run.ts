@@ -1,5 +1,15 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { relative, resolve } from "node:path";
+import { checkEnvironment, readiness } from "../../app/environment.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
+import { loadRun } from "../../app/known-run.ts";
+import { createRun } from "../../app/new-run.ts";
+import { requirePlan } from "../../app/pipeline-file.ts";
+import { checkPrices } from "../../app/prices.ts";
+import { hideSecrets, print, printError } from "../../app/print.ts";
+import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
+import { type ReadingOptions, readingOf } from "../../app/reading.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
@@ -8,18 +18,8 @@ import { countText } from "../../view/display-text.ts";
 import { ask, canAsk } from "../ask.ts";
 import { besideLines, startsBeside } from "../beside.ts";
 import { detach, peopleOptions } from "../detach.ts";
-import { checkEnvironment, readiness } from "../environment.ts";
 import { execute, sayGoodbye } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
-import { loadRun } from "../known-run.ts";
-import { createRun } from "../new-run.ts";
 import { type OutputOptions, screenKind } from "../output-options.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { checkPrices } from "../prices.ts";
-import { hideSecrets, print, printError } from "../print.ts";
-import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
-import { type ReadingOptions, readingOf } from "../reading.ts";
 
 export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
@@ -46,7 +46,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   }
   const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
   if (options.logs !== undefined) {
-    (await import("../logs-run.ts")).refuseUsedLogs(options.logs);
+    (await import("../../app/logs-run.ts")).refuseUsedLogs(options.logs);
   }
   const { inputSchema: schema } = plan;
   const typed = parseInput(options, schema);

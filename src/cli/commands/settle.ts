@@ -5,6 +5,14 @@
  * Does not: go on with the run; `perdure resume` does.
  */
 
+import { CliError, RunError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { type KnownRun, loadRun, reloadRun } from "../../app/known-run.ts";
+import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
+import { print } from "../../app/print.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { runEnvironment } from "../../app/run-environment.ts";
+import { RunFiles } from "../../app/run-files.ts";
 import { visitInDoubt } from "../../core/doubt.ts";
 import type { Verdict } from "../../core/event.ts";
 import type { Result } from "../../core/fact.ts";
@@ -15,15 +23,7 @@ import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { systemClock } from "../../util/clock.ts";
-import { CliError, RunError } from "../cli-error.ts";
 import { ownedError } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
-import { isOwnerAlive, thisOwner } from "../owner.ts";
-import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { runEnvironment } from "../run-environment.ts";
-import { RunFiles } from "../run-files.ts";
 
 export interface SettleOptions {
   readonly identity?: string;

@@ -3,6 +3,20 @@
  * Of a run whose owner is dead it ends what still runs.
  */
 import { userInfo } from "node:os";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { openQuestions } from "../../app/give-answer.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { ownerText, wake } from "../../app/owner.ts";
+import { print } from "../../app/print.ts";
+import {
+  isElsewhere,
+  livenessOf,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../../app/project.ts";
 import type { StopMode } from "../../core/event.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
@@ -12,21 +26,7 @@ import { mayLive } from "../../runner/adopt.ts";
 import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
 import { gateName } from "../../view/question-text.ts";
-import { CliError } from "../cli-error.ts";
 import { execute, ownedError } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { openQuestions } from "../give-answer.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { ownerText, wake } from "../owner.ts";
-import { print } from "../print.ts";
-import {
-  isElsewhere,
-  livenessOf,
-  openProject,
-  type Project,
-  resolveRunId,
-  shortIdOf,
-} from "../project.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;

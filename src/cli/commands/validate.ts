@@ -1,10 +1,10 @@
 /** `perdure validate FILE...`: everything that is wrong with pipeline files, without running them. */
 import { resolve } from "node:path";
+import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { printDiagnostics, readPipeline } from "../../app/pipeline-file.ts";
+import { print, printJson } from "../../app/print.ts";
 import { countText } from "../../view/display-text.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { printDiagnostics, readPipeline } from "../pipeline-file.ts";
-import { print, printJson } from "../print.ts";
 
 /** Checks each file; the status is 4 when one of them cannot be run. */
 export async function validateCommand(

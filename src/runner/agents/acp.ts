@@ -7,7 +7,9 @@
  * Does not: speak the protocol (acp-session.ts) or read the lines (acp-reader.ts).
  * Invariants: G4. What the agent asks for is rejected unless the author permitted it.
  */
+
 import { extname, join } from "node:path";
+import { defined } from "../../util/defined.ts";
 import { quote } from "../../util/shell.ts";
 import type { AcpCall } from "./acp-line.ts";
 import { AcpReader } from "./acp-reader.ts";
@@ -37,12 +39,9 @@ function command(call: AgentCall): AgentCommand {
     cwd,
     promptFile,
     ...(call.kind === "start" || session === undefined ? {} : { session }),
-    ...(model === undefined ? {} : { model }),
-    ...(system === undefined ? {} : { system }),
+    ...defined({ model, system }),
     permissions,
-    ...(allow === undefined ? {} : { allow }),
-    ...(deny === undefined ? {} : { deny }),
-    ...(mcp === undefined ? {} : { mcp }),
+    ...defined({ allow, deny, mcp }),
   };
   return {
     argv: [process.execPath, MAIN, join(call.dir, CALL_FILE)],

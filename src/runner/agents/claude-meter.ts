@@ -17,6 +17,7 @@
  *   counted twice, and what was counted stays.
  * - G3 as in adapter.ts.
  */
+import { defined } from "../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import type { AgentEvent, Usage } from "./adapter.ts";
 import {
@@ -148,8 +149,7 @@ export class ClaudeMeter {
       type: "usage",
       counting: "invocation",
       usage,
-      ...(this.#context === undefined ? {} : { context: this.#context }),
-      ...(this.#window === undefined ? {} : { window: this.#window }),
+      ...defined({ context: this.#context, window: this.#window }),
     };
   }
 
@@ -261,7 +261,7 @@ function ownUsage(line: JsonObject): Usage | undefined {
     inputTokens: (numberAt(told, "input_tokens") ?? 0) + cached + written,
     cachedTokens: cached,
     outputTokens: numberAt(told, "output_tokens") ?? 0,
-    ...(costUsd === undefined ? {} : { costUsd }),
+    ...defined({ costUsd }),
   };
 }
 

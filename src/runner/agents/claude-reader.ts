@@ -9,6 +9,7 @@
  *   "success" after errors of the API too.
  * - G3 as in adapter.ts.
  */
+import { defined } from "../../util/defined.ts";
 import { HOOK_FORBIDS } from "../../util/hook-words.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "./adapter.ts";
@@ -181,9 +182,7 @@ export class ClaudeReader implements AgentReader {
       {
         type: "result",
         ok: why === undefined,
-        ...(text === undefined ? {} : { text }),
-        ...(structured === undefined ? {} : { structured }),
-        ...(why === undefined ? {} : { trouble: why }),
+        ...defined({ text, structured, trouble: why }),
       },
     ];
   }
@@ -232,9 +231,7 @@ function retryIn(line: JsonObject): readonly AgentEvent[] {
     {
       type: "retrying",
       trouble: isAsked ? { ...why, retryAfterMs: delayMs } : why,
-      ...(delayMs === undefined ? {} : { delayMs }),
-      ...(attempt === undefined ? {} : { attempt }),
-      ...(attemptsMax === undefined ? {} : { attemptsMax }),
+      ...defined({ delayMs, attempt, attemptsMax }),
     },
   ];
 }

@@ -10,6 +10,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { PermissionLevel } from "../../util/agent-access.ts";
+import { defined } from "../../util/defined.ts";
 import { errorCode } from "../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
 import { clearance, folderIn, hasUserTurn, homeIn, isPlainId, unlessSet } from "./agent-home.ts";
@@ -82,7 +83,7 @@ function command(call: AgentCall): AgentCommand {
     argv,
     env: unlessSet(call.env, { ...QUIET, ...sandboxFor(call.permissions) }),
     files: {
-      ...(system === undefined ? {} : { [SYSTEM_FILE]: system }),
+      ...defined({ [SYSTEM_FILE]: system }),
       ...(mcp === undefined ? {} : { [MCP_FILE]: JSON.stringify({ mcpServers: mcp }) }),
     },
     ...(call.kind === "start" ? clearance(filesOf(session ?? "", call.env)) : {}),

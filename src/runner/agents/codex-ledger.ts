@@ -18,6 +18,7 @@
  * Owns: what these records mean.
  * Does not: write to the rollout.
  */
+import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import type { Ledger } from "./adapter.ts";
 import { LineFold } from "./growing-file.ts";
@@ -61,8 +62,7 @@ export function codexLedger(rollout: string): Ledger | undefined {
   if (ledger === undefined) return undefined;
   return {
     ...ledger,
-    ...(window === undefined ? {} : { window }),
-    ...(model === undefined ? {} : { model }),
+    ...defined({ window, model }),
     ...(unrecorded === undefined ? {} : { incomplete: true }),
   };
 }
@@ -105,7 +105,7 @@ function sumsOf(before: Sums | undefined, sums: Json | undefined, last: Json | u
   const call = usageOfCall(tokensIn(last));
   const { long } = addUsage(before?.usage ?? NOTHING_USED, call);
   return {
-    usage: { ...tokensIn(sums), ...(long === undefined ? {} : { long }) },
+    usage: { ...tokensIn(sums), ...defined({ long }) },
     turns: (before?.turns ?? 0) + 1,
     context: call.inputTokens + call.outputTokens,
   };

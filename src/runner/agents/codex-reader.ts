@@ -8,6 +8,7 @@
  *   rule followed by another try.
  * - G3 as in adapter.ts.
  */
+import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import type { AgentEvent, AgentReader, Usage } from "./adapter.ts";
 import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "./stream-json.ts";
@@ -108,8 +109,7 @@ export class CodexReader implements AgentReader {
       {
         type: "result",
         ok: true,
-        ...(text === undefined ? {} : { text }),
-        ...(structured === undefined ? {} : { structured }),
+        ...defined({ text, structured }),
       },
     ];
   }

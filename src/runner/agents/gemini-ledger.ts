@@ -11,6 +11,7 @@
  * Owns: what the tokens in a chat file mean.
  * Does not: write to it (gemini-repair does).
  */
+import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
 import type { Ledger } from "./adapter.ts";
 import { messagesIn } from "./gemini-repair.ts";
@@ -46,8 +47,7 @@ export function geminiLedger(chat: string): Ledger | undefined {
     turns: calls.size,
     countsTurns: true,
     context,
-    ...(window === undefined ? {} : { window }),
-    ...(model === undefined ? {} : { model }),
+    ...defined({ window, model }),
   };
 }
 

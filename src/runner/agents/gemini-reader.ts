@@ -7,6 +7,7 @@
  * - G2 Success is `result` with status `success`; told to stop, it exits with 0 and without one.
  * - G3 as in adapter.ts.
  */
+import { defined } from "../../util/defined.ts";
 import type { JsonObject } from "../../util/json.ts";
 import type { AgentEvent, AgentReader, Trouble, TroubleKind, Usage } from "./adapter.ts";
 import { at, grown, inputText, numberAt, objectIn, textAt } from "./stream-json.ts";
@@ -114,7 +115,7 @@ export class GeminiReader implements AgentReader {
         type: "result",
         ok: why === undefined,
         ...text,
-        ...(why === undefined ? {} : { trouble: why }),
+        ...defined({ trouble: why }),
       },
     ];
   }

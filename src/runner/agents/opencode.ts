@@ -11,6 +11,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import type { McpServer } from "../../util/agent-access.ts";
+import { defined } from "../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import { toolRule } from "../../util/tool-rule.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "./adapter.ts";
@@ -72,7 +73,7 @@ function command(call: AgentCall): AgentCommand {
     argv,
     env: {
       ...unlessSet(call.env, { OPENCODE_DISABLE_AUTOUPDATE: "1" }),
-      ...(permission === undefined ? {} : { OPENCODE_PERMISSION: permission }),
+      ...defined({ OPENCODE_PERMISSION: permission }),
       ...config.env,
     },
     files: {

@@ -8,6 +8,7 @@
  * - G3 its size does not grow with the stream.
  * - G5 a result counts only if the conversation did not go on after it.
  */
+import { defined } from "../../util/defined.ts";
 import { sha256 } from "../../util/hash.ts";
 import type { Json } from "../../util/json.ts";
 import { ruleFor } from "../../util/tool-rule.ts";
@@ -228,8 +229,7 @@ function withUsage(
     ...report,
     usage: counted(report.usage, event),
     uncounted: false,
-    ...(context === undefined ? {} : { context }),
-    ...(window === undefined ? {} : { window }),
+    ...defined({ context, window }),
   };
 }
 
@@ -270,8 +270,7 @@ function withResult(
   const result = {
     ok,
     ...(text === undefined ? {} : { text: tailOf(text, TEXT_CHARACTERS_MAX) }),
-    ...(structured === undefined ? {} : { structured }),
-    ...(trouble === undefined ? {} : { trouble }),
+    ...defined({ structured, trouble }),
   };
   return { ...report, result };
 }

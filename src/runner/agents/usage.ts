@@ -1,4 +1,5 @@
 /** Sums of what agents used. */
+import { defined } from "../../util/defined.ts";
 import type { Usage } from "./adapter.ts";
 import { LONG_INPUT_TOKENS, type Tokens } from "./prices.ts";
 
@@ -14,7 +15,7 @@ export function addUsage(one: Usage, other: Usage): Usage {
     ...(known ? { costUsd: (one.costUsd ?? 0) + (other.costUsd ?? 0) } : {}),
     ...(one.estimated || other.estimated ? { estimated: true } : {}),
     ...(known && unpriced ? { unpriced: true } : {}),
-    ...(long === undefined ? {} : { long }),
+    ...defined({ long }),
   };
 }
 
@@ -34,7 +35,7 @@ function lacksCost({ inputTokens, outputTokens, costUsd }: Usage): boolean {
 export function usedSince(usage: Usage, before: Pick<Usage, keyof Tokens | "long">): Usage {
   const { long: _, ...rest } = usage;
   const long = usage.long && tokensSince(usage.long, before.long ?? NOTHING_USED);
-  return { ...rest, ...tokensSince(usage, before), ...(long === undefined ? {} : { long }) };
+  return { ...rest, ...tokensSince(usage, before), ...defined({ long }) };
 }
 
 function tokensSince(now: Tokens, before: Tokens): Tokens {
