@@ -5,6 +5,7 @@
  * Does not: survive, or verify checksums; but events and requests are kept as text, so that what is
  *   read was encoded and decoded like anything else.
  */
+import type { Answer } from "../core/event.ts";
 import { outputsNamedBy } from "../core/handed-on.ts";
 import { movedPath } from "../core/move.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
@@ -57,10 +58,16 @@ interface StoredRun {
   lease?: Lease;
 }
 
+/** A journal that can also be looked at without waiting, between two turns of a simulation. */
+export interface MemoryJournal extends Journal {
+  readonly contents: MemoryRuns;
+}
+
 /** An empty journal in memory. */
-export function memoryJournal(options: MemoryOptions = {}): Journal {
+export function memoryJournal(options: MemoryOptions = {}): MemoryJournal {
   const runs = new MemoryRuns();
   return {
+    contents: runs,
     log: memoryLog(runs, options),
     leases: memoryLeases(runs),
     inbox: memoryInbox(runs),
@@ -72,7 +79,7 @@ export function memoryJournal(options: MemoryOptions = {}): Journal {
   };
 }
 
-/** What the three ports share. */
+/** All runs of a journal in memory. */
 class MemoryRuns {
   readonly plans = new Map<string, string>();
   readonly #runs = new Map<string, StoredRun>();
@@ -95,6 +102,23 @@ class MemoryRuns {
     for (const text of planTexts) this.plans.set(sha256(text), text);
   }
 
+  load(runId: string): LoadedRun {
+    const { planText, events, summary } = this.find(runId);
+    const { cleanedAt } = summary;
+    const decoded = events.map((event) => decode(runId, event));
+    const plans = new Map(planFingerprints(decoded).map((one) => [one, this.plan(one)]));
+    const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
+    return { runId, planText, plans, events: decoded, ...cleaned };
+  }
+
+  stepsOf(runId: string): readonly StepSummary[] {
+    return [...this.find(runId).steps.values()];
+  }
+
+  answers(runId: string): ReadonlyMap<string, Answer> {
+    return answersAmong(requestsOf(this.find(runId)));
+  }
+
   plan(fingerprint: string): string {
     const text = this.plans.get(fingerprint);
     if (text !== undefined) return text;
@@ -113,14 +137,14 @@ function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
       if (fingerprint !== undefined) runs.plans.set(fingerprint, write.planText ?? "");
     },
     plan: async (fingerprint) => runs.plan(fingerprint),
-    load: async (runId) => loaded(runs, runs.find(runId)),
+    load: async (runId) => runs.load(runId),
     eventsAfter: async (runId, seq) => {
       const after = runs.find(runId).events.slice(Math.max(0, seq));
       return after.map((event) => decode(runId, event));
     },
     subscribe: (runId) => subscribe(runs.find(runId).followers),
     list: async (filter) => list(runs.all(), filter),
-    stepsOf: async (runId) => [...runs.find(runId).steps.values()],
+    stepsOf: async (runId) => runs.stepsOf(runId),
     resolve: async (prefix) => {
       const ids = runs.all().map(({ runId }) => runId);
       return ids
@@ -186,7 +210,7 @@ function memoryInbox(runs: MemoryRuns): Inbox {
       return addAnswer(run, given, (request) => add(run, request));
     },
     after: async (runId, id) => requestsOf(runs.find(runId)).filter((request) => request.id > id),
-    answers: async (runId) => answersAmong(requestsOf(runs.find(runId))),
+    answers: async (runId) => runs.answers(runId),
     subscribe: (runId) => subscribe(runs.find(runId).owners),
   };
 }
@@ -219,14 +243,6 @@ function addAnswer(
 
 function requestsOf({ requests }: StoredRun): readonly Request[] {
   return requests.map(({ id, type, data }) => decodeRequest(id, type, data));
-}
-
-function loaded(runs: MemoryRuns, { runId, planText, events, summary }: StoredRun): LoadedRun {
-  const { cleanedAt } = summary;
-  const decoded = events.map((event) => decode(runId, event));
-  const plans = new Map(planFingerprints(decoded).map((one) => [one, runs.plan(one)]));
-  const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
-  return { runId, planText, plans, events: decoded, ...cleaned };
 }
 
 function storedRun(run: NewRun): StoredRun {
