@@ -16,7 +16,6 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   workspace: ["util"],
   runner: ["util"],
   engine: ["core", "plan", "journal", "workspace", "runner", "util"],
-  tui: ["view", "journal", "util"],
   app: ["util", "pipeline", "plan", "core", "view", "journal", "workspace", "runner", "engine"],
   // The faces still reach around `app`; these rows end as ["app", "view", "util"].
   cli: [
@@ -30,9 +29,8 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "runner",
     "engine",
     "app",
-    "tui",
   ],
-  library: ["util", "pipeline", "plan", "core", "view", "journal", "app", "cli"],
+  library: ["util", "pipeline", "plan", "core", "view", "journal", "app"],
 };
 
 /** C1: these read no clock, no environment, no disk and no dice, and return no promise. */

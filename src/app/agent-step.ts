@@ -10,8 +10,8 @@ import { indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { nearest } from "../util/nearest.ts";
 import { perdure } from "../view/command-text.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 
 /** A step with an agent that has conversations. */

@@ -6,9 +6,9 @@ import { placeOf } from "../core/run.ts";
 import { addBudget } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { parseDuration } from "../util/duration.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { turnsCommand } from "../view/failure-advice.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 
 /** `+5usd`, `+100000tokens`, `+20turns` or `+30m`; several of them with commas between. */

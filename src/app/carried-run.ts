@@ -7,8 +7,8 @@
 import type { Answer, Place } from "../core/event.ts";
 import { isAnswer } from "../journal/message-codec.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 
 /** Names of parts; what stands below RUN_PART belongs into the run's folder. */
 export const EVENTS_PART = "events.jsonl";

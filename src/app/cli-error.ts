@@ -8,8 +8,9 @@ import type { Owner } from "../core/event.ts";
 import { Refusal } from "../core/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
 import { storageError } from "../journal/storage-error.ts";
+import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import { EXIT, type ExitCode } from "./exit-code.ts";
 
 /** An error that is told in words, not with a stack. */
 export class CliError extends Error {
@@ -21,6 +22,23 @@ export class CliError extends Error {
     super(message);
     this.exitCode = exitCode;
     this.next = next;
+  }
+}
+
+/** A pipeline file with mistakes. */
+export class PipelineInvalid extends CliError {
+  readonly diagnostics: readonly Diagnostic[];
+  /** The text of the file, in which the mistakes are shown. */
+  readonly text: string;
+
+  constructor(
+    message: string,
+    next: string,
+    { diagnostics, text }: { readonly diagnostics: readonly Diagnostic[]; readonly text: string },
+  ) {
+    super(EXIT.invalid, message, next);
+    this.diagnostics = diagnostics;
+    this.text = text;
   }
 }
 

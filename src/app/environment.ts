@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { PreflightSite } from "./preflight.ts";
 
 /**

@@ -11,8 +11,8 @@ import { schemaErrors } from "../util/json-schema.ts";
 import { nearest } from "../util/nearest.ts";
 import { valueText } from "../util/template.ts";
 import { shortList } from "../view/display-text.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 
 /** How large an input may be. */
 const INPUT_BYTES_MAX = 1024 * 1024;

@@ -14,13 +14,13 @@ import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
 import { secretInputs, textsIn } from "../util/redact.ts";
+import { EXIT } from "../view/exit-code.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { moveTo, refuseCopy } from "./moved-project.ts";
-import { hideMarked, hideSecrets } from "./print.ts";
 import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
+import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
 /** A run with everything that is known about it. */
 export interface KnownRun {

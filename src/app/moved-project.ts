@@ -17,8 +17,8 @@ import { type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import { JournalError, type Lease } from "../journal/journal.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
 import { findMarked, runMarker } from "../runner/sweep.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { ownerText } from "./owner.ts";
 import { livenessOf } from "./project.ts";
 

@@ -6,8 +6,8 @@
  * Does not: end it: a person may be typing in it.
  */
 import { findMarked, openMarker } from "../runner/sweep.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 
 /** Refuses to continue a run while the program of an earlier `perdure open` is still there. */

@@ -13,7 +13,7 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { lineReaders } from "./agent-lines.ts";
 import type { KnownRun } from "./known-run.ts";
 import { outputFiles } from "./output-files.ts";
-import { masked } from "./print.ts";
+import { masked } from "./secret-mask.ts";
 
 const TAIL_BYTES_MAX = 64 * 1024;
 const TAIL_LINES_MAX = 40;

@@ -8,9 +8,8 @@ import type { ModuleValue } from "../pipeline/module-source.ts";
 import type { DotFile } from "../plan/dot-plan.ts";
 import type { Plan, PlanReading } from "../plan/plan.ts";
 import { bytesOf } from "../runner/file-text.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { printError } from "./print.ts";
+import { EXIT } from "../view/exit-code.ts";
+import { CliError, PipelineInvalid } from "./cli-error.ts";
 import { isDotFile } from "./reading.ts";
 
 export interface ReadPipeline {
@@ -113,23 +112,23 @@ async function withModules(
   }
 }
 
-/** The plan of a file; prints all diagnostics and throws when there is an error among them. */
+/** A pipeline file that can be run; its diagnostics are warnings. */
+export type ReadPlan = ReadPipeline & { readonly plan: Plan };
+
+/** The plan of a file. Throws `PipelineInvalid` when there is an error among its diagnostics. */
 export async function requirePlan(
   path: string,
   next = `perdure run ${relative(process.cwd(), path)}`,
   reading: PlanReading = {},
-): Promise<{ plan: Plan; text: string }> {
-  const { plan, text, diagnostics } = await readPipeline(path, reading);
-  await printDiagnostics(diagnostics, text);
-  if (plan !== undefined) return { plan, text };
+): Promise<ReadPlan> {
+  const { plan, ...read } = await readPipeline(path, reading);
+  if (plan !== undefined) return { ...read, plan };
+  const { diagnostics } = read;
   const errors = diagnostics.filter(({ severity }) => severity === "error").length;
   const count = errors === 1 ? "1 mistake" : `${errors} mistakes`;
   const shown = relative(process.cwd(), path);
-  throw new CliError(
-    EXIT.invalid,
-    `${shown} is not a valid pipeline: ${count}; nothing was run`,
-    `mend it, then: ${next}`,
-  );
+  const message = `${shown} is not a valid pipeline: ${count}; nothing was run`;
+  throw new PipelineInvalid(message, `mend it, then: ${next}`, read);
 }
 
 /** The text of a file that a pipeline names; undefined when there is none. */
@@ -165,17 +164,6 @@ function decoded(path: string, bytes: Buffer): ReadText {
     help: "save the file as UTF-8",
   };
   return { text, mistake };
-}
-
-/** Draws diagnostics on stderr. */
-export async function printDiagnostics(
-  diagnostics: readonly Diagnostic[],
-  text: string,
-): Promise<void> {
-  if (diagnostics.length === 0) return;
-  const { renderDiagnostics } = await import("../pipeline/diagnostic-text.ts");
-  const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
-  printError(renderDiagnostics(diagnostics, text, { color: colour }));
 }
 
 interface ReadText {

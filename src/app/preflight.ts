@@ -17,9 +17,9 @@ import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
 import type { PriceList } from "../runner/agents/prices.ts";
 import { windowOf } from "../runner/agents/windows.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { AGENT_PROGRAMS, type AgentProgram } from "./agent-program.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { agentsAsked } from "./prices.ts";
 
 const EXECUTABLE = 0o111;

@@ -22,10 +22,10 @@ import { textOf } from "../runner/file-text.ts";
 import { type Json, parseJson } from "../util/json.ts";
 import { perdure } from "../view/command-text.ts";
 import { shortList } from "../view/display-text.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { priceRemedy } from "../view/spent-text.ts";
 import { parseBudget } from "./budget.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 
 const NAMES_SHOWN_MAX = 5;

@@ -10,9 +10,9 @@ import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import type { Journal, Lease } from "../journal/journal.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
+import { EXIT } from "../view/exit-code.ts";
 import type { Liveness } from "../view/step-status.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 

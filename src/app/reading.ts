@@ -3,8 +3,8 @@
 import type { PlanReading, Simulation } from "../plan/plan.ts";
 import { AGENT_NAMES } from "../runner/agents/registry.ts";
 import { PERMISSION_LEVELS } from "../util/agent-access.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 
 export interface ReadingOptions {
   /** True without a word behind it. */

@@ -19,8 +19,8 @@ import { isSecretVariable, secretsIn } from "../util/redact.ts";
 import { isMarked, markSecrets } from "../util/secret-mark.ts";
 import { perdure } from "../view/command-text.ts";
 import { shortList } from "../view/display-text.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 
 const SALT_BYTES = 16;
 /** How many secrets of one environment are marked. */

@@ -30,7 +30,7 @@ import { checkpointJson } from "../view/checkpoint.ts";
 import { NodeHistory } from "../view/node-history.ts";
 import { agentName, receiptFileName, receiptJson } from "../view/receipt.ts";
 import type { KnownRun } from "./known-run.ts";
-import { maskedJson } from "./print.ts";
+import { maskedJson } from "./secret-mask.ts";
 import { packageVersion } from "./version.ts";
 
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */

@@ -8,10 +8,10 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { EXIT } from "../view/exit-code.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 

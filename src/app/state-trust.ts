@@ -26,8 +26,8 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import { textOf } from "../runner/file-text.ts";
 import { shellWord } from "../view/command-text.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 
 /** The file that says for which directory and which index of git the check was passed. */
 const RECORD = "checked";

@@ -16,6 +16,7 @@ import type { RunDir } from "../engine/state-dir.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";
 import { failpoint } from "../util/failpoint.ts";
+import { EXIT } from "../view/exit-code.ts";
 import type { Part } from "../workspace/archive.ts";
 import { describeFile } from "../workspace/artifact.ts";
 import { keepArtifact } from "../workspace/artifact-store.ts";
@@ -30,7 +31,6 @@ import {
   RUN_PART,
 } from "./carried-run.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
 import { runEnvironment } from "./run-environment.ts";
 
 const OWNER_EXECUTES = 0o100;

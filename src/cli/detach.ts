@@ -4,10 +4,10 @@ import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CliError } from "../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../app/exit-code.ts";
-import { print } from "../app/print.ts";
 import { livenessOf, type Project } from "../app/project.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
+import { print } from "./print.ts";
 
 /** How often we look whether the new process has taken the run. */
 const LOOK_MS = 20;

@@ -2,8 +2,9 @@
 import { writeFileSync } from "node:fs";
 import { extname } from "node:path";
 import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import { masked, print } from "../app/print.ts";
+import { masked } from "../app/secret-mask.ts";
+import { EXIT } from "../view/exit-code.ts";
+import { print } from "./print.ts";
 
 export interface DocumentOptions {
   readonly format?: string;

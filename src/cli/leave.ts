@@ -5,9 +5,10 @@
  * Does not: explain what can happen (cli-error.ts).
  */
 import { CommanderError } from "commander";
-import { drivenRun, errorLines, explain, RunError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import { printError, printed } from "../app/print.ts";
+import { drivenRun, errorLines, explain, PipelineInvalid, RunError } from "../app/cli-error.ts";
+import { EXIT } from "../view/exit-code.ts";
+import { printDiagnostics } from "./diagnostics.ts";
+import { printError, printed } from "./print.ts";
 
 /** Call once: what nobody awaited is told like any other error, and not by Node. */
 export function leaveOnUnhandledErrors(): void {
@@ -18,6 +19,7 @@ export function leaveOnUnhandledErrors(): void {
 /** Tells an error and ends: a failed runner must not linger as the owner of its run. */
 export async function leave(error: unknown): Promise<void> {
   const run = error instanceof RunError ? undefined : drivenRun();
+  if (error instanceof PipelineInvalid) await printDiagnostics(error);
   process.exitCode = told(run === undefined ? error : new RunError(run, error));
   await printed();
   process.exit();

@@ -7,11 +7,11 @@
  */
 import { Command } from "commander";
 import { checkDirectory, enter, plainEnvironment, requireProc } from "../app/environment.ts";
-import { EXIT, type ExitCode } from "../app/exit-code.ts";
-import { surviveClosedOutput } from "../app/print.ts";
 import { packageVersion } from "../app/version.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
+import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
 import { addComparing, addReturning, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
 

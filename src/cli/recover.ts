@@ -1,13 +1,13 @@
 /** `resume --recover`: what a person wants done with work that was cut off. */
 import { createInterface } from "node:readline/promises";
 import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
 import type { CutOff } from "../app/partial-work.ts";
-import { printError } from "../app/print.ts";
 import { placeText } from "../core/place.ts";
 import { placeOf } from "../core/run.ts";
 import type { Recover } from "../plan/plan.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { partialLines } from "../view/partial-text.ts";
+import { printError } from "./print.ts";
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
 

@@ -1,7 +1,7 @@
 /** The options of `perdure run`, and what must not be mixed in them: nothing that was typed is ignored. */
 import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
 import type { ReadingOptions } from "../app/reading.ts";
+import { EXIT } from "../view/exit-code.ts";
 
 export interface RunArguments extends ReadingOptions {
   readonly validate?: boolean;

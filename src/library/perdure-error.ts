@@ -6,9 +6,9 @@
  * Does not: hide bugs: what is none of these is thrown as it is.
  */
 import { explain, OwnedError } from "../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../app/exit-code.ts";
 import type { Owner } from "../core/event.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 
 /** Something that Perdure refuses or that failed around it; the base of all its errors. */
 export class PerdureError extends Error {

@@ -11,7 +11,6 @@ import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { RunHandle } from "./run-handle.ts";
 import type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
 
-export type { ExitCode } from "../app/exit-code.ts";
 export type { StopMode } from "../core/event.ts";
 export {
   definePipeline,
@@ -21,6 +20,7 @@ export {
 export type { Diagnostic } from "../pipeline/diagnostic.ts";
 export type { Json } from "../util/json.ts";
 export type { ToldEvent } from "../view/event-json.ts";
+export type { ExitCode } from "../view/exit-code.ts";
 export { PerdureError, PipelineInvalid, RunOwned, UsageError } from "./perdure-error.ts";
 export type { RunHandle, RunResult } from "./run-handle.ts";
 export type { RunView, StepView } from "./run-view.ts";

@@ -1,11 +1,13 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { unavailable } from "../app/available-run.ts";
 import { type FilesOption, filesOption } from "../app/back-files.ts";
 import { refuseWithoutTurns } from "../app/budget.ts";
 import { checkEnvironment, readiness } from "../app/environment.ts";
 import { answerGate } from "../app/give-answer.ts";
 import type { BackRequest } from "../app/going-back.ts";
+import { completeFiles, goingOn, workedOut } from "../app/going-on.ts";
 import { fitInput, refuseUnknownKeys } from "../app/input.ts";
 import { loadRun } from "../app/known-run.ts";
 import { createRun } from "../app/new-run.ts";
@@ -19,8 +21,6 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { requireVariables } from "../app/run-environment.ts";
-import { unavailable } from "../cli/available-run.ts";
-import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import { envNamesOf } from "../plan/build.ts";

@@ -2,10 +2,8 @@
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { isOwnerAlive } from "../../app/owner.ts";
-import { print } from "../../app/print.ts";
 import {
   livenessOf,
   openProject,
@@ -19,7 +17,9 @@ import { runDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
 import { parseDuration } from "../../util/duration.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { shownStatus } from "../../view/run-table.ts";
+import { print } from "../print.ts";
 
 export interface CleanOptions {
   readonly olderThan?: string;

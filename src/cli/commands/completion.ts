@@ -1,8 +1,8 @@
 /** `perdure completion SHELL`: a completion script, made from the program's own commands. */
 import type { Command } from "commander";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
-import { print } from "../../app/print.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { print } from "../print.ts";
 
 /** Prints the script for bash, zsh or fish. */
 export async function completionCommand(program: Command, shell: string): Promise<ExitCode> {

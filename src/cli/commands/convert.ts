@@ -2,15 +2,15 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
-import { printDiagnostics, requirePlan } from "../../app/pipeline-file.ts";
-import { print } from "../../app/print.ts";
 import { isDotFile } from "../../app/reading.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import { placeInDot, placeInYaml, type StepFinding } from "../../pipeline/step-place.ts";
 import { convertPlan, type Language } from "../../plan/convert.ts";
 import type { Difference } from "../../plan/plan-difference.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { printDiagnostics, readPlan } from "../diagnostics.ts";
 import { deliver } from "../document.ts";
+import { print } from "../print.ts";
 
 export interface ConvertOptions {
   readonly output?: string;
@@ -28,10 +28,13 @@ export async function convertCommand(file: string, options: ConvertOptions): Pro
   const language = languageOf(file, output);
   const command = `perdure convert ${file}${output === undefined ? "" : ` -o ${output}`}`;
   if (output !== undefined) refuseOverwriting(output, command, options);
-  const { plan, text } = await requirePlan(resolve(file), command);
+  const { plan, text } = await readPlan(resolve(file), command);
   const converted = convertPlan(plan, language, output ?? `${plan.name}.${language}`);
   const { differences } = converted;
-  await printDiagnostics(placed(file, text, differences, { language, lossy }), text);
+  await printDiagnostics({
+    diagnostics: placed(file, text, differences, { language, lossy }),
+    text,
+  });
   if (differences.length > 0 && !lossy) {
     const count = differences.length === 1 ? "1 thing" : `${differences.length} things`;
     throw new CliError(

@@ -1,9 +1,7 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
 
 import { CliError, RunError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { print, printError, printJson, printText } from "../../app/print.ts";
 import { openProject, resolveRunId } from "../../app/project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../../app/run-workspace.ts";
 import type { Recorded } from "../../core/event.ts";
@@ -19,6 +17,7 @@ import {
   totalText,
 } from "../../view/difference-text.ts";
 import { commitText } from "../../view/display-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { NOW, type Point, pointNamed, stretchNamed } from "../../view/point.ts";
 import { tableLines } from "../../view/table.ts";
 import { isoText, utcText } from "../../view/time-text.ts";
@@ -30,7 +29,8 @@ import {
   type Side,
 } from "../../workspace/difference.ts";
 import { hasCommit, type SnapshotStore } from "../../workspace/store.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print, printError, printJson, printText } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface DiffOptions extends OutputOptions {
   readonly patch?: boolean;

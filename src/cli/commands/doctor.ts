@@ -3,13 +3,10 @@ import { existsSync, rmSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { agentLines, permissionLines } from "../../app/agent-check.ts";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { parsePlan } from "../../app/known-run.ts";
 import { isOwnerAlive } from "../../app/owner.ts";
-import { requirePlan } from "../../app/pipeline-file.ts";
 import { type Finding, preflight } from "../../app/preflight.ts";
 import { priceFile, priceListOf } from "../../app/prices.ts";
-import { print } from "../../app/print.ts";
 import { findStateDir, isUnused, livenessOf } from "../../app/project.ts";
 import { packageVersion } from "../../app/version.ts";
 import { replay } from "../../core/evolve.ts";
@@ -22,8 +19,11 @@ import { envNamesOf } from "../../plan/build.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { isolationProblem } from "../../runner/isolation.ts";
 import { countText, firstLine } from "../../view/display-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { Leftover } from "../../workspace/leftovers.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { readPlan } from "../diagnostics.ts";
+import { print } from "../print.ts";
 
 export interface DoctorOptions {
   readonly repair?: boolean;
@@ -72,7 +72,7 @@ const GLYPHS = { there: "✓", missing: "✗", doubtful: "!", unknown: "·" } as
 
 /** What a pipeline needs, and what its agents may do: the look that `run` takes, all of it shown. */
 async function checkPipeline(file: string): Promise<ExitCode> {
-  const { plan } = await requirePlan(resolve(file), `perdure doctor ${file}`, {});
+  const { plan } = await readPlan(resolve(file), `perdure doctor ${file}`, {});
   const found = [
     ...variableFindings(envNamesOf(plan)),
     ...preflight(plan, { cwd: process.cwd(), env: process.env, prices: await priceListOf(plan) }),

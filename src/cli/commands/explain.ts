@@ -1,13 +1,13 @@
 /** `perdure explain RUN STEP`: why a step was run, run again, or not run again. */
 
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { loadRun } from "../../app/known-run.ts";
-import { print, printJson } from "../../app/print.ts";
 import { openProject, resolveRunId } from "../../app/project.ts";
 import { fingerprintsOf } from "../../plan/fingerprint.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { explainJson, explainLines, explainStep } from "../../view/explain.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** Tells the story of one step. */
 export async function explainCommand(

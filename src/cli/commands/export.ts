@@ -17,13 +17,12 @@ import {
   TRANSCRIPT_PART,
 } from "../../app/carried-run.ts";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../../app/known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
-import { masked, print } from "../../app/print.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { runEnvironment } from "../../app/run-environment.ts";
 import { relinkWorktrees } from "../../app/run-workspace.ts";
+import { masked } from "../../app/secret-mask.ts";
 import { packageVersion } from "../../app/version.ts";
 import { outputsNamedBy } from "../../core/handed-on.ts";
 import { stepPath } from "../../core/place.ts";
@@ -36,9 +35,11 @@ import { planFingerprints } from "../../journal/journal.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
 import { artifactPath } from "../../workspace/artifact-store.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { print } from "../print.ts";
 
 export interface ExportOptions {
   readonly output?: string;

@@ -10,10 +10,8 @@
 import { randomUUID } from "node:crypto";
 import { filesOption } from "../../app/back-files.ts";
 import { CliError, RunError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { print, printJson } from "../../app/print.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { RunFiles } from "../../app/run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../../app/run-workspace.ts";
@@ -29,11 +27,13 @@ import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
 import { changeLines } from "../../view/back-plan.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type ForkPoint, pointAfterLast, pointBefore } from "../../view/fork-point.ts";
 import { savedBy } from "../../view/work-history.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../../workspace/store.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface ForkOptions extends OutputOptions, TypedInput {
   readonly at?: string;

@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
-import { requirePlan } from "../../app/pipeline-file.ts";
-import { printError } from "../../app/print.ts";
 import { findStateDir } from "../../app/project.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph-drawing.ts";
+import { readPlan } from "../diagnostics.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
+import { printError } from "../print.ts";
 import { findRun } from "./look.ts";
 
 type GraphFormat = "mermaid" | "dot" | "svg";
@@ -33,7 +33,7 @@ export async function graphCommand(
 
 async function drawingOf(what: string | undefined): Promise<Drawing> {
   if (what !== undefined && existsSync(what)) {
-    return planDrawing((await requirePlan(resolve(what))).plan);
+    return planDrawing((await readPlan(resolve(what))).plan);
   }
   if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
     const message = `${what}: there is no such file`;

@@ -14,10 +14,8 @@ import { dirname, join, resolve } from "node:path";
 import { filesOption } from "../../app/back-files.ts";
 import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../../app/carried-run.ts";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { loadRun, parsePlan } from "../../app/known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
-import { print } from "../../app/print.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
 import { RunFiles } from "../../app/run-files.ts";
 import { type Arrival, checkFolder, missingTranscripts, unpack } from "../../app/unpack.ts";
@@ -37,9 +35,11 @@ import { findMarked, runMarker } from "../../runner/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/hash.ts";
 import { canonicalJson } from "../../util/json.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type Archive, readArchive } from "../../workspace/archive.ts";
 import { looseFiles } from "../../workspace/loose-files.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { print } from "../print.ts";
 
 export interface ImportOptions {
   readonly into?: string;

@@ -1,12 +1,12 @@
 /** `perdure list`: the runs of a project, from the summary rows alone. */
 
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
-import { print, printJson } from "../../app/print.ts";
 import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../../app/project.ts";
 import type { RunFilter } from "../../journal/journal.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface ListOptions extends OutputOptions {
   readonly status?: string;

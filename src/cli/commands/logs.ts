@@ -5,10 +5,8 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { outputFiles } from "../../app/output-files.ts";
-import { isOutputClosed, print, printError } from "../../app/print.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
@@ -17,7 +15,9 @@ import { attemptDirOf } from "../../engine/state-dir.ts";
 import { followLines } from "../../runner/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { spokenLines } from "../../view/question-text.ts";
+import { isOutputClosed, print, printError } from "../print.ts";
 
 export interface LogsOptions {
   readonly follow?: boolean;

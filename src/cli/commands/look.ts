@@ -1,17 +1,18 @@
 /** Commands that only look at one run: `show`, `why`. */
 
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
-import { hidesMarked, maskedJson, print, printJson } from "../../app/print.ts";
 import { findRunId, openProject } from "../../app/project.ts";
+import { hidesMarked, maskedJson } from "../../app/secret-mask.ts";
 import { replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { exposureLines } from "../../view/exposure-text.ts";
 import { partialJson, partialLines } from "../../view/partial-text.ts";
 import { showJson } from "../../view/run-json.ts";
 import { reportLines } from "../../view/run-report.ts";
 import { why, whyLines } from "../../view/why.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** Everything about one run. */
 export async function showCommand(

@@ -8,12 +8,11 @@ import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { ownedError } from "../../app/execute.ts";
 import { type KnownRun, loadRun, reloadOwned } from "../../app/known-run.ts";
 import { newMessage, recordMessages } from "../../app/leave-message.ts";
 import { refuseOpened } from "../../app/opened-step.ts";
 import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
-import { print } from "../../app/print.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Visit } from "../../core/run.ts";
@@ -23,7 +22,8 @@ import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
-import { ownedError } from "../execute.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { print } from "../print.ts";
 
 /** What the agent is told of it when the run continues. */
 const OPENED =

@@ -1,13 +1,13 @@
 /** `perdure replay RUN`: makes every recorded decision again and shows the first that differs. */
 
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { parsePlan } from "../../app/known-run.ts";
-import { print, printJson } from "../../app/print.ts";
 import { findRunId, openProject, shortIdOf } from "../../app/project.ts";
 import { redecide } from "../../core/redecide.ts";
 import type { Plan } from "../../plan/plan.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** The status is 3 when today's core would have decided something else. */
 export async function replayCommand(

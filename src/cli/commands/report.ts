@@ -1,7 +1,7 @@
 /** `perdure report RUN`: a post-mortem that needs nothing but itself. */
 
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { whyInputOf } from "../../app/known-run.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type PostMortem, postMortem } from "../../view/post-mortem.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
 import { findRun, maskedRun } from "./look.ts";

@@ -2,20 +2,21 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { unavailable } from "../../app/available-run.ts";
 import { CliError, RunError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { execute } from "../../app/execute.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { print } from "../../app/print.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { openRunWorkspace } from "../../app/run-workspace.ts";
+import { NO_DISPLAY } from "../../app/screen.ts";
 import { changeLines } from "../../view/back-plan.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { type Point, pointNamed } from "../../view/point.ts";
 import { restoreSnapshot } from "../../workspace/restore.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../../workspace/store.ts";
 import { openWorkspace } from "../../workspace/workspace.ts";
-import { unavailable } from "../available-run.ts";
-import { execute } from "../execute.ts";
+import { print } from "../print.ts";
 import { sayOutcome } from "./back.ts";
 
 export interface RestoreOptions {
@@ -93,12 +94,12 @@ async function restoreHere(
     const command = `perdure restore ${known.shortId} ${name} --yes`;
     throw new CliError(EXIT.usage, "these are your own files; nothing was changed", command);
   }
-  const { exit } = await execute(project, known, {
-    screen: "quiet",
+  const { known: after, endedBy } = await execute(project, known, {
+    display: NO_DISPLAY,
     foreign: "keep",
     stopBy: "perdure restore",
     wishes: async () => [{ type: "restore-requested", commit, of: name }],
   });
   sayOutcome(project, known);
-  return exit;
+  return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }

@@ -1,25 +1,27 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { relative, resolve } from "node:path";
+import { besideLines, startsBeside } from "../../app/beside.ts";
 import { checkEnvironment, readiness } from "../../app/environment.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { execute } from "../../app/execute.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
 import { createRun } from "../../app/new-run.ts";
-import { requirePlan } from "../../app/pipeline-file.ts";
 import { checkPrices } from "../../app/prices.ts";
-import { hideSecrets, print, printError } from "../../app/print.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
 import { type ReadingOptions, readingOf } from "../../app/reading.ts";
+import { hideSecrets } from "../../app/secret-mask.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
 import { secretInputs } from "../../util/redact.ts";
 import { countText } from "../../view/display-text.ts";
-import { ask, canAsk } from "../ask.ts";
-import { besideLines, startsBeside } from "../beside.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { ask, canAsk, confirmation } from "../ask.ts";
 import { detach, peopleOptions } from "../detach.ts";
-import { execute, sayGoodbye } from "../execute.ts";
-import { type OutputOptions, screenKind } from "../output-options.ts";
+import { readPlan } from "../diagnostics.ts";
+import { print, printError } from "../print.ts";
+import { displayOf, printOutcome } from "../screen/display.ts";
+import { type OutputOptions, screenKind } from "../screen/output-options.ts";
 
 export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
@@ -44,9 +46,9 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     const { validateCommand } = await import("./validate.ts");
     return validateCommand([file], options);
   }
-  const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
+  const { plan, text } = await readPlan(path, `perdure run ${file}`, reading);
   if (options.logs !== undefined) {
-    (await import("../../app/logs-run.ts")).refuseUsedLogs(options.logs);
+    (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);
   }
   const { inputSchema: schema } = plan;
   const typed = parseInput(options, schema);
@@ -70,7 +72,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const worker = { plan, cwd: process.cwd() };
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
-    canAsk: canAsk(options),
+    confirm: confirmation(options),
     command: `perdure run ${file}`,
   });
   if (!starts) return nothingStarted();
@@ -96,11 +98,11 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);
-  const { exit, known: after } = await execute(project, known, {
-    ...{ screen, greet, stay, autoApprove, beside },
+  const { known: after, endedBy } = await execute(project, known, {
+    ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  sayGoodbye(after, screen);
-  return exit;
+  printOutcome(after, screen);
+  return exitCodeOf(after.run, endedBy);
 }
 
 function nothingStarted(): ExitCode {

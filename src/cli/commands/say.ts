@@ -2,14 +2,14 @@
 
 import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { leaveMessage, newMessage } from "../../app/leave-message.ts";
 import { ownerText } from "../../app/owner.ts";
-import { print } from "../../app/print.ts";
 import { openProject, resolveRunId } from "../../app/project.ts";
 import { currentVisit, type LeftMessage, type VisitStatus } from "../../core/run.ts";
 import { perdure } from "../../view/command-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { print } from "../print.ts";
 
 /** A message goes into the journal and into a prompt; what is longer belongs into a file. */
 const MESSAGE_CHARACTERS_MAX = 16_000;

@@ -6,10 +6,9 @@
  */
 
 import { CliError, RunError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { ownedError } from "../../app/execute.ts";
 import { type KnownRun, loadRun, reloadRun } from "../../app/known-run.ts";
 import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
-import { print } from "../../app/print.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { runEnvironment } from "../../app/run-environment.ts";
 import { RunFiles } from "../../app/run-files.ts";
@@ -23,7 +22,8 @@ import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { systemClock } from "../../util/clock.ts";
-import { ownedError } from "../execute.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { print } from "../print.ts";
 
 export interface SettleOptions {
   readonly identity?: string;

@@ -4,11 +4,10 @@
  */
 import { userInfo } from "node:os";
 import { CliError } from "../../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../../app/exit-code.ts";
+import { execute, ownedError } from "../../app/execute.ts";
 import { openQuestions } from "../../app/give-answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { ownerText, wake } from "../../app/owner.ts";
-import { print } from "../../app/print.ts";
 import {
   isElsewhere,
   livenessOf,
@@ -17,6 +16,7 @@ import {
   resolveRunId,
   shortIdOf,
 } from "../../app/project.ts";
+import { NO_DISPLAY } from "../../app/screen.ts";
 import type { StopMode } from "../../core/event.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
@@ -25,8 +25,9 @@ import { attemptDirOf } from "../../engine/state-dir.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { gateName } from "../../view/question-text.ts";
-import { execute, ownedError } from "../execute.ts";
+import { print } from "../print.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;
@@ -76,7 +77,7 @@ async function endOrphans(
   const { id, run, shortId } = known;
   if (!hasOrphans(known)) throw unownedError(known);
   const steps = Array.from(run.running, (visit) => stepPath(placeOf(visit)));
-  await execute(project, known, { screen: "quiet", stop });
+  await execute(project, known, { display: NO_DISPLAY, stop });
   // What has lost its step, and belongs to no attempt that is open any more.
   await sweep(runMarker(id));
   const what = steps.length === 0 ? "what it left running" : `step ${steps.join(", ")}`;

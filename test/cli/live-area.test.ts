@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { FRAME_INTERVAL_MS, LiveScreen, type ScreenStream } from "../../src/tui/live-screen.ts";
-import { terminalStyle } from "../../src/tui/style.ts";
+import { FRAME_INTERVAL_MS, LiveArea, type ScreenStream } from "../../src/cli/screen/live-area.ts";
+import { terminalStyle } from "../../src/cli/screen/style.ts";
 
 const ESC = "\u001b";
 const CODES = new RegExp(`${ESC}\\[\\??(\\d*)([A-Za-z])|[\\s\\S]`, "g");
@@ -79,7 +79,7 @@ afterEach(() => void vi.useRealTimers());
 test("draws in place, and leaves only ordinary text behind", () => {
   const terminal = new Terminal();
   let lines = ["one", "two"];
-  const screen = new LiveScreen({ stream: terminal, frame: () => lines });
+  const screen = new LiveArea({ stream: terminal, frame: () => lines });
   expect(terminal.screen).toEqual(["one", "two", ""]);
   lines = ["1", "2", "3"];
   vi.advanceTimersByTime(FRAME_INTERVAL_MS);
@@ -98,7 +98,7 @@ test("draws in place, and leaves only ordinary text behind", () => {
 test("T1: the cursor is visible after every single write", () => {
   const terminal = new Terminal();
   let count = 0;
-  const screen = new LiveScreen({ stream: terminal, frame: () => [`frame ${count++}`] });
+  const screen = new LiveArea({ stream: terminal, frame: () => [`frame ${count++}`] });
   for (let frame = 0; frame < 5; frame++) {
     vi.advanceTimersByTime(FRAME_INTERVAL_MS);
     expect(terminal.cursorVisible).toBe(true);
@@ -111,7 +111,7 @@ test("T1: the cursor is visible after every single write", () => {
 test("at most ten frames a second, and none when nothing changed", () => {
   const terminal = new Terminal();
   let text = "same";
-  const screen = new LiveScreen({ stream: terminal, frame: () => [text] });
+  const screen = new LiveArea({ stream: terminal, frame: () => [text] });
   vi.advanceTimersByTime(1_000);
   expect(terminal.writes).toHaveLength(1);
   const until = Date.now() + 1_000;
@@ -128,7 +128,7 @@ test("at most ten frames a second, and none when nothing changed", () => {
 test("T2: a terminal that goes away ends the drawing and nothing else", () => {
   const terminal = new Terminal();
   let frames = 0;
-  const screen = new LiveScreen({ stream: terminal, frame: () => [`${frames++}`] });
+  const screen = new LiveArea({ stream: terminal, frame: () => [`${frames++}`] });
   terminal.failure = Object.assign(new Error("write EIO"), { code: "EIO" });
   vi.advanceTimersByTime(FRAME_INTERVAL_MS);
   expect(screen.broken).toBe(true);
@@ -140,7 +140,7 @@ test("T2: a terminal that goes away ends the drawing and nothing else", () => {
 
 test("T2: an error that comes as an event is caught, even after the end", () => {
   const terminal = new Terminal();
-  const screen = new LiveScreen({ stream: terminal, frame: () => ["x"] });
+  const screen = new LiveArea({ stream: terminal, frame: () => ["x"] });
   expect(terminal.emit("error")).toBe(1);
   expect(screen.broken).toBe(true);
   screen.close(["unseen"]);
@@ -152,7 +152,7 @@ test("T2: an error that comes as an event is caught, even after the end", () => 
 test("T3: a terminal that does not keep up gets fewer frames", () => {
   const terminal = new Terminal();
   let frames = 0;
-  const screen = new LiveScreen({ stream: terminal, frame: () => [`${frames++}`] });
+  const screen = new LiveArea({ stream: terminal, frame: () => [`${frames++}`] });
   terminal.writableNeedDrain = true;
   vi.advanceTimersByTime(1_000);
   expect(terminal.writes).toHaveLength(1);
@@ -165,7 +165,7 @@ test("T3: a terminal that does not keep up gets fewer frames", () => {
 test("a resize redraws with the new size, from above the lines that it wrapped", () => {
   const terminal = new Terminal();
   const frame = ({ columns }: { columns: number }): string[] => ["x".repeat(columns - 1)];
-  const screen = new LiveScreen({ stream: terminal, frame });
+  const screen = new LiveArea({ stream: terminal, frame });
   terminal.columns = 10;
   terminal.emit("resize");
   // 19 characters take two rows of a screen that is 10 wide.

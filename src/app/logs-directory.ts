@@ -1,15 +1,34 @@
-/** `resume --logs DIR`: from the directory that a run was told to write to, to the run. */
-import { existsSync } from "node:fs";
+/**
+ * `--logs DIR`: the directory that a run writes its DOT files to, and the run that belongs to it. A
+ * directory of another engine gives a new run that continues where that engine stopped.
+ *
+ * Owns: the way from such a directory to a run in the journal.
+ * Does not: know what a continued run does (plan/take-up.ts), drive it, or write the directory
+ * (walk-files.ts).
+ */
+import { copyFileSync, existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import { envNamesOf } from "../plan/build.ts";
+import type { TakesUp } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
+import { sha256 } from "../util/hash.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { openProject, type Project } from "./project.ts";
+import { checkEnvironment } from "./environment.ts";
+import { loadRun } from "./known-run.ts";
+import { createRun } from "./new-run.ts";
+import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
+import { createProject, openProject, type Project } from "./project.ts";
+
+/** A copy of the other engine's checkpoint; ours is written over it. */
+const KEPT_FILE = "checkpoint.before.json";
 
 export interface LogsRun {
   readonly project: Project;
   readonly runId: string;
+  /** The file that was read for it, with its warnings. */
+  readonly read?: ReadPlan;
 }
 
 /** The run that writes to a directory. `file`, if given, must be its pipeline. */
@@ -23,9 +42,8 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   }
   const { run_id: runId, project } = ownPart(text);
   if (typeof runId !== "string" || typeof project !== "string") {
-    const { stoppedAt, takeUp } = await import("./take-up.ts");
     const takesUp = stoppedAt(parsedJson(text));
-    if (takesUp !== undefined && file !== undefined) return takeUp(logs, file, takesUp);
+    if (takesUp !== undefined && file !== undefined) return continueForeign(logs, file, takesUp);
     const message = `${path} is not of perdure: it names no run`;
     throw new CliError(
       EXIT.error,
@@ -82,4 +100,38 @@ function parsedJson(text: string): unknown {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
+}
+
+/** Where another engine stopped, by its checkpoint; undefined when that does not say it. */
+function stoppedAt(checkpoint: unknown): TakesUp | undefined {
+  if (!isObject(checkpoint)) return undefined;
+  const { current_node: node, completed_nodes: completed, context = {} } = checkpoint;
+  if (typeof node !== "string" || !Array.isArray(completed) || !isObject(context)) return undefined;
+  const names = completed.filter((name): name is string => typeof name === "string");
+  return { node, completed: names, context: context as JsonObject };
+}
+
+/** The run that continues from there: a new one, unless it was created before. */
+async function continueForeign(logs: string, file: string, takesUp: TakesUp): Promise<LogsRun> {
+  const path = resolve(file);
+  const read = await requirePlan(path, `perdure run ${file}`, { takesUp });
+  const { plan, text } = read;
+  checkEnvironment(envNamesOf(plan), "the same command again");
+  const project = createProject(process.cwd());
+  const before = project.journal.list({ file: path }).find(({ runId, cleanedAt }) => {
+    if (cleanedAt !== undefined) return false;
+    const { run, plan: known } = loadRun(project, runId);
+    return run.created?.logs === logs && known.reading?.takesUp !== undefined;
+  });
+  if (before !== undefined) return { project, runId: before.runId, read };
+  copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));
+  const runId = createRun(project, plan, {
+    file: path,
+    fileSha256: sha256(text),
+    input: null,
+    args: process.argv.slice(2),
+    cwd: process.cwd(),
+    logs,
+  });
+  return { project, runId, read };
 }

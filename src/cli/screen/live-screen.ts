@@ -1,27 +1,27 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { outputFiles, printedAttempt } from "../app/output-files.ts";
-import { masked } from "../app/print.ts";
-import type { Screen, ScreenOptions } from "../app/screen.ts";
-import type { Recorded } from "../core/event.ts";
-import { attemptText } from "../core/place.ts";
-import { attemptOf, type Run, type Visit } from "../core/run.ts";
-import { attemptDirOf } from "../engine/state-dir.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import { lastLine } from "../runner/output.ts";
-import { LiveScreen } from "../tui/live-screen.ts";
-import { terminalStyle } from "../tui/style.ts";
-import { checkReportLines } from "../view/check-text.ts";
-import { progressLines, type ScreenSize } from "../view/progress.ts";
-import type { Style } from "../view/style.ts";
+import { outputFiles, printedAttempt } from "../../app/output-files.ts";
+import type { Screen, ScreenOptions } from "../../app/screen.ts";
+import { masked } from "../../app/secret-mask.ts";
+import type { Recorded } from "../../core/event.ts";
+import { attemptText } from "../../core/place.ts";
+import { attemptOf, type Run, type Visit } from "../../core/run.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { ATTEMPT_FILE } from "../../runner/attempt-folder.ts";
+import { lastLine } from "../../runner/output.ts";
+import { checkReportLines } from "../../view/check-text.ts";
+import { progressLines, type ScreenSize } from "../../view/progress.ts";
+import type { Style } from "../../view/style.ts";
+import { LiveArea } from "./live-area.ts";
+import { terminalStyle } from "./style.ts";
 
 /** How much of the live view stays on the screen when the run is over. */
 const LAST_FRAME_ROWS = 60;
 
 /** The live view on stdout. */
-export class TerminalScreen implements Screen {
-  readonly #screen: LiveScreen;
+export class LiveScreen implements Screen {
+  readonly #area: LiveArea;
   readonly #options: ScreenOptions;
   #run: Run | undefined;
   /** The last line of each running attempt, and the size of its output when it was read. */
@@ -30,14 +30,14 @@ export class TerminalScreen implements Screen {
   constructor(options: ScreenOptions) {
     this.#options = options;
     const style = terminalStyle(process.env, process.stdout);
-    this.#screen = new LiveScreen({
+    this.#area = new LiveArea({
       stream: process.stdout,
       frame: (size) => this.#whole(size, style),
     });
   }
 
   say(line: string): void {
-    this.#screen.print([masked(line)]);
+    this.#area.print([masked(line)]);
   }
 
   update(events: readonly Recorded[], run: Run): void {
@@ -46,19 +46,19 @@ export class TerminalScreen implements Screen {
       const ended = event.type === "step.failed" || event.type === "step.completed";
       return ended ? checkReportLines(event, event) : [];
     });
-    if (checks.length > 0) this.#screen.print(checks.map(masked));
-    this.#screen.draw();
+    if (checks.length > 0) this.#area.print(checks.map(masked));
+    this.#area.draw();
   }
 
   refresh(): void {
-    this.#screen.draw();
+    this.#area.draw();
   }
 
   async close(): Promise<void> {
     const style = terminalStyle(process.env, process.stdout);
     const size = { columns: process.stdout.columns || 80, rows: LAST_FRAME_ROWS };
     const last = this.#run === undefined ? [] : this.#frame(this.#run, size, style);
-    this.#screen.close(last);
+    this.#area.close(last);
   }
 
   /** The steps, and below them what a person is asked. */

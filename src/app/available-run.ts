@@ -1,10 +1,10 @@
 /** Whether a run can be driven at all: its files are there, and nobody else drives it. */
 
-import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import { type KnownRun, whyInputOf } from "../app/known-run.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { why } from "../view/why.ts";
+import { CliError } from "./cli-error.ts";
 import { ownedError } from "./execute.ts";
+import { type KnownRun, whyInputOf } from "./known-run.ts";
 
 /** Why a run cannot be driven, if it cannot. */
 export function unavailable(

@@ -9,30 +9,6 @@
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
 import { access } from "node:fs/promises";
-import { lineReaders } from "../app/agent-lines.ts";
-import { CliError, OwnedError, RunError, setDrivenRun } from "../app/cli-error.ts";
-import { EXIT, type ExitCode } from "../app/exit-code.ts";
-import {
-  hideSecretsOf,
-  type KnownRun,
-  loadRun,
-  reloadOwned,
-  reloadRun,
-  whyInputOf,
-} from "../app/known-run.ts";
-import { refuseOpened } from "../app/opened-step.ts";
-import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "../app/owner.ts";
-import { lateCostOf } from "../app/prices.ts";
-import { print, printError } from "../app/print.ts";
-import { type Project, removedState, shortIdOf } from "../app/project.ts";
-import { type GivenVariables, newlyRemembered, runEnvironment } from "../app/run-environment.ts";
-import { RunFiles } from "../app/run-files.ts";
-import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "../app/run-parts.ts";
-import type { Screen, ScreenKind } from "../app/screen.ts";
-import { listen } from "../app/signals.ts";
-import { Wishes } from "../app/wishes.ts";
-import { MERGE_STOP } from "../core/activity.ts";
-import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner, Recorded, StopMode } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
@@ -53,13 +29,24 @@ import type { Budget, Recover } from "../plan/plan.ts";
 import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { whyLines } from "../view/why.ts";
+import { EXIT } from "../view/exit-code.ts";
+import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
-import { openScreen } from "./open-screen.ts";
-import { type Desk, openDesk } from "./terminal-desk.ts";
+import { CliError, OwnedError, RunError, setDrivenRun } from "./cli-error.ts";
+import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, reloadRun } from "./known-run.ts";
+import { refuseOpened } from "./opened-step.ts";
+import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
+import { lateCostOf } from "./prices.ts";
+import { type Project, removedState, shortIdOf } from "./project.ts";
+import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
+import { RunFiles } from "./run-files.ts";
+import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
+import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
+import { listen } from "./signals.ts";
+import { Wishes } from "./wishes.ts";
 
 export interface ExecuteOptions {
-  readonly screen: ScreenKind | Screen;
+  readonly display: Display;
   /** What the person asked for beside going on; asked when the run is ours and nothing of it runs. */
   readonly wishes?: (known: KnownRun) => Promise<readonly Fact[]>;
   /** Nothing is started; the run is stopped in this name once the wishes are granted. */
@@ -96,10 +83,11 @@ export interface ExecuteOptions {
   readonly greet?: (known: KnownRun) => readonly string[];
 }
 
-/** What came of driving a run: the exit status, and the run as it is now. */
+/** The run after this process has driven it. */
 export interface Executed {
-  readonly exit: ExitCode;
   readonly known: KnownRun;
+  /** The signal or the request that ended this process's part, if one did. */
+  readonly endedBy: string | undefined;
 }
 
 /** Drives the run until this process has nothing more to do for it. */
@@ -121,16 +109,14 @@ export async function execute(
   if (wishes.first === undefined && waitsForPerson(run)) {
     // Who answered while we let go of the run has been told that we go on.
     const now = loadRun(project, known.id);
-    const { screen, stay = false, autoApprove = false } = options;
-    const rest = { screen, stay, autoApprove, beside: true };
+    const { display, stay = false, autoApprove = false } = options;
+    const rest = { display, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
-  const granted = options.stopBy !== undefined && wishes.first === undefined;
-  const exit = granted ? EXIT.done : exitCodeOf(run, wishes.first);
   // All events of a long run are not read again only to say how it ended.
   const isSamePlan = options.update === undefined;
   const after = isSamePlan ? reloadRun(project, { ...known, run }) : loadRun(project, known.id);
-  return { exit, known: after };
+  return { known: after, endedBy: wishes.first };
 }
 
 /** A run in this process's hands. */
@@ -241,7 +227,7 @@ async function takeUpdate(
   const input = { before: known.run.created?.input ?? null, after: update.input };
   if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input, known.run))) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
-    await drive(project, owned, given, { ...options, screen: "quiet" }, [stop]);
+    await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
     settled = loadRun(project, known.id);
     // The person has changed their mind.
     if (given.first !== undefined) return { ...owned, known: settled };
@@ -284,7 +270,7 @@ async function driveAll(
   let still = owned;
   if (owned.known.run.running.size > 0) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
-    await drive(project, owned, given, { ...options, screen: "quiet" }, [stop]);
+    await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
     still = { ...owned, known: loadRun(project, owned.known.id) };
   }
   const asked = [...funds, ...(await wishes(still.known))];
@@ -317,9 +303,9 @@ async function drive(
     by: thisPerson(),
     autoApprove: options.autoApprove === true,
   });
-  const desk = deskOf(options, gates, mailbox);
-  const screen = await screenFor(options, known, { dir, now, desk, mailbox });
-  desk?.show(screen);
+  const prompt = promptOf(options, gates, mailbox);
+  const screen = await screenFor(options, known, { dir, now, prompt, mailbox });
+  prompt?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
   const agents = await agentsOf(plan, site);
@@ -339,10 +325,10 @@ async function drive(
     watch: (events, run) => {
       hideSecretsOf(plan, run);
       files.record(events, run);
-      desk?.update(run);
+      prompt?.update(run);
       screen.update(events, run);
     },
-    stay: () => options.stay === true || desk?.isOpen === true,
+    stay: () => options.stay === true || prompt?.isOpen === true,
   });
   given.attend({
     stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
@@ -359,40 +345,42 @@ async function drive(
     return loop.run;
   } finally {
     given.leave();
-    desk?.close();
+    prompt?.close();
     await screen.close();
   }
 }
 
 /** The screen of a run, which has seen everything but what it is about to be shown. */
 async function screenFor(
-  { screen }: ExecuteOptions,
+  { display }: ExecuteOptions,
   known: KnownRun,
   around: {
     readonly dir: RunDir;
     readonly now: () => number;
-    readonly desk: Desk | undefined;
+    readonly prompt: QuestionPrompt | undefined;
     readonly mailbox: Mailbox;
   },
 ): Promise<Screen> {
-  const { dir, now, desk, mailbox } = around;
+  const { dir, now, prompt, mailbox } = around;
   const { events, id: runId, shortId, plan } = known;
   const untold = untoldUpdate(known).length;
-  return openScreen(screen, {
+  return display.openScreen({
     ...{ runId, shortId, dir, now },
     past: untold === 0 ? events : events.slice(0, -untold),
     readers: await lineReaders(plan),
     onError: (error) => mailbox.fail(error),
-    footer: desk && ((width) => desk.footer(width)),
+    footer: prompt && ((width) => prompt.footer(width)),
   });
 }
 
-/** Where a person at the terminal answers what the run asks, if there is one. */
-function deskOf(options: ExecuteOptions, gates: GateExecutor, mailbox: Mailbox): Desk | undefined {
-  const { screen: kind } = options;
-  if (options.autoApprove === true || typeof kind !== "string") return undefined;
-  return openDesk({
-    kind,
+/** Asks the questions of the run, where somebody could answer them. */
+function promptOf(
+  { display, autoApprove }: ExecuteOptions,
+  gates: GateExecutor,
+  mailbox: Mailbox,
+): QuestionPrompt | undefined {
+  if (autoApprove === true) return undefined;
+  return display.openPrompt?.({
     answer: (at, reply) => gates.give(mailbox, at, reply),
     onGone: () => mailbox.wake(),
   });
@@ -416,33 +404,4 @@ function recoveryIn({
 /** An update that was recorded last: there was no screen yet to tell it. */
 function untoldUpdate({ events }: KnownRun): readonly Recorded[] {
   return events.slice(-1).filter(({ event }) => event.type === "run.updated");
-}
-
-/** Tells how the run stands after this owner, in the words of `why`. */
-export function sayGoodbye(known: KnownRun, screen: ScreenKind): void {
-  if (screen === "json") return;
-  const lines = whyLines(whyInputOf(known, Date.now()));
-  if (screen === "quiet" && known.run.state.status === "completed") return;
-  const say = screen === "quiet" ? printError : print;
-  for (const line of lines) say(line);
-}
-
-/** The exit status for a run after an owner whose end was asked for by `first`. */
-export function exitCodeOf(run: Run, first: string | undefined): ExitCode {
-  switch (run.state.status) {
-    case "completed":
-      return EXIT.done;
-    case "stopped": {
-      const { by } = run.state;
-      if ([BUDGET_STOP, MERGE_STOP].some((why) => by.startsWith(why))) return EXIT.failed;
-      return first === "SIGINT" ? EXIT.interrupted : EXIT.terminated;
-    }
-    case "failed": {
-      const reasons = [...run.failed].map((visit) => "reason" in visit.state && visit.state.reason);
-      const timedOut = reasons.some((reason) => reason === "timeout" || reason === "idle");
-      return timedOut ? EXIT.timedOut : EXIT.failed;
-    }
-    default:
-      return waitsForPerson(run) ? EXIT.waiting : EXIT.error;
-  }
 }

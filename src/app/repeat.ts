@@ -6,12 +6,12 @@
  * run comes to it.
  */
 
-import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import { type BackRequest, repeatsOf } from "../app/going-back.ts";
-import type { KnownRun } from "../app/known-run.ts";
 import { perdure } from "../view/command-text.ts";
-import { ask } from "./ask.ts";
+import { EXIT } from "../view/exit-code.ts";
+import { CliError } from "./cli-error.ts";
+import { type BackRequest, repeatsOf } from "./going-back.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Confirm } from "./screen.ts";
 
 export interface RepeatOptions {
   readonly dryRun?: boolean;
@@ -24,7 +24,7 @@ export async function agreedRequest(
   known: KnownRun,
   request: BackRequest,
   { dryRun, yes }: RepeatOptions,
-  canAsk: boolean,
+  confirm: Confirm | undefined,
 ): Promise<BackRequest | undefined> {
   const repeats = repeatsOf(known, request);
   const [first] = repeats;
@@ -33,12 +33,12 @@ export async function agreedRequest(
   if (dryRun === true) return request;
   const more = repeats.length === 1 ? "" : ` and ${repeats.length - 1} more`;
   const message = `${first.place}${more} happened and must not happen twice`;
-  if (!canAsk) {
+  if (confirm === undefined) {
     const refusal = `${message}; nothing was changed`;
     throw new CliError(EXIT.usage, refusal, `${commandOf(known, request)} --yes`);
   }
-  const answer = await ask(`${message}. Let it happen again? [y/N] `);
-  return answer.startsWith("y") ? { ...request, repeat: true } : undefined;
+  const agreed = await confirm(`${message}. Let it happen again?`);
+  return agreed ? { ...request, repeat: true } : undefined;
 }
 
 function commandOf({ shortId }: KnownRun, { verb, step }: BackRequest): string {

@@ -2,15 +2,15 @@
  * Going on with a run: what a person or a program wants beside that, as options of the one way to
  * drive it.
  */
-import { type FilesOption, filesOption } from "../app/back-files.ts";
-import { parseBudget, parseTurns } from "../app/budget.ts";
-import { RunError } from "../app/cli-error.ts";
-import { type Back, type BackRequest, factsOf, planBack } from "../app/going-back.ts";
-import type { KnownRun } from "../app/known-run.ts";
-import type { Project } from "../app/project.ts";
-import { RunFiles } from "../app/run-files.ts";
-import { walkFilesOf } from "../app/run-parts.ts";
+import { type FilesOption, filesOption } from "./back-files.ts";
+import { parseBudget, parseTurns } from "./budget.ts";
+import { RunError } from "./cli-error.ts";
 import type { ExecuteOptions } from "./execute.ts";
+import { type Back, type BackRequest, factsOf, planBack } from "./going-back.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
+import { RunFiles } from "./run-files.ts";
+import { walkFilesOf } from "./run-parts.ts";
 
 export interface GoingOn {
   readonly takeOver?: boolean;
@@ -35,7 +35,7 @@ export function goingOn(
   project: Project,
   { request, back }: { readonly request: BackRequest | undefined; readonly back: Back | undefined },
   options: GoingOn,
-): Omit<ExecuteOptions, "screen"> {
+): Omit<ExecuteOptions, "display"> {
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
   return {
     takeOver: options.takeOver === true,

@@ -10,10 +10,10 @@
  * - T2 A terminal that is gone (EPIPE, EIO) ends the drawing, never the run.
  * - T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
  */
-import { displayWidth, plainText, terminalText } from "../view/display-text.ts";
-import type { ScreenSize } from "../view/progress.ts";
+import { displayWidth, plainText, terminalText } from "../../view/display-text.ts";
+import type { ScreenSize } from "../../view/progress.ts";
 
-/** What the screen needs of a stream; process.stdout and process.stderr have it. */
+/** What the area needs of a stream; process.stdout and process.stderr have it. */
 export interface ScreenStream {
   readonly columns?: number;
   readonly rows?: number;
@@ -23,7 +23,7 @@ export interface ScreenStream {
   off(event: "resize" | "error", listener: () => void): unknown;
 }
 
-export interface LiveScreenOptions {
+export interface LiveAreaOptions {
   readonly stream: ScreenStream;
   /** The lines to show now; each narrower than the screen, all together lower. */
   readonly frame: (size: ScreenSize) => readonly string[];
@@ -43,14 +43,14 @@ const CLEAR_LINE = `${ESC}K`;
 const CLEAR_BELOW = `${ESC}J`;
 
 /** Lines that are drawn over themselves. */
-export class LiveScreen {
+export class LiveArea {
   private readonly stream: ScreenStream;
-  private readonly frame: LiveScreenOptions["frame"];
+  private readonly frame: LiveAreaOptions["frame"];
   private readonly timer: NodeJS.Timeout;
   private drawn: readonly string[] = [];
   private state: "open" | "broken" | "closed" = "open";
 
-  constructor({ stream, frame }: LiveScreenOptions) {
+  constructor({ stream, frame }: LiveAreaOptions) {
     this.stream = stream;
     this.frame = frame;
     stream.on("error", this.onError);

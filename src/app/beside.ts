@@ -8,12 +8,12 @@
  *   has taken its lease, so of two that start together at least one finds the other.
  */
 
-import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import { type KnownRun, loadRun } from "../app/known-run.ts";
-import { livenessOf, type Project } from "../app/project.ts";
 import type { Plan } from "../plan/plan.ts";
-import { ask } from "./ask.ts";
+import { EXIT } from "../view/exit-code.ts";
+import { CliError } from "./cli-error.ts";
+import { type KnownRun, loadRun } from "./known-run.ts";
+import { livenessOf, type Project } from "./project.ts";
+import type { Confirm } from "./screen.ts";
 
 /** A run that works, or is about to work, in a directory. */
 export interface Worker {
@@ -52,9 +52,12 @@ export function besideLines(project: Project, own: Worker): readonly string[] {
 /** Refuses a run with agents beside another one with agents; `command` is what would start it (Q1). */
 export function refuseBeside(project: Project, own: Worker, command: string): void {
   const other = rivalOf(project, own);
-  if (other === undefined) return;
+  if (other !== undefined) throw besideError(other, command);
+}
+
+function besideError(other: KnownRun, command: string): CliError {
   const next = `perdure attach ${other.shortId}\n        to start it all the same: ${command} --beside`;
-  throw new CliError(
+  return new CliError(
     EXIT.usage,
     `${rivalText(other)}; \`workspace: worktree\` keeps them apart`,
     next,
@@ -64,7 +67,8 @@ export function refuseBeside(project: Project, own: Worker, command: string): vo
 /** What a person wants of a run that may meet another one in its directory. */
 export interface BesideOptions {
   readonly beside: boolean;
-  readonly canAsk: boolean;
+  /** Absent when nobody can be asked. */
+  readonly confirm: Confirm | undefined;
   /** The command that starts the run. */
   readonly command: string;
 }
@@ -73,13 +77,12 @@ export interface BesideOptions {
 export async function startsBeside(
   project: Project,
   own: Worker,
-  { beside, canAsk, command }: BesideOptions,
+  { beside, confirm, command }: BesideOptions,
 ): Promise<{ readonly starts: boolean; readonly beside: boolean }> {
   const other = beside ? undefined : rivalOf(project, own);
   if (other === undefined) return { starts: true, beside };
-  if (!canAsk) refuseBeside(project, own, command);
-  const question = `R${rivalText(other).slice(1)}.\n[s]tart it all the same, or [a]bort? `;
-  const agreed = (await ask(question)).startsWith("s");
+  if (confirm === undefined) throw besideError(other, command);
+  const agreed = await confirm(`R${rivalText(other).slice(1)}`, "start it all the same");
   return { starts: agreed, beside: agreed };
 }
 

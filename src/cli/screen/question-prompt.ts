@@ -1,58 +1,45 @@
 /**
- * Asks the person at the terminal what the run asks, one question at a time.
+ * Asks the person at the terminal the questions of a run, one at a time.
  *
- * Owns: which question stands, and the lines in which it does.
+ * Owns: which question is open, and the lines that show it.
  * Does not: draw (the screens do) or decide whose answer counts.
  */
 
-import type { ScreenKind } from "../app/screen.ts";
-import type { Answer, AttemptRef } from "../core/event.ts";
-import { attemptText } from "../core/place.ts";
-import { replyIn } from "../core/question.ts";
-import { attemptOf, type Run, type Visit } from "../core/run.ts";
-import type { Answered } from "../journal/journal.ts";
-import { cutText, plainText, wrapText } from "../view/display-text.ts";
-import { answerText, choicesText, deadlineText, gateName } from "../view/question-text.ts";
-import { TypedLine } from "./terminal-line.ts";
+import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts";
+import { attemptText } from "../../core/place.ts";
+import { replyIn } from "../../core/question.ts";
+import { attemptOf, type Run, type Visit } from "../../core/run.ts";
+import { cutText, plainText, wrapText } from "../../view/display-text.ts";
+import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
+import type { ScreenKind } from "./output-options.ts";
+import { TypedLine } from "./typed-line.ts";
 
 /** How much of a long question the live view makes room for. */
 const QUESTION_ROWS_MAX = 8;
 
-export interface DeskOptions {
-  readonly kind: ScreenKind;
-  /** Records an answer; says whether it was the first. */
-  readonly answer: (at: AttemptRef, reply: Pick<Answer, "choice" | "text">) => Answered;
-  /** Nobody is at the terminal any more. */
-  readonly onGone: () => void;
-}
-
-/** What of the screen a desk needs. */
-export interface DeskScreen {
-  say(line: string): void;
-  refresh(): void;
-}
-
-/** A desk, when there is a person at a terminal who sees this kind of screen. */
-export function openDesk(options: DeskOptions): Desk | undefined {
+/** A prompt, when there is a person at a terminal who sees this kind of screen. */
+export function openPrompt(kind: ScreenKind, options: PromptOptions): QuestionPrompt | undefined {
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  const shows = options.kind === "live" || options.kind === "plain";
-  return terminal && shows ? new Desk(options) : undefined;
+  const shows = kind === "live" || kind === "plain";
+  return terminal && shows ? new TerminalPrompt(kind, options) : undefined;
 }
 
-/** The place where a person answers. */
-export class Desk {
-  readonly #options: DeskOptions;
+/** Asks at the terminal, and reads what is typed. */
+class TerminalPrompt implements QuestionPrompt {
+  readonly #kind: ScreenKind;
+  readonly #options: PromptOptions;
   readonly #line: TypedLine;
   /** Questions that were answered here; the run has not taken them up yet. */
   readonly #given = new Set<string>();
-  #screen: DeskScreen | undefined;
+  #screen: Pick<Screen, "say" | "refresh"> | undefined;
   #visit: Visit | undefined;
   #note = "";
 
-  constructor(options: DeskOptions) {
+  constructor(kind: ScreenKind, options: PromptOptions) {
+    this.#kind = kind;
     this.#options = options;
     this.#line = new TypedLine({
-      raw: options.kind === "live",
+      raw: kind === "live",
       onLine: (line) => this.#take(line),
       onChange: () => this.#screen?.refresh(),
       onGone: options.onGone,
@@ -64,7 +51,7 @@ export class Desk {
     return this.#line.isReachable;
   }
 
-  show(screen: DeskScreen): void {
+  show(screen: Pick<Screen, "say" | "refresh">): void {
     this.#screen = screen;
   }
 
@@ -78,7 +65,7 @@ export class Desk {
     this.#note = "";
     if (first === undefined) return this.#line.close();
     this.#line.open();
-    if (this.#options.kind === "plain" && this.#line.isReachable) this.#sayQuestion(first);
+    if (this.#kind === "plain" && this.#line.isReachable) this.#sayQuestion(first);
   }
 
   /** The question as the last lines of the live view. */
@@ -128,7 +115,7 @@ export class Desk {
 
   #say(message: string): void {
     this.#note = message;
-    if (this.#options.kind === "plain") this.#screen?.say(message);
+    if (this.#kind === "plain") this.#screen?.say(message);
   }
 }
 

@@ -1,7 +1,9 @@
 /** How a command is asked to show what happens. */
-import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import type { ScreenKind } from "../app/screen.ts";
+import { CliError } from "../../app/cli-error.ts";
+import { EXIT } from "../../view/exit-code.ts";
+
+/** How a run is shown. */
+export type ScreenKind = "live" | "plain" | "json" | "quiet";
 
 export interface OutputOptions {
   readonly output?: string;

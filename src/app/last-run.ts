@@ -8,13 +8,13 @@
  *   person names it or agrees to it.
  */
 import { resolve } from "node:path";
-import { CliError } from "../app/cli-error.ts";
-import { EXIT } from "../app/exit-code.ts";
-import { livenessOf, type Project, shortIdOf } from "../app/project.ts";
 import type { RunSummary } from "../journal/journal.ts";
+import { EXIT } from "../view/exit-code.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";
-import { ask } from "./ask.ts";
+import { CliError } from "./cli-error.ts";
+import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import type { Confirm } from "./screen.ts";
 
 /** How many runs a refusal names. */
 const NAMED_MAX = 5;
@@ -22,8 +22,8 @@ const NAMED_MAX = 5;
 export interface LastRunOptions {
   /** Only runs of this pipeline file count. */
   readonly file?: string | undefined;
-  /** There is a person at a terminal. */
-  readonly canAsk: boolean;
+  /** Absent when nobody can be asked. */
+  readonly confirm: Confirm | undefined;
   /** The person says what is to become of a failed run, or only wants to look. */
   readonly failedToo: boolean;
 }
@@ -50,19 +50,13 @@ export async function lastRun(
   const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
   if (!surprise) return candidate.runId;
   const told = `run ${nameOf(project, last)}, the last one ${where}, has ${last.status}`;
-  if (options.canAsk) return agreed(project, told, candidate);
+  if (options.confirm !== undefined) {
+    const about = `${nameOf(project, candidate)}: ${stateOf(candidate)}`;
+    const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
+    return agreed ? candidate.runId : undefined;
+  }
   const commands = candidates.slice(0, NAMED_MAX).map((run) => commandFor(project, run));
   throw new CliError(EXIT.usage, `${told}: name the run to resume`, commands.join("\n        "));
-}
-
-async function agreed(
-  project: Project,
-  told: string,
-  candidate: RunSummary,
-): Promise<string | undefined> {
-  const about = `${nameOf(project, candidate)}: ${stateOf(candidate)}`;
-  const question = `R${told.slice(1)}.\n[r]esume ${about}, or [a]bort? `;
-  return (await ask(question)).startsWith("r") ? candidate.runId : undefined;
 }
 
 function commandFor(project: Project, run: RunSummary): string {

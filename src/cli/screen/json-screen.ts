@@ -1,10 +1,10 @@
 /** A run as NDJSON, one event a line, for programs. */
 
-import { printJson } from "../app/print.ts";
-import type { Screen, ScreenOptions } from "../app/screen.ts";
-import type { Recorded } from "../core/event.ts";
-import type { Run } from "../core/run.ts";
-import { toldEvent } from "../view/event-json.ts";
+import type { Screen, ScreenOptions } from "../../app/screen.ts";
+import type { Recorded } from "../../core/event.ts";
+import type { Run } from "../../core/run.ts";
+import { toldEvent } from "../../view/event-json.ts";
+import { printJson } from "../print.ts";
 
 /** The events as NDJSON, for programs. */
 export class JsonScreen implements Screen {

@@ -5,17 +5,17 @@
  * Does not: change a run, or keep it from going on when nobody can see it any more.
  */
 import { join } from "node:path";
-import { outputFiles, type PrintedAttempt, printedAttempt } from "../app/output-files.ts";
-import { print } from "../app/print.ts";
-import type { Screen, ScreenOptions } from "../app/screen.ts";
-import type { AttemptRef, Recorded } from "../core/event.ts";
-import { attemptText, stepPath } from "../core/place.ts";
-import { attemptOf, findVisit, type Run, stepOf } from "../core/run.ts";
-import { attemptDirOf } from "../engine/state-dir.ts";
-import { type FollowedFile, followLines } from "../runner/output.ts";
-import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
-import { outputLine } from "../view/display-text.ts";
-import { eventLine } from "../view/event-line.ts";
+import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output-files.ts";
+import type { Screen, ScreenOptions } from "../../app/screen.ts";
+import type { AttemptRef, Recorded } from "../../core/event.ts";
+import { attemptText, stepPath } from "../../core/place.ts";
+import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { type FollowedFile, followLines } from "../../runner/output.ts";
+import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
+import { outputLine } from "../../view/display-text.ts";
+import { eventLine } from "../../view/event-line.ts";
+import { print } from "../print.ts";
 
 /** One line per event, and each line of output behind the name of its step. */
 export class LineScreen implements Screen {

@@ -1,0 +1,59 @@
+/**
+ * Writes to stdout and stderr. A reader that went away does not stop a run.
+ *
+ * Owns: that every line is masked (app/secret-mask.ts), and that no text of a step or a file controls
+ * the terminal.
+ */
+import { masked, maskedJson } from "../app/secret-mask.ts";
+import { terminalText } from "../view/display-text.ts";
+
+let closed = false;
+
+/**
+ * Call once: without a listener a closed pipe or terminal, or a log on a full disk, would end the
+ * process.
+ */
+export function surviveClosedOutput(): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (!closed && error.code !== "EPIPE" && error.code !== "EIO") {
+      printError(`warning: what follows cannot be printed: ${error.message}`);
+    }
+    closed = true;
+  });
+  process.stderr.on("error", () => undefined);
+}
+
+/** True when nobody reads stdout any more; who only shows something may then leave. */
+export function isOutputClosed(): boolean {
+  return closed;
+}
+
+/** One line on stdout. */
+export function print(line: string): void {
+  printText(`${line}\n`);
+}
+
+/** A text of whole lines on stdout. */
+export function printText(text: string): void {
+  const shown = masked(text);
+  process.stdout.write(process.stdout.isTTY ? terminalText(shown) : shown);
+}
+
+/** A value as JSON on stdout; on one line for a stream of them. */
+export function printJson(value: unknown, layout: "lines" | "one-line" = "lines"): void {
+  const space = layout === "lines" ? 2 : undefined;
+  process.stdout.write(`${JSON.stringify(maskedJson(value), null, space)}\n`);
+}
+
+/** One line on stderr. */
+export function printError(line: string): void {
+  const shown = masked(line);
+  process.stderr.write(`${process.stderr.isTTY ? terminalText(shown) : shown}\n`);
+}
+
+/** Resolves when all that was said has been written, or cannot be. */
+export async function printed(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr]) {
+    await new Promise<void>((done) => stream.write("", () => done()));
+  }
+}
