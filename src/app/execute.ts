@@ -98,24 +98,26 @@ export async function execute(
 ): Promise<Executed> {
   const wishes = new Wishes(project.journal, known.id);
   const deaf = listen(wishes);
-  const owned = own(project, known, options);
+  const owned = await own(project, known, options);
   setDrivenRun(known.shortId);
   const run = await driveOwned(project, owned, wishes, options);
   setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
-  project.journal.release(known.id, owned.epoch);
+  await project.journal.leases.release(known.id, owned.epoch);
   deaf();
   if (wishes.first === undefined && waitsForPerson(run)) {
     // Who answered while we let go of the run has been told that we go on.
-    const now = loadRun(project, known.id);
+    const now = await loadRun(project, known.id);
     const { display, stay = false, autoApprove = false } = options;
     const rest = { display, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
   // All events of a long run are not read again only to say how it ended.
   const isSamePlan = options.update === undefined;
-  const after = isSamePlan ? reloadRun(project, { ...known, run }) : loadRun(project, known.id);
+  const after = isSamePlan
+    ? await reloadRun(project, { ...known, run })
+    : await loadRun(project, known.id);
   return { known: after, endedBy: wishes.first };
 }
 
@@ -127,26 +129,26 @@ export interface OwnedRun {
 }
 
 /** Takes the lease of a run and reads what others wrote until then. Throws when somebody has it. */
-export function own(
+export async function own(
   project: Project,
   known: KnownRun,
   options: ExecuteOptions,
   owner = thisOwner(),
-): OwnedRun {
+): Promise<OwnedRun> {
   const { id: runId, shortId } = known;
   const { journal } = project;
   const { takeOver } = options;
   // A run that is loaded again is another value: the one before is taken over.
   const seenSeq = known.run.seq;
-  const acquired = journal.acquire(
+  const acquired = await journal.leases.acquire(
     runId,
     owner,
     (other) => takeOver !== true && isOwnerAlive(other),
   );
-  if (!acquired.ok) throw ownedError(shortIdOf(journal, runId), acquired.owner);
+  if (!acquired.ok) throw ownedError(await shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
   try {
-    const loaded = reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
+    const loaded = await reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
     if (options.update !== undefined && loaded.run.seq !== seenSeq) {
       const message = `run ${shortId} has gone on since its update was shown`;
       throw new CliError(EXIT.error, message, `perdure resume ${shortId} --update`);
@@ -155,11 +157,11 @@ export function own(
     refuseOpened(loaded);
     const starts = options.stop === undefined && options.stopBy === undefined;
     if (starts && options.beside !== true) {
-      refuseBeside(project, workerOf(loaded), `perdure resume ${shortId}`);
+      await refuseBeside(project, workerOf(loaded), `perdure resume ${shortId}`);
     }
     return { known: loaded, owner, epoch };
   } catch (error) {
-    journal.release(runId, epoch);
+    await journal.leases.release(runId, epoch);
     throw error;
   }
 }
@@ -228,7 +230,7 @@ async function takeUpdate(
   if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input, known.run))) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
     await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
-    settled = loadRun(project, known.id);
+    settled = await loadRun(project, known.id);
     // The person has changed their mind.
     if (given.first !== undefined) return { ...owned, known: settled };
   }
@@ -237,9 +239,9 @@ async function takeUpdate(
   RunFiles.open(dir, run, settled, events).close(run);
   const { journal } = project;
   const places = { workspaceOf: workspaceOf(dir) };
-  recordUpdate({ journal, run, plan, owner, epoch, now: Date.now(), ...places }, update);
+  await recordUpdate({ journal, run, plan, owner, epoch, now: Date.now(), ...places }, update);
   failpoint("update.recorded");
-  return { ...owned, known: loadRun(project, known.id) };
+  return { ...owned, known: await loadRun(project, known.id) };
 }
 
 /** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
@@ -271,7 +273,7 @@ async function driveAll(
   if (owned.known.run.running.size > 0) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
     await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
-    still = { ...owned, known: loadRun(project, owned.known.id) };
+    still = { ...owned, known: await loadRun(project, owned.known.id) };
   }
   const asked = [...funds, ...(await wishes(still.known))];
   if (stopBy === undefined) return drive(project, still, given, options, asked);

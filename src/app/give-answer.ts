@@ -81,18 +81,18 @@ export function refusedError(
 }
 
 /** Records an answer, if it is the first, and wakes the owner either way. */
-export function giveAnswer(
+export async function giveAnswer(
   { journal }: Project,
   known: KnownRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
-): Answered & { readonly told: boolean } {
+): Promise<Answered & { readonly told: boolean }> {
   const answer = { ...given, by: thisPerson(), given: Date.now() };
   const visit = findVisit(known.run, at);
   const deadline = visit && deadlineOf(visit, answer.by);
-  const answered = journal.answer(known.id, attemptText(at), answer, deadline);
+  const answered = await journal.inbox.answer(known.id, attemptText(at), answer, deadline);
   failpoint("answer.recorded");
-  const lease = journal.leaseOf(known.id);
+  const lease = await journal.leases.of(known.id);
   const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
   // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
   if (told) wakeIfAlive(lease.owner);
@@ -117,7 +117,7 @@ export interface GivenAnswer {
 }
 
 /** Answers the question of that name. Throws when it is not asked, or has its answer already. */
-export function answerGate(
+export async function answerGate(
   project: Project,
   known: KnownRun,
   gate: string,
@@ -126,7 +126,7 @@ export function answerGate(
     readonly text?: string | undefined;
     readonly from: Answer["from"];
   },
-): GivenAnswer {
+): Promise<GivenAnswer> {
   if (known.cleanedAt !== undefined) {
     const message = `run ${known.shortId} cannot go on: its files were removed`;
     throw new CliError(EXIT.error, message, `perdure why ${known.shortId}`);
@@ -141,7 +141,7 @@ export function answerGate(
     throw new CliError(EXIT.usage, `${name}: ${reply.message}`, next);
   }
   const { ok: _, ...said } = reply;
-  const { first, answer, told } = giveAnswer(project, known, attemptOf(visit), {
+  const { first, answer, told } = await giveAnswer(project, known, attemptOf(visit), {
     ...said,
     from: given.from,
   });

@@ -45,30 +45,30 @@ export interface KnownRun {
 }
 
 /** Loads a run and says whether somebody owns it. */
-export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
-  const { planText, events, cleanedAt } = journal.load(runId);
+export async function loadRun({ dir, journal }: Project, runId: string): Promise<KnownRun> {
+  const { planText, events, cleanedAt } = await journal.log.load(runId);
   const plan = parsePlan(planText, runId);
   const fingerprints = planFingerprints(events);
   const planOf = planSource(journal, runId, fingerprints.at(-1) ?? "", plan);
   const all = fingerprints.length > 1 ? fingerprints : [];
-  const lease = journal.leaseOf(runId);
+  const lease = await journal.leases.of(runId);
   const run = replay(planOf, runId, events);
   const moved = moveTo(dir, run);
   if (moved !== undefined) move(run, moved);
   hideSecretsOf(plan, run);
   return {
     id: runId,
-    shortId: shortIdOf(journal, runId),
+    shortId: await shortIdOf(journal, runId),
     plan,
     planText,
-    planTexts: new Map(all.map((one) => [one, journal.plan(one)])),
+    planTexts: new Map(all.map((one) => [one, journal.log.plan(one)])),
     planOf,
     events,
     run,
     dir: runDirOf(dir, runId),
     lease,
     liveness: livenessOf(lease),
-    answers: answersTo(journal, run),
+    answers: await answersTo(journal, run),
     cleanedAt,
     moved,
   };
@@ -86,15 +86,16 @@ export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
 }
 
 /** A run with what others wrote since it was loaded; takes the one that was loaded over. */
-export function reloadRun(project: Project, known: KnownRun): KnownRun {
+export async function reloadRun(project: Project, known: KnownRun): Promise<KnownRun> {
   const { journal } = project;
-  const news = journal.eventsAfter(known.id, known.run.seq);
-  if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
+  const news = await journal.log.eventsAfter(known.id, known.run.seq);
+  if (news.some(({ event }) => event.type === "run.updated"))
+    return await loadRun(project, known.id);
   const { planOf } = known;
   const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);
-  const lease = journal.leaseOf(known.id);
+  const lease = await journal.leases.of(known.id);
   const events = [...known.events, ...news];
-  const answers = answersTo(journal, run);
+  const answers = await answersTo(journal, run);
   return { ...known, events, run, lease, liveness: livenessOf(lease), answers };
 }
 
@@ -102,26 +103,29 @@ export function reloadRun(project: Project, known: KnownRun): KnownRun {
  * A run whose lease is ours, as the journal has it now. If its project was moved, the journal says so
  * from here on; a copy of the project is refused unless that is wanted.
  */
-export function reloadOwned(
+export async function reloadOwned(
   project: Project,
   known: KnownRun,
   { epoch, asCopy = false }: { readonly epoch: number; readonly asCopy?: boolean },
-): KnownRun {
-  const loaded = known.moved === undefined ? reloadRun(project, known) : loadRun(project, known.id);
+): Promise<KnownRun> {
+  const loaded =
+    known.moved === undefined ? await reloadRun(project, known) : await loadRun(project, known.id);
   const { id, run, moved } = loaded;
   if (moved === undefined) return loaded;
-  refuseCopy(project.dir, loaded, asCopy);
+  await refuseCopy(project.dir, loaded, asCopy);
   const summary = fullSummary(run);
   const write = { epoch, afterSeq: run.seq, time: Date.now(), events: [moved], summary };
-  project.journal.append(id, write);
-  return loadRun(project, id);
+  await project.journal.log.append(id, write);
+  return await loadRun(project, id);
 }
 
 /** What was answered to the questions of a run and is not in it yet. */
-function answersTo(journal: Journal, run: Run): ReadonlyMap<string, Answer> {
+async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string, Answer>> {
   const asked = new Set([...run.asked].map((visit) => attemptText(attemptOf(visit))));
   if (asked.size === 0) return new Map();
-  return new Map([...journal.answersOf(run.id)].filter(([attempt]) => asked.has(attempt)));
+  return new Map(
+    [...(await journal.inbox.answers(run.id))].filter(([attempt]) => asked.has(attempt)),
+  );
 }
 
 /** Reads the plans of a run when they are asked for, each once. */
@@ -132,8 +136,8 @@ function planSource(
   current: Plan,
 ): KnownRun["planOf"] {
   const known = new Map([[fingerprint, current]]);
-  return (wanted) => {
-    const plan = known.get(wanted) ?? parsePlan(journal.plan(wanted), runId);
+  return async (wanted) => {
+    const plan = known.get(wanted) ?? parsePlan(await journal.log.plan(wanted), runId);
     known.set(wanted, plan);
     return plan;
   };

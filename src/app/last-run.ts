@@ -34,7 +34,9 @@ export async function lastRun(
   options: LastRunOptions,
 ): Promise<string | undefined> {
   const { file } = options;
-  const runs = [...project.journal.list(file === undefined ? {} : { file: resolve(file) })]
+  const runs = [
+    ...(await project.journal.log.list(file === undefined ? {} : { file: resolve(file) })),
+  ]
     .filter((run) => run.cleanedAt === undefined || run.status === "completed")
     .sort((one, other) => other.updatedAt - one.updatedAt);
   const where = file === undefined ? "here" : `of ${file}`;
@@ -49,9 +51,9 @@ export async function lastRun(
   const last = runs.find((run) => !isOwned(run)) ?? candidate;
   const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
   if (!surprise) return candidate.runId;
-  const told = `run ${nameOf(project, last)}, the last one ${where}, has ${last.status}`;
+  const told = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
   if (options.confirm !== undefined) {
-    const about = `${nameOf(project, candidate)}: ${stateOf(candidate)}`;
+    const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;
     const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
     return agreed ? candidate.runId : undefined;
   }
@@ -59,8 +61,8 @@ export async function lastRun(
   throw new CliError(EXIT.usage, `${told}: name the run to resume`, commands.join("\n        "));
 }
 
-function commandFor(project: Project, run: RunSummary): string {
-  return `perdure resume ${shortIdOf(project.journal, run.runId)}   (${run.pipeline}: ${stateOf(run)})`;
+async function commandFor(project: Project, run: RunSummary): Promise<string> {
+  return `perdure resume ${await shortIdOf(project.journal, run.runId)}   (${run.pipeline}: ${stateOf(run)})`;
 }
 
 function stateOf(run: RunSummary): string {
@@ -68,8 +70,8 @@ function stateOf(run: RunSummary): string {
   return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
 }
 
-function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): string {
-  return `${shortIdOf(journal, runId)} (${pipeline})`;
+async function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): Promise<string> {
+  return `${await shortIdOf(journal, runId)} (${pipeline})`;
 }
 
 function isOwned({ lease }: RunSummary): boolean {

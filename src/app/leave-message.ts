@@ -54,16 +54,16 @@ export async function leaveMessage(
   message: Message,
 ): Promise<LeftResult> {
   const { journal } = project;
-  journal.request(known.id, { type: "say", scope, step, message });
+  await journal.inbox.send(known.id, { type: "say", scope, step, message });
   failpoint("say.recorded");
   let now = known;
   for (let waitedMs = 0; waitedMs <= TAKEN_MS_MAX; waitedMs += LOOK_MS) {
-    now = reloadRun(project, now);
+    now = await reloadRun(project, now);
     const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
     if (left !== undefined) return { known: now, message: left };
-    if (now.liveness !== "owned") takeMessages(project, now);
+    if (now.liveness !== "owned") await takeMessages(project, now);
     else {
-      if (waitedMs === 0) wakeOwner(project, known.id);
+      if (waitedMs === 0) await wakeOwner(project, known.id);
       if (now.lease?.owner?.opens !== undefined) break;
       await sleep(LOOK_MS);
     }
@@ -72,44 +72,48 @@ export async function leaveMessage(
 }
 
 /** Records, as the owner of the run for a moment, what was left for its agents. */
-function takeMessages(project: Project, known: KnownRun): void {
+async function takeMessages(project: Project, known: KnownRun): Promise<void> {
   const { journal } = project;
   // As an owner it may be asked to stop; it is done before it could.
   const ignore = (): void => undefined;
   process.on("SIGUSR2", ignore);
-  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
+  const acquired = await journal.leases.acquire(known.id, thisOwner(), isOwnerAlive);
   // If somebody else was faster, that process takes them in.
   if (acquired.ok) {
     try {
-      recordMessages(project, loadRun(project, known.id), acquired.epoch);
+      await recordMessages(project, await loadRun(project, known.id), acquired.epoch);
     } catch (error) {
       throw new RunError(known.shortId, error);
     }
-    journal.release(known.id, acquired.epoch);
+    await journal.leases.release(known.id, acquired.epoch);
   }
   process.off("SIGUSR2", ignore);
 }
 
 /** Takes all messages that were left into a run whose lease is ours; gives the run after that. */
-export function recordMessages(project: Project, known: KnownRun, epoch: number): KnownRun {
+export async function recordMessages(
+  project: Project,
+  known: KnownRun,
+  epoch: number,
+): Promise<KnownRun> {
   const { journal } = project;
   let { run } = known;
   const before = run.seq;
-  for (const request of journal.requestsAfter(known.id, 0)) {
+  for (const request of await journal.inbox.after(known.id, 0)) {
     if (request.type !== "say") continue;
     const { scope, step, message } = request;
     const places = { workspaceOf: workspaceOf(known.dir) };
     const site = { ...places, journal, plan: known.plan, run, epoch, now: systemClock().now() };
-    run = settle(site, { type: "message-left", scope, step, message });
+    run = await settle(site, { type: "message-left", scope, step, message });
   }
   if (run.seq === before) return { ...known, run };
-  const now = loadRun(project, known.id);
+  const now = await loadRun(project, known.id);
   RunFiles.open(now.dir, now.run, now, now.events).close(now.run);
   return now;
 }
 
-function wakeOwner({ journal }: Project, runId: string): void {
-  const lease = journal.leaseOf(runId);
+async function wakeOwner({ journal }: Project, runId: string): Promise<void> {
+  const lease = await journal.leases.of(runId);
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") return;
   try {
     wake(lease.owner);

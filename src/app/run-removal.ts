@@ -85,13 +85,13 @@ async function removeOwned(
   options: RemovalOptions,
 ): Promise<string | undefined> {
   const { journal } = project;
-  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
+  const acquired = await journal.leases.acquire(known.id, thisOwner(), isOwnerAlive);
   if (!acquired.ok) return "it is running";
   try {
     await removeAll(project, known, options);
     return undefined;
   } finally {
-    journal.release(known.id, acquired.epoch);
+    await journal.leases.release(known.id, acquired.epoch);
   }
 }
 
@@ -107,7 +107,7 @@ async function removeAll(
     const { removeWorktree } = await import("../workspace/worktree.ts");
     await removeWorktree({ ...worktree, force });
   }
-  if (known.cleanedAt === undefined) project.journal.markCleaned(known.id, Date.now());
+  if (known.cleanedAt === undefined) await project.journal.log.markCleaned(known.id, Date.now());
   await dropSnapshots(project, known);
   failpoint("clean.refs-dropped");
   if (existsSync(known.dir.root)) rmSync(known.dir.root, { recursive: true });

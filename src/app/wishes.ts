@@ -32,18 +32,18 @@ export class Wishes {
   #lastRequest: number;
 
   /** Before the lease names us: who finds our name in it may ask at once. */
-  constructor(journal: Journal, runId: string) {
+  async constructor(journal: Journal, runId: string) {
     this.#journal = journal;
     this.#runId = runId;
-    this.#lastRequest = journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
+    this.#lastRequest = (await journal.inbox.after(runId, 0)).at(-1)?.id ?? 0;
   }
 
   /** Tells a driver what was asked for before it was there, and what will be. */
-  attend(driver: DrivenRun): void {
+  async attend(driver: DrivenRun): Promise<void> {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
     // Unlike a request to stop, a message does not lapse with the owner that it was meant for.
-    for (const request of this.#journal.requestsAfter(this.#runId, 0)) {
+    for (const request of await this.#journal.inbox.after(this.#runId, 0)) {
       if (request.type === "say" && request.id <= this.#lastRequest) driver.message(request);
     }
     this.look();
@@ -70,9 +70,9 @@ export class Wishes {
   }
 
   /** Takes up what stands in the journal. Without a driver nobody could; `attend` asks again. */
-  look(): void {
+  async look(): Promise<void> {
     if (this.#driver === undefined) return;
-    for (const request of this.#journal.requestsAfter(this.#runId, this.#lastRequest)) {
+    for (const request of await this.#journal.inbox.after(this.#runId, this.#lastRequest)) {
       this.#lastRequest = request.id;
       if (request.type === "say") this.#driver.message(request);
       else this.#stop(request.mode, request.by);

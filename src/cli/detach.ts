@@ -40,14 +40,15 @@ export async function detach(
     detached: true,
     stdio: ["ignore", output, output],
   });
-  const before = project.journal.leaseOf(runId)?.epoch ?? 0;
+  const before = (await project.journal.leases.of(runId))?.epoch ?? 0;
   let ended = false;
   child.on("exit", () => {
     ended = true;
   });
   child.unref();
-  while ((project.journal.leaseOf(runId)?.epoch ?? 0) === before && !ended) await sleep(LOOK_MS);
-  const lease = project.journal.leaseOf(runId);
+  while (((await project.journal.leases.of(runId))?.epoch ?? 0) === before && !ended)
+    await sleep(LOOK_MS);
+  const lease = await project.journal.leases.of(runId);
   if ((lease?.epoch ?? 0) === before) {
     throw new CliError(
       EXIT.error,

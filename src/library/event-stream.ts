@@ -22,12 +22,12 @@ export interface StreamOptions {
 
 /** Gives events, those that there are and those that come, until the run is over. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<ToldEvent, void> {
-  const { journal } = openProject(options.from, "read-only");
+  const { journal } = await openProject(options.from, "read-only");
   let seq = options.after;
   try {
     for (;;) {
       const over = options.isOver();
-      const news = journal.eventsAfter(options.runId, seq);
+      const news = await journal.log.eventsAfter(options.runId, seq);
       for (const recorded of news) {
         seq = recorded.seq;
         yield toldEvent(options.runId, recorded);
@@ -37,7 +37,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<ToldE
       await options.pause();
     }
   } finally {
-    journal.close();
+    await journal.close();
   }
 }
 

@@ -49,12 +49,12 @@ export type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
 };
 
 /** Takes a run and drives it; throws when somebody else has it. Closes the project at the end. */
-export function drivenRun(
+export async function drivenRun(
   project: Project,
   known: KnownRun,
   after: number,
   options: HandleOptions,
-): RunHandle {
+): Promise<RunHandle> {
   const { id } = known;
   const wishes = new Wishes(project.journal, id);
   const bell = new Bell();
@@ -64,7 +64,7 @@ export function drivenRun(
       update: () => bell.ring(),
     }),
   };
-  const owned = own(
+  const owned = await own(
     project,
     known,
     { ...options, display, beside: true },
@@ -78,16 +78,16 @@ export function drivenRun(
   const drive = async (): Promise<RunResult> => {
     try {
       const run = await driveOwned(project, owned, wishes, { ...options, display });
-      project.journal.release(id, owned.epoch);
+      await project.journal.leases.release(id, owned.epoch);
       const exitCode = exitCodeOf(run, wishes.first);
-      return { ...runView(loadRun(project, id)), exitCode };
+      return { ...runView(await loadRun(project, id)), exitCode };
     } catch (error) {
-      tryOf(() => project.journal.release(id, owned.epoch));
+      tryOf(() => project.journal.leases.release(id, owned.epoch));
       throw publicError(error);
     } finally {
       clearInterval(looking);
       options.signal?.removeEventListener("abort", abort);
-      project.journal.close();
+      await project.journal.close();
       over = true;
       bell.ring();
     }
@@ -106,9 +106,9 @@ export function drivenRun(
 }
 
 /** A run that is over already: there is nothing to do for us. */
-export function endedRun(project: Project, known: KnownRun): RunHandle {
+export async function endedRun(project: Project, known: KnownRun): Promise<RunHandle> {
   const done = Promise.resolve({ ...runView(known), exitCode: EXIT.done });
-  project.journal.close();
+  await project.journal.close();
   return handleOf({
     id: known.id,
     done,

@@ -98,10 +98,14 @@ export async function startRun(
     checkEnvironment(envNamesOf(plan), "run it again");
     await checkPrices(plan, plan.budget ?? {}, `perdure run ${origin.file || "FILE"}`);
     await readiness(plan, options, "perdure run FILE", cwd);
-    return holding(createProject(cwd), async (project) => {
-      const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
+    return holding(await createProject(cwd), async (project) => {
+      const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
-      return drivenRun(project, loadRun(project, runId), 0, { signal, stay, autoApprove });
+      return await drivenRun(project, await loadRun(project, runId), 0, {
+        signal,
+        stay,
+        autoApprove,
+      });
     });
   });
 }
@@ -127,14 +131,14 @@ async function planOf(
 export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
   options.signal?.throwIfAborted();
   return publicly(async () => {
-    const project = openProject(resolve(options.cwd ?? "."), "read-write");
+    const project = await openProject(resolve(options.cwd ?? "."), "read-write");
     return holding(project, () => goOn(project, id, options));
   });
 }
 
 async function goOn(project: Project, id: string, options: ResumeOptions): Promise<RunHandle> {
   const { fromStep: step, recover, signal } = options;
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
   const files = filesOption(options.files);
@@ -142,7 +146,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
     step === undefined ? undefined : { verb: "from-step", step, files };
   if (known.run.state.status === "completed" && request === undefined) {
     await completeFiles(project, known);
-    return endedRun(project, known);
+    return await endedRun(project, known);
   }
   const back = request && (await workedOut(project, known, request));
   requireVariables(known, known.shortId);
@@ -150,7 +154,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   if (!raised) refuseWithoutTurns(known);
   await checkPricesOnResume(known, undefined, options.budget);
   await readiness(known.plan, options, `perdure resume ${known.shortId}`);
-  return drivenRun(project, known, known.run.seq, {
+  return await drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
     signal,
@@ -161,46 +165,47 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
 export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
   return publicly(async () => {
     const from = resolve(options.cwd ?? ".");
-    const reading = <T>(body: (project: Project) => T): T => {
-      const project = openProject(from, "read-only");
+    const reading = async <T>(body: (project: Project) => T): Promise<T> => {
+      const project = await openProject(from, "read-only");
       try {
         return body(project);
       } finally {
-        project.journal.close();
+        await project.journal.close();
       }
     };
-    const runId = reading(({ journal }) => resolveRunId(journal, id));
-    const isDriven = (): boolean =>
-      reading(({ journal }) => livenessOf(journal.leaseOf(runId)) === "owned");
+    const runId = await reading(({ journal }) => resolveRunId(journal, id));
+    const isDriven = async (): Promise<boolean> =>
+      await reading(({ journal }) => livenessOf(journal.leases.of(runId)) === "owned");
     return {
       id: runId,
-      answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
-      view: () => reading((project) => runView(loadRun(project, runId))),
+      answer: async (gate, choice, { text } = {}) =>
+        await answerAs(from, runId, gate, { choice, text }),
+      view: async () => await reading((project) => runView(loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
           from,
           runId,
           after: 0,
-          isOver: () => !follow || !isDriven(),
+          isOver: async () => !follow || !(await isDriven()),
           pause: () => sleep(LOOK_MS),
         }),
     };
   });
 }
 
-function answerAs(
+async function answerAs(
   from: string,
   runId: string,
   gate: string,
   reply: { readonly choice: string; readonly text: string | undefined },
-): void {
-  const project = openProject(from, "read-write");
+): Promise<void> {
+  const project = await openProject(from, "read-write");
   try {
-    answerGate(project, loadRun(project, runId), gate, { ...reply, from: "program" });
+    await answerGate(project, await loadRun(project, runId), gate, { ...reply, from: "program" });
   } catch (error) {
     throw publicError(error);
   } finally {
-    project.journal.close();
+    await project.journal.close();
   }
 }
 
@@ -212,7 +217,7 @@ async function holding(
   try {
     return await body(project);
   } catch (error) {
-    project.journal.close();
+    await project.journal.close();
     throw error;
   }
 }

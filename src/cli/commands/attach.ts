@@ -23,20 +23,21 @@ export async function attachCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-only");
-  const runId = id === undefined ? newestRun(project) : resolveRunId(project.journal, id);
-  const known = loadRun(project, runId);
+  const project = await openProject(process.cwd(), "read-only");
+  const runId =
+    id === undefined ? await newestRun(project) : await resolveRunId(project.journal, id);
+  const known = await loadRun(project, runId);
   if (known.liveness === "owned") await follow(project, known, options);
-  const { run } = loadRun(project, runId);
+  const { run } = await loadRun(project, runId);
   if (screenKind(options) !== "json") {
-    for (const line of whyLines(whyInputOf(loadRun(project, runId), Date.now()))) print(line);
+    for (const line of whyLines(whyInputOf(await loadRun(project, runId), Date.now()))) print(line);
   }
   if (waitsForPerson(run)) return EXIT.waiting;
   return run.state.status === "failed" ? EXIT.failed : EXIT.done;
 }
 
-function newestRun({ journal }: Project): string {
-  const [newest] = journal.list({ limit: 1 });
+async function newestRun({ journal }: Project): Promise<string> {
+  const [newest] = await journal.log.list({ limit: 1 });
   if (newest !== undefined) return newest.runId;
   throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
 }
@@ -45,7 +46,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
   const { journal } = project;
   const display = displayOf(screenKind(options));
   const prompt = display.openPrompt?.({
-    answer: (at, reply) => answerFrom(known, at, reply),
+    answer: async (at, reply) => await answerFrom(known, at, reply),
     onGone: () => undefined,
   });
   const screen = await display.openScreen({
@@ -65,7 +66,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
   const left = new AbortController();
   process.once("SIGINT", () => left.abort());
   while (!left.signal.aborted && !isOutputClosed()) {
-    const news = journal.eventsAfter(known.id, run.seq);
+    const news = await journal.log.eventsAfter(known.id, run.seq);
     for (const recorded of news) run = evolve(known.planOf, run, recorded);
     if (news.length > 0) {
       hideSecretsOf(known.plan, run);
@@ -74,7 +75,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     }
     const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
     const stopped = run.state.status === "stopped";
-    if (over || stopped || livenessOf(journal.leaseOf(known.id)) !== "owned") break;
+    if (over || stopped || livenessOf(await journal.leases.of(known.id)) !== "owned") break;
     await sleep(LOOK_MS);
   }
   prompt?.close();
@@ -82,15 +83,15 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
 }
 
 /** Whoever watches only reads, until they answer. */
-function answerFrom(
+async function answerFrom(
   known: KnownRun,
   at: AttemptRef,
   reply: Pick<Answer, "choice" | "text">,
-): Answered {
-  const project = openProject(process.cwd(), "read-write");
+): Promise<Answered> {
+  const project = await openProject(process.cwd(), "read-write");
   try {
-    return giveAnswer(project, known, at, { ...reply, from: "terminal" });
+    return await giveAnswer(project, known, at, { ...reply, from: "terminal" });
   } finally {
-    project.journal.close();
+    await project.journal.close();
   }
 }

@@ -40,14 +40,14 @@ export async function cleanCommand(
   ids: readonly string[],
   options: CleanOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const chosen = chooseRuns(project, ids, options);
-  const forks = forksOf(project.journal.list({}));
+  const project = await openProject(process.cwd(), "read-write");
+  const chosen = await chooseRuns(project, ids, options);
+  const forks = forksOf(await project.journal.log.list({}));
   let freed = 0;
   let last: KnownRun | undefined;
   // Newest first, so a fork goes before the run that it was made of.
   for (const { runId, forkedFrom } of chosen) {
-    const known = loadRun(project, runId);
+    const known = await loadRun(project, runId);
     const bytes = sizeOf(known.dir.root);
     const [fork] = forks.get(runId) ?? [];
     if (fork !== undefined) {
@@ -76,21 +76,21 @@ function forksOf(runs: readonly RunSummary[]): ReadonlyMap<string, Set<string>> 
   return forks;
 }
 
-function chooseRuns(
+async function chooseRuns(
   project: Project,
   ids: readonly string[],
   options: CleanOptions,
-): readonly RunSummary[] {
+): Promise<readonly RunSummary[]> {
   const { journal, dir } = project;
   const named = new Set(ids.map((id) => resolveRunId(journal, id)));
   const before = Date.now() - ageOf(options.olderThan);
   const states = statesOf(options);
   const keepLast = countOf(options.keepLast);
   const isUnfinished = (run: RunSummary): boolean => existsSync(runDirOf(dir, run.runId).root);
-  const all = journal.list({});
+  const all = await journal.log.list({});
   const whole = all.filter(({ cleanedAt }) => cleanedAt === undefined);
   const kept = new Set(whole.slice(0, keepLast));
-  const fits = fitting(project, whole, options.maxSize);
+  const fits = await fitting(project, whole, options.maxSize);
   return all.filter((run) => {
     if (named.size > 0 && !named.has(run.runId)) return false;
     // Its removal was killed half way.
@@ -134,11 +134,11 @@ function stateOf(run: RunSummary): string {
 }
 
 /** The newest runs whose files fit into a size together; none when no size is given. */
-function fitting(
+async function fitting(
   project: Project,
   runs: readonly RunSummary[],
   size: string | undefined,
-): ReadonlySet<RunSummary> {
+): Promise<ReadonlySet<RunSummary>> {
   const fits = new Set<RunSummary>();
   if (size === undefined) return fits;
   let left = parseBytes(size);
@@ -148,7 +148,7 @@ function fitting(
   const counted = new Set<string>();
   for (const run of runs) {
     left -= sizeOf(runDirOf(project.dir, run.runId).root);
-    for (const [sha256, bytes] of outputsOf(project, run.runId)) {
+    for (const [sha256, bytes] of await outputsOf(project, run.runId)) {
       // Runs share artifacts: the newest one that names it pays for it.
       if (!counted.has(sha256)) left -= bytes;
       counted.add(sha256);
@@ -159,12 +159,13 @@ function fitting(
   return fits;
 }
 
-function outputsOf({ journal }: Project, runId: string): readonly (readonly [string, number])[] {
-  return journal
-    .load(runId)
-    .events.flatMap(({ event }) =>
-      outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
-    );
+async function outputsOf(
+  { journal }: Project,
+  runId: string,
+): Promise<readonly (readonly [string, number])[]> {
+  return (await journal.log.load(runId)).events.flatMap(({ event }) =>
+    outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
+  );
 }
 
 /** Cleans one run and tells it; true when its files go, or would go. */
@@ -173,7 +174,7 @@ async function cleanRun(
   known: KnownRun,
   options: CleanOptions,
 ): Promise<boolean> {
-  const shortId = shortIdOf(project.journal, known.id);
+  const shortId = await shortIdOf(project.journal, known.id);
   const dryRun = options.dryRun === true;
   const kept = await removeRun(project, known, { force: options.force === true, dryRun });
   const done = `${dryRun ? "would remove" : "removed"} ${known.dir.root}`;

@@ -39,7 +39,7 @@ async function drawingOf(what: string | undefined): Promise<Drawing> {
     const message = `${what}: there is no such file`;
     throw new CliError(EXIT.usage, message, "give the path of a pipeline file, or a run");
   }
-  const { plan, run, events, liveness } = findRun(what);
+  const { plan, run, events, liveness } = await findRun(what);
   return runDrawing(plan, run, events, liveness);
 }
 

@@ -31,8 +31,8 @@ export async function logsCommand(
   step: string | undefined,
   options: LogsOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-only");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-only");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   checkStep(known, step);
   if (known.cleanedAt !== undefined) {
     throw new CliError(
@@ -44,14 +44,14 @@ export async function logsCommand(
   const wanted: Wanted = { step, readers: await lineReaders(known.plan), lines: 0 };
   const shown = new Set<string>();
   for (;;) {
-    const now = loadRun(project, known.id);
+    const now = await loadRun(project, known.id);
     for (const at of attemptsOf(now, step)) {
       if (shown.has(attemptText(at))) continue;
       shown.add(attemptText(at));
       const running = options.follow === true && isRunning(now, at);
       await (running ? followAttempt(project, now, at, wanted) : printAttempt(now, at, wanted));
     }
-    if (options.follow !== true || isOver(project, known.id)) break;
+    if (options.follow !== true || (await isOver(project, known.id))) break;
     await sleep(LOOK_MS);
   }
   if (wanted.lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
@@ -115,15 +115,15 @@ async function followAttempt(
   const files = printedFiles(known, at, wanted).map(({ name, show }) =>
     followLines(join(folder, name), show),
   );
-  while (isRunning(loadRun(project, known.id), at) && !isOver(project, known.id)) {
+  while (isRunning(await loadRun(project, known.id), at) && !(await isOver(project, known.id))) {
     await sleep(LOOK_MS);
   }
   for (const file of files) await file.close();
 }
 
 /** Nothing more comes, or nobody reads it. */
-function isOver({ journal }: Project, runId: string): boolean {
-  return isOutputClosed() || livenessOf(journal.leaseOf(runId)) !== "owned";
+async function isOver({ journal }: Project, runId: string): Promise<boolean> {
+  return isOutputClosed() || livenessOf(await journal.leases.of(runId)) !== "owned";
 }
 
 /** The attempts of a step and of all that is in it, or of the whole run. */

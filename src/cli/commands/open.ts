@@ -31,25 +31,29 @@ const OPENED =
 
 /** Opens the conversation, waits for the person to leave it, and says how the run continues. */
 export async function openCommand(id: string, name: string): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const step = agentStepAt(known, name);
   refuseOwned(known, step);
   refuseOpened(known);
   const stopListening = listen();
   const { journal } = project;
-  const acquired = journal.acquire(known.id, { ...thisOwner(), opens: step.path }, isOwnerAlive);
+  const acquired = await journal.leases.acquire(
+    known.id,
+    { ...thisOwner(), opens: step.path },
+    isOwnerAlive,
+  );
   if (!acquired.ok) throw ownedError(known.shortId, acquired.owner);
   const { epoch } = acquired;
   try {
-    const owned = reloadOwned(project, known, { epoch });
+    const owned = await reloadOwned(project, known, { epoch });
     await openOwned(project, owned, agentStepAt(owned, name), epoch);
   } catch (error) {
     // After any other error the lease of a dead process is evidence enough.
-    if (error instanceof CliError) journal.release(known.id, epoch);
+    if (error instanceof CliError) await journal.leases.release(known.id, epoch);
     throw error;
   }
-  journal.release(known.id, epoch);
+  await journal.leases.release(known.id, epoch);
   stopListening();
   return EXIT.done;
 }
@@ -88,8 +92,8 @@ async function openOwned(
   if (visit.state.status !== "completed" && sizeOf(opened.transcript) !== before) {
     const { scope, step: id } = step;
     const request = { type: "say", scope, step: id, message: newMessage(OPENED) } as const;
-    project.journal.request(known.id, request);
-    recordMessages(project, loadRun(project, known.id), epoch);
+    await project.journal.inbox.send(known.id, request);
+    await recordMessages(project, await loadRun(project, known.id), epoch);
   }
   for (const line of endLines(known, visit, left)) print(line);
 }

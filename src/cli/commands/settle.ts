@@ -51,34 +51,34 @@ export async function settleCommand(
   if (options.identity !== undefined && as !== "done") {
     throw new CliError(EXIT.usage, "--identity names what happened: it goes with done");
   }
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const { shortId } = known;
   refuse(known);
   const owner = thisOwner();
   const by = `${owner.user}@${owner.host}`;
   // As an owner it may be asked to stop; it is done before it could.
   process.on("SIGUSR2", () => undefined);
-  const acquired = project.journal.acquire(known.id, owner, isOwnerAlive);
+  const acquired = await project.journal.leases.acquire(known.id, owner, isOwnerAlive);
   if (!acquired.ok) throw ownedError(shortId, acquired.owner);
   const { epoch } = acquired;
   try {
-    const now = reloadRun(project, known);
+    const now = await reloadRun(project, known);
     const result = as === "done" ? await resultOf(now, step) : undefined;
     const fact = { type: "settled", step, as, by } as const;
     const { identity } = options;
     const named = identity === undefined ? {} : { identity };
     const places = { workspaceOf: workspaceOf(now.dir) };
     const site = { ...now, ...places, journal: project.journal, epoch, now: systemClock().now() };
-    settle(site, { ...fact, ...named, ...(result && { result }) });
+    await settle(site, { ...fact, ...named, ...(result && { result }) });
   } catch (error) {
     if (error instanceof Refusal || error instanceof CliError) {
-      project.journal.release(known.id, epoch);
+      await project.journal.leases.release(known.id, epoch);
     }
     throw new RunError(shortId, error);
   }
-  completeFiles(project, known.id);
-  project.journal.release(known.id, epoch);
+  await completeFiles(project, known.id);
+  await project.journal.leases.release(known.id, epoch);
   print(`Step ${step} of run ${shortId} is settled by ${by}: ${SAID[as]}.`);
   print(`Go on: perdure resume ${shortId}`);
   return EXIT.done;
@@ -109,7 +109,7 @@ async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Pr
   );
 }
 
-function completeFiles(project: Project, runId: string): void {
-  const known = loadRun(project, runId);
+async function completeFiles(project: Project, runId: string): Promise<void> {
+  const known = await loadRun(project, runId);
   RunFiles.open(known.dir, known.run, known, known.events).close(known.run);
 }

@@ -42,16 +42,17 @@ const WHEN: Readonly<Record<StopMode, string>> = {
 
 /** Stops a run that is owned by another process, or ends what a dead one left running. */
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const runId = id === undefined ? onlyLiveRun(project) : resolveRunId(project.journal, id);
+  const project = await openProject(process.cwd(), "read-write");
+  const runId =
+    id === undefined ? await onlyLiveRun(project) : await resolveRunId(project.journal, id);
   const { journal } = project;
-  const lease = journal.leaseOf(runId);
-  const shortId = shortIdOf(journal, runId);
+  const lease = await journal.leases.of(runId);
+  const shortId = await shortIdOf(journal, runId);
   const mode: StopMode =
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
   const by = `perdure stop (${userInfo().username})`;
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
-    return endOrphans(project, loadRun(project, runId), { mode, by });
+    return endOrphans(project, await loadRun(project, runId), { mode, by });
   }
   if (isElsewhere(lease)) {
     // Its pid means another process here, or none.
@@ -59,7 +60,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
   }
   if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
-  journal.request(runId, { type: "stop", mode, by });
+  await journal.inbox.send(runId, { type: "stop", mode, by });
   wake(lease.owner);
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   if (mode === "now")
@@ -107,12 +108,12 @@ function unownedError(known: KnownRun): CliError {
   return new CliError(EXIT.error, message, perdure("answer", shortId, name));
 }
 
-function onlyLiveRun(project: Project): string {
-  const live = project.journal
-    .list({ status: ["queued", "running", "waiting"], limit: 100 })
-    .filter(
-      ({ lease, runId }) => livenessOf(lease) === "owned" || hasOrphans(loadRun(project, runId)),
-    );
+async function onlyLiveRun(project: Project): Promise<string> {
+  const live = (
+    await project.journal.log.list({ status: ["queued", "running", "waiting"], limit: 100 })
+  ).filter(
+    ({ lease, runId }) => livenessOf(lease) === "owned" || hasOrphans(loadRun(project, runId)),
+  );
   const [first, second] = live;
   if (first === undefined)
     throw new CliError(EXIT.error, "no run is going on here", "perdure list runs");
