@@ -31,14 +31,16 @@ export function workerOf({ id, plan, run }: KnownRun): Worker {
 /** The runs that others drive in the directory of this one. */
 export async function runsBeside(project: Project, own: Worker): Promise<readonly KnownRun[]> {
   if (!worksHere(own.plan)) return [];
-  return (
-    (await project.journal.log.list({ status: ["queued", "running", "waiting"] }))
-      .filter(({ runId, lease }) => runId !== own.id && livenessOf(lease) === "owned")
-      // A step of a run may well start another run.
-      .filter(({ runId }) => runId !== process.env.PERDURE_RUN_ID)
-      .map(({ runId }) => loadRun(project, runId))
-      .filter(({ plan, run }) => worksHere(plan) && run.created?.cwd === own.cwd)
-  );
+  const open = await project.journal.log.list({ status: ["queued", "running", "waiting"] });
+  const beside: KnownRun[] = [];
+  for (const { runId, lease } of open) {
+    if (runId === own.id || livenessOf(lease) !== "owned") continue;
+    // A step of a run may well start another run.
+    if (runId === process.env.PERDURE_RUN_ID) continue;
+    const known = await loadRun(project, runId);
+    if (worksHere(known.plan) && known.run.created?.cwd === own.cwd) beside.push(known);
+  }
+  return beside;
 }
 
 /** What a person is told about the runs beside one. */

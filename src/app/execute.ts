@@ -20,11 +20,11 @@ import { NO_FILES } from "../engine/executors/no-files.ts";
 import { ProbeExecutor } from "../engine/executors/probes.ts";
 import { ProcessExecutor } from "../engine/executors/processes.ts";
 import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
-import { Loop } from "../engine/loop.ts";
-import { Mailbox } from "../engine/mailbox.ts";
+import { Loop, Mailbox } from "../engine/loop.ts";
 import { attemptDirOf, type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
+import { takeLease } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
@@ -80,7 +80,7 @@ export interface ExecuteOptions {
   /** Variables that the person gave new values. */
   readonly variables?: GivenVariables;
   /** Said once the lease is ours. */
-  readonly greet?: (known: KnownRun) => readonly string[];
+  readonly greet?: (known: KnownRun) => Promise<readonly string[]>;
 }
 
 /** The run after this process has driven it. */
@@ -96,7 +96,7 @@ export async function execute(
   known: KnownRun,
   options: ExecuteOptions,
 ): Promise<Executed> {
-  const wishes = new Wishes(project.journal, known.id);
+  const wishes = await Wishes.open(project.journal.inbox, known.id);
   const deaf = listen(wishes);
   const owned = await own(project, known, options);
   setDrivenRun(known.shortId);
@@ -140,11 +140,8 @@ export async function own(
   const { takeOver } = options;
   // A run that is loaded again is another value: the one before is taken over.
   const seenSeq = known.run.seq;
-  const acquired = await journal.leases.acquire(
-    runId,
-    owner,
-    (other) => takeOver !== true && isOwnerAlive(other),
-  );
+  const isAlive = (other: Owner): boolean => takeOver !== true && isOwnerAlive(other);
+  const acquired = await takeLease(journal.leases, runId, { owner, isAlive });
   if (!acquired.ok) throw ownedError(await shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
   try {
@@ -237,9 +234,9 @@ async function takeUpdate(
   const { run, plan, dir, events } = settled;
   // Receipts that are still owed are about steps as they were.
   RunFiles.open(dir, run, settled, events).close(run);
-  const { journal } = project;
+  const { log } = project.journal;
   const places = { workspaceOf: workspaceOf(dir) };
-  await recordUpdate({ journal, run, plan, owner, epoch, now: Date.now(), ...places }, update);
+  await recordUpdate({ log, run, plan, owner, epoch, now: Date.now(), ...places }, update);
   failpoint("update.recorded");
   return { ...owned, known: await loadRun(project, known.id) };
 }
@@ -289,7 +286,7 @@ async function drive(
   options: ExecuteOptions,
   wishes: readonly Fact[],
 ): Promise<Run> {
-  const { journal } = project;
+  const { log, leases, inbox } = project.journal;
   const dir = runDirOf(project.dir, known.id);
   const clock = systemClock();
   const { variables = {} } = options;
@@ -301,7 +298,7 @@ async function drive(
   const mailbox = new Mailbox();
   const currentRun = (): Run => loop.run;
   const gates = new GateExecutor({
-    ...{ journal, now, run: currentRun },
+    ...{ inbox, now, run: currentRun },
     by: thisPerson(),
     autoApprove: options.autoApprove === true,
   });
@@ -316,7 +313,7 @@ async function drive(
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
   const probes = new ProbeExecutor({ site });
   const loop: Loop = new Loop({
-    ...{ journal, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
+    ...{ log, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
     ...recoveryIn(options),
     ...(remembers === undefined ? {} : { remembers }),
     workspaceOf: workspaceOf(dir),
@@ -332,21 +329,23 @@ async function drive(
     },
     stay: () => options.stay === true || prompt?.isOpen === true,
   });
-  given.attend({
-    stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
-    message: ({ scope, step, message }) =>
-      mailbox.post({ type: "message-left", scope, step, message }),
-    killNow: () => processes.killNow(),
-    lookForAnswers: () => gates.look(mailbox),
-  });
-  for (const line of options.greet?.(known) ?? []) screen.say(line);
-  if (untold.length > 0) screen.update(untold, known.run);
   try {
+    await given.attend({
+      stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
+      message: ({ scope, step, message }) =>
+        mailbox.post({ type: "message-left", scope, step, message }),
+      killNow: () => processes.killNow(),
+      lookForAnswers: () => mailbox.wake(),
+      renewLease: () => leases.renew(known.id, epoch),
+      fail: (error) => mailbox.fail(error),
+    });
+    for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
+    if (untold.length > 0) screen.update(untold, known.run);
     await loop.drive(wishes);
     files.close(loop.run);
     return loop.run;
   } finally {
-    given.leave();
+    await given.leave();
     prompt?.close();
     await screen.close();
   }
@@ -385,6 +384,7 @@ function promptOf(
   return display.openPrompt?.({
     answer: (at, reply) => gates.give(mailbox, at, reply),
     onGone: () => mailbox.wake(),
+    onError: (error) => mailbox.fail(error),
   });
 }
 

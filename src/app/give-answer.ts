@@ -1,15 +1,15 @@
 /**
  * Answers a question of a run from a process that does not own it.
  *
- * Owns: finding the question that is meant, recording the answer, and waking the owner.
+ * Owns: finding the question that is meant, and recording the answer.
  * Does not: go on with the run; its owner does, or the next one.
  */
-import type { Answer, AttemptRef, Owner } from "../core/event.ts";
+import type { Answer, AttemptRef } from "../core/event.ts";
 import { deadlineOf } from "../core/gate.ts";
 import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { replyOf } from "../core/question.ts";
 import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
-import type { Answered } from "../journal/journal.ts";
+import type { Answered } from "../journal/inbox.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { perdure } from "../view/command-text.ts";
@@ -18,7 +18,7 @@ import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
 import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
-import { thisPerson, wake } from "./owner.ts";
+import { thisPerson } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";
 
 /** The question that a name stands for. Throws a refusal that says what became of it. */
@@ -80,7 +80,7 @@ export function refusedError(
   return new CliError(EXIT.error, message, `perdure why ${shortId}`);
 }
 
-/** Records an answer, if it is the first, and wakes the owner either way. */
+/** Records an answer, if it is the first; the owner of the run is woken by the inbox. */
 export async function giveAnswer(
   { journal }: Project,
   known: KnownRun,
@@ -90,22 +90,11 @@ export async function giveAnswer(
   const answer = { ...given, by: thisPerson(), given: Date.now() };
   const visit = findVisit(known.run, at);
   const deadline = visit && deadlineOf(visit, answer.by);
-  const answered = await journal.inbox.answer(known.id, attemptText(at), answer, deadline);
+  const attempt = attemptText(at);
+  const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
   failpoint("answer.recorded");
   const lease = await journal.leases.of(known.id);
-  const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
-  // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
-  if (told) wakeIfAlive(lease.owner);
-  return { ...answered, told };
-}
-
-function wakeIfAlive(owner: Owner): void {
-  try {
-    wake(owner);
-  } catch (error) {
-    // It has ended since: the next owner finds the answer.
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
+  return { ...answered, told: livenessOf(lease) === "owned" };
 }
 
 /** What was recorded for a person or a program. */

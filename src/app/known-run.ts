@@ -11,8 +11,11 @@ import { attemptText } from "../core/place.ts";
 import { attemptOf, type Run } from "../core/run.ts";
 import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
-import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
+import { type Journal, JournalError } from "../journal/journal.ts";
+import type { Lease } from "../journal/leases.ts";
+import { planFingerprints } from "../journal/run-log.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
+import { assert } from "../util/assert.ts";
 import { secretInputs, textsIn } from "../util/redact.ts";
 import { EXIT } from "../view/exit-code.ts";
 import type { Liveness } from "../view/step-status.ts";
@@ -32,6 +35,8 @@ export interface KnownRun {
   readonly planTexts: ReadonlyMap<string, string>;
   /** Where every plan that it went by is found. */
   readonly planOf: (fingerprint: string) => Plan;
+  /** What `planOf` looks in. */
+  readonly plans: Map<string, Plan>;
   readonly events: readonly Recorded[];
   readonly run: Run;
   readonly dir: RunDir;
@@ -46,11 +51,11 @@ export interface KnownRun {
 
 /** Loads a run and says whether somebody owns it. */
 export async function loadRun({ dir, journal }: Project, runId: string): Promise<KnownRun> {
-  const { planText, events, cleanedAt } = await journal.log.load(runId);
-  const plan = parsePlan(planText, runId);
-  const fingerprints = planFingerprints(events);
-  const planOf = planSource(journal, runId, fingerprints.at(-1) ?? "", plan);
-  const all = fingerprints.length > 1 ? fingerprints : [];
+  const { planText, plans: planTexts, events, cleanedAt } = await journal.log.load(runId);
+  const plans = new Map<string, Plan>();
+  for (const [fingerprint, text] of planTexts) plans.set(fingerprint, parsePlan(text, runId));
+  const planOf = planSource(plans);
+  const plan = planOf(planFingerprints(events).at(-1) ?? "");
   const lease = await journal.leases.of(runId);
   const run = replay(planOf, runId, events);
   const moved = moveTo(dir, run);
@@ -61,7 +66,8 @@ export async function loadRun({ dir, journal }: Project, runId: string): Promise
     shortId: await shortIdOf(journal, runId),
     plan,
     planText,
-    planTexts: new Map(all.map((one) => [one, journal.log.plan(one)])),
+    planTexts: planTexts.size > 1 ? planTexts : new Map(),
+    plans,
     planOf,
     events,
     run,
@@ -89,8 +95,7 @@ export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
 export async function reloadRun(project: Project, known: KnownRun): Promise<KnownRun> {
   const { journal } = project;
   const news = await journal.log.eventsAfter(known.id, known.run.seq);
-  if (news.some(({ event }) => event.type === "run.updated"))
-    return await loadRun(project, known.id);
+  if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
   const { planOf } = known;
   const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);
   const lease = await journal.leases.of(known.id);
@@ -116,7 +121,7 @@ export async function reloadOwned(
   const summary = fullSummary(run);
   const write = { epoch, afterSeq: run.seq, time: Date.now(), events: [moved], summary };
   await project.journal.log.append(id, write);
-  return await loadRun(project, id);
+  return loadRun(project, id);
 }
 
 /** What was answered to the questions of a run and is not in it yet. */
@@ -128,17 +133,21 @@ async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string
   );
 }
 
-/** Reads the plans of a run when they are asked for, each once. */
-function planSource(
-  journal: Journal,
-  runId: string,
-  fingerprint: string,
-  current: Plan,
-): KnownRun["planOf"] {
-  const known = new Map([[fingerprint, current]]);
-  return async (wanted) => {
-    const plan = known.get(wanted) ?? parsePlan(await journal.log.plan(wanted), runId);
-    known.set(wanted, plan);
+/** Reads the plans that new events of a run go by, so that its `planOf` finds them. */
+export async function readPlans(
+  { journal }: Project,
+  { id, plans }: KnownRun,
+  news: readonly Recorded[],
+): Promise<void> {
+  for (const fingerprint of planFingerprints(news)) {
+    plans.set(fingerprint, parsePlan(await journal.log.plan(fingerprint), id));
+  }
+}
+
+function planSource(plans: ReadonlyMap<string, Plan>): KnownRun["planOf"] {
+  return (fingerprint) => {
+    const plan = plans.get(fingerprint);
+    assert(plan !== undefined, `the plan ${fingerprint} was read`);
     return plan;
   };
 }

@@ -8,7 +8,7 @@
  *   person names it or agrees to it.
  */
 import { resolve } from "node:path";
-import type { RunSummary } from "../journal/journal.ts";
+import type { RunSummary } from "../journal/run-log.ts";
 import { EXIT } from "../view/exit-code.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";
@@ -34,11 +34,10 @@ export async function lastRun(
   options: LastRunOptions,
 ): Promise<string | undefined> {
   const { file } = options;
-  const runs = [
-    ...(await project.journal.log.list(file === undefined ? {} : { file: resolve(file) })),
-  ]
+  const all = await project.journal.log.list(file === undefined ? {} : { file: resolve(file) });
+  const runs = all
     .filter((run) => run.cleanedAt === undefined || run.status === "completed")
-    .sort((one, other) => other.updatedAt - one.updatedAt);
+    .toSorted((one, other) => other.updatedAt - one.updatedAt);
   const where = file === undefined ? "here" : `of ${file}`;
   const unfinished = runs.filter(({ status }) => status !== "completed");
   const unowned = unfinished.filter((run) => !isOwned(run));
@@ -57,7 +56,8 @@ export async function lastRun(
     const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
     return agreed ? candidate.runId : undefined;
   }
-  const commands = candidates.slice(0, NAMED_MAX).map((run) => commandFor(project, run));
+  const named = candidates.slice(0, NAMED_MAX);
+  const commands = await Promise.all(named.map((run) => commandFor(project, run)));
   throw new CliError(EXIT.usage, `${told}: name the run to resume`, commands.join("\n        "));
 }
 

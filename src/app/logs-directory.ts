@@ -124,12 +124,12 @@ async function continueForeign(logs: string, file: string, takesUp: TakesUp): Pr
   const { plan, text } = read;
   checkEnvironment(envNamesOf(plan), "the same command again");
   const project = await createProject(process.cwd());
-  const before = (await project.journal.log.list({ file: path })).find(({ runId, cleanedAt }) => {
-    if (cleanedAt !== undefined) return false;
-    const { run, plan: known } = loadRun(project, runId);
-    return run.created?.logs === logs && known.reading?.takesUp !== undefined;
-  });
-  if (before !== undefined) return { project, runId: before.runId, read };
+  for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
+    if (cleanedAt !== undefined) continue;
+    const { run, plan: known } = await loadRun(project, runId);
+    const isSame = run.created?.logs === logs && known.reading?.takesUp !== undefined;
+    if (isSame) return { project, runId, read };
+  }
   copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));
   const runId = await createRun(project, plan, {
     file: path,

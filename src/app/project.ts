@@ -8,7 +8,8 @@
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
-import type { Journal, Lease } from "../journal/journal.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Lease } from "../journal/leases.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
 import { EXIT } from "../view/exit-code.ts";
 import type { Liveness } from "../view/step-status.ts";

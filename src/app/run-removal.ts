@@ -13,6 +13,7 @@ import { dirname, join } from "node:path";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf, type StateDir } from "../engine/state-dir.ts";
+import { takeLease } from "../journal/journal.ts";
 import { mayLive } from "../runner/adopt.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
@@ -85,7 +86,10 @@ async function removeOwned(
   options: RemovalOptions,
 ): Promise<string | undefined> {
   const { journal } = project;
-  const acquired = await journal.leases.acquire(known.id, thisOwner(), isOwnerAlive);
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
   if (!acquired.ok) return "it is running";
   try {
     await removeAll(project, known, options);

@@ -17,7 +17,7 @@ import {
   refuseOtherWorkspace,
   touchesProcess,
 } from "../core/update.ts";
-import { JournalError } from "../journal/journal.ts";
+import { type Journal, JournalError } from "../journal/journal.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 import { sha256 } from "../util/hash.ts";
@@ -138,7 +138,7 @@ async function estimates(
   for (const { runId } of others) {
     if (plan.graph.steps.every(({ id }) => found.has(id))) break;
     if (runId === known.id) continue;
-    for (const [step, estimate] of estimatesIn(() => journal.log.eventsAfter(runId, 0))) {
+    for (const [step, estimate] of await estimatesIn(journal, runId)) {
       if (!found.has(step)) found.set(step, estimate);
     }
   }
@@ -146,9 +146,12 @@ async function estimates(
 }
 
 /** An estimate is no reason to stop at a damaged run that nobody asked for. */
-function estimatesIn(read: () => Parameters<typeof estimatesOf>[0]): ReadonlyMap<string, Estimate> {
+async function estimatesIn(
+  journal: Journal,
+  runId: string,
+): Promise<ReadonlyMap<string, Estimate>> {
   try {
-    return estimatesOf(read());
+    return estimatesOf(await journal.log.eventsAfter(runId, 0));
   } catch (error) {
     if (error instanceof JournalError) return new Map();
     throw error;

@@ -2,15 +2,12 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { CliError } from "../app/cli-error.ts";
 import { livenessOf, type Project } from "../app/project.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import type { Lease } from "../journal/leases.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { print } from "./print.ts";
-
-/** How often we look whether the new process has taken the run. */
-const LOOK_MS = 20;
 
 /** How people are reached, as the process in the background has to be told. */
 export function peopleOptions(options: {
@@ -41,14 +38,15 @@ export async function detach(
     stdio: ["ignore", output, output],
   });
   const before = (await project.journal.leases.of(runId))?.epoch ?? 0;
-  let ended = false;
-  child.on("exit", () => {
-    ended = true;
-  });
+  const subscription = project.journal.log.subscribe(runId);
+  child.on("exit", () => subscription.close());
   child.unref();
-  while (((await project.journal.leases.of(runId))?.epoch ?? 0) === before && !ended)
-    await sleep(LOOK_MS);
-  const lease = await project.journal.leases.of(runId);
+  let lease: Lease | undefined;
+  do {
+    lease = await project.journal.leases.of(runId);
+  } while ((lease?.epoch ?? 0) === before && (await subscription.changed()));
+  subscription.close();
+  lease = await project.journal.leases.of(runId);
   if ((lease?.epoch ?? 0) === before) {
     throw new CliError(
       EXIT.error,

@@ -10,22 +10,18 @@
  *   name in the lease would be no evidence.
  */
 import { dirname } from "node:path";
-import { driveOwned, type ExecuteOptions, own } from "../app/execute.ts";
+import { driveOwned, type ExecuteOptions, type OwnedRun, own } from "../app/execute.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
-import { thisOwner } from "../app/owner.ts";
 import type { Project } from "../app/project.ts";
-import { type Display, NO_DISPLAY } from "../app/screen.ts";
+import { NO_DISPLAY } from "../app/screen.ts";
 import { Wishes } from "../app/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
 import type { ToldEvent } from "../view/event-json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
-import { Bell, eventStream } from "./event-stream.ts";
+import { eventStream } from "./event-stream.ts";
 import { publicError } from "./perdure-error.ts";
 import { type RunView, runView } from "./run-view.ts";
-
-/** How often the journal is asked whether somebody else wants the run to stop. */
-const REQUEST_LOOK_MS = 250;
 
 /** Where a run stands after our part of it. */
 export interface RunResult extends RunView {
@@ -56,21 +52,9 @@ export async function drivenRun(
   options: HandleOptions,
 ): Promise<RunHandle> {
   const { id } = known;
-  const wishes = new Wishes(project.journal, id);
-  const bell = new Bell();
-  const display: Display = {
-    openScreen: async (given) => ({
-      ...(await NO_DISPLAY.openScreen(given)),
-      update: () => bell.ring(),
-    }),
-  };
-  const owned = await own(
-    project,
-    known,
-    { ...options, display, beside: true },
-    { ...thisOwner(), unsignalled: true },
-  );
-  const looking = setInterval(() => tryOf(() => wishes.look()), REQUEST_LOOK_MS);
+  const wishes = await Wishes.open(project.journal.inbox, id);
+  const display = NO_DISPLAY;
+  const owned = await own(project, known, { ...options, display, beside: true });
   const abort = (): void => wishes.end("its program");
   options.signal?.addEventListener("abort", abort);
   if (options.signal?.aborted === true) abort();
@@ -82,14 +66,12 @@ export async function drivenRun(
       const exitCode = exitCodeOf(run, wishes.first);
       return { ...runView(await loadRun(project, id)), exitCode };
     } catch (error) {
-      tryOf(() => project.journal.leases.release(id, owned.epoch));
+      await releaseIfPossible(project, owned);
       throw publicError(error);
     } finally {
-      clearInterval(looking);
       options.signal?.removeEventListener("abort", abort);
       await project.journal.close();
       over = true;
-      bell.ring();
     }
   };
   return handleOf({
@@ -98,8 +80,7 @@ export async function drivenRun(
     stream: () => ({
       from: dirname(project.dir.root),
       after,
-      isOver: () => over,
-      pause: () => bell.heard(),
+      isOver: async () => over,
     }),
     stop: (mode) => wishes.end("its program", mode),
   });
@@ -115,8 +96,7 @@ export async function endedRun(project: Project, known: KnownRun): Promise<RunHa
     stream: () => ({
       from: dirname(project.dir.root),
       after: known.run.seq,
-      isOver: () => true,
-      pause: async () => undefined,
+      isOver: async () => true,
     }),
     stop: () => undefined,
   });
@@ -149,10 +129,10 @@ function handleOf({ id, done, stream, stop }: Parts): RunHandle {
   };
 }
 
-/** A disk that fails is told of by the run itself, and what it said first is what counts. */
-function tryOf(body: () => void): void {
+/** A disk that fails is reported by the run itself, and what it reported first is what counts. */
+async function releaseIfPossible(project: Project, { known, epoch }: OwnedRun): Promise<void> {
   try {
-    body();
+    await project.journal.leases.release(known.id, epoch);
   } catch (error) {
     if (!(error instanceof JournalError)) throw error;
   }

@@ -1,6 +1,5 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { unavailable } from "../app/available-run.ts";
 import { type FilesOption, filesOption } from "../app/back-files.ts";
 import { refuseWithoutTurns } from "../app/budget.ts";
@@ -32,9 +31,6 @@ import { eventStream } from "./event-stream.ts";
 import { PipelineInvalid, publicError } from "./perdure-error.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
 import { type RunView, runView } from "./run-view.ts";
-
-/** How often the journal is asked for news of a run that somebody else drives. */
-const LOOK_MS = 100;
 
 export interface RunOptions {
   /** The pipeline's input. */
@@ -75,9 +71,9 @@ export interface OpenOptions {
 export interface OpenedRun {
   readonly id: string;
   /** The run as it is now. */
-  view(): RunView;
+  view(): Promise<RunView>;
   /** Answers a question of the run: the first answer counts, whoever gives it. */
-  answer(gate: string, choice: string, options?: { readonly text?: string }): void;
+  answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
   /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
   events(options?: { readonly follow?: boolean }): AsyncIterable<ToldEvent>;
 }
@@ -165,29 +161,25 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
 export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
   return publicly(async () => {
     const from = resolve(options.cwd ?? ".");
-    const reading = async <T>(body: (project: Project) => T): Promise<T> => {
+    const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
       const project = await openProject(from, "read-only");
       try {
-        return body(project);
+        return await body(project);
       } finally {
         await project.journal.close();
       }
     };
     const runId = await reading(({ journal }) => resolveRunId(journal, id));
-    const isDriven = async (): Promise<boolean> =>
-      await reading(({ journal }) => livenessOf(journal.leases.of(runId)) === "owned");
     return {
       id: runId,
-      answer: async (gate, choice, { text } = {}) =>
-        await answerAs(from, runId, gate, { choice, text }),
-      view: async () => await reading((project) => runView(loadRun(project, runId))),
+      answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
+      view: () => reading(async (project) => runView(await loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
           from,
           runId,
           after: 0,
-          isOver: async () => !follow || !(await isDriven()),
-          pause: () => sleep(LOOK_MS),
+          isOver: async ({ leases }) => !follow || livenessOf(await leases.of(runId)) !== "owned",
         }),
     };
   });

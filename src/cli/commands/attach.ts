@@ -1,22 +1,24 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { lineReaders } from "../../app/agent-lines.ts";
 import { CliError } from "../../app/cli-error.ts";
 import { giveAnswer } from "../../app/give-answer.ts";
-import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import {
+  hideSecretsOf,
+  type KnownRun,
+  loadRun,
+  readPlans,
+  whyInputOf,
+} from "../../app/known-run.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
-import type { Answered } from "../../journal/journal.ts";
+import type { Answered } from "../../journal/inbox.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { whyLines } from "../../view/why.ts";
 import { isOutputClosed, print } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-
-/** How often the journal is asked for news. */
-const LOOK_MS = 100;
 
 /** Follows a run until it is over or its owner is gone. */
 export async function attachCommand(
@@ -43,11 +45,17 @@ async function newestRun({ journal }: Project): Promise<string> {
 }
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {
-  const { journal } = project;
+  const { log, leases } = project.journal;
+  const subscription = log.subscribe(known.id);
+  let failure: { readonly error: unknown } | undefined;
   const display = displayOf(screenKind(options));
   const prompt = display.openPrompt?.({
-    answer: async (at, reply) => await answerFrom(known, at, reply),
+    answer: (at, reply) => answerFrom(known, at, reply),
     onGone: () => undefined,
+    onError: (error) => {
+      failure = { error };
+      subscription.close();
+    },
   });
   const screen = await display.openScreen({
     runId: known.id,
@@ -63,10 +71,10 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
   screen.say(`Attached to run ${known.id}; Ctrl-C leaves it running.`);
   prompt?.update(run);
   screen.update([], run);
-  const left = new AbortController();
-  process.once("SIGINT", () => left.abort());
-  while (!left.signal.aborted && !isOutputClosed()) {
-    const news = await journal.log.eventsAfter(known.id, run.seq);
+  process.once("SIGINT", () => subscription.close());
+  do {
+    const news = await log.eventsAfter(known.id, run.seq);
+    await readPlans(project, known, news);
     for (const recorded of news) run = evolve(known.planOf, run, recorded);
     if (news.length > 0) {
       hideSecretsOf(known.plan, run);
@@ -75,11 +83,12 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     }
     const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
     const stopped = run.state.status === "stopped";
-    if (over || stopped || livenessOf(await journal.leases.of(known.id)) !== "owned") break;
-    await sleep(LOOK_MS);
-  }
+    if (over || stopped || livenessOf(await leases.of(known.id)) !== "owned") break;
+  } while ((await subscription.changed()) && !isOutputClosed());
+  subscription.close();
   prompt?.close();
   await screen.close();
+  if (failure !== undefined) throw failure.error;
 }
 
 /** Whoever watches only reads, until they answer. */

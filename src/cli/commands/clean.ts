@@ -14,7 +14,8 @@ import {
 import { removeRun, storeOf } from "../../app/run-removal.ts";
 import { outputsNamedBy } from "../../core/handed-on.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
-import type { RunSummary } from "../../journal/journal.ts";
+import type { LeaseBlock } from "../../journal/leases.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
 import { parseDuration } from "../../util/duration.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -51,7 +52,8 @@ export async function cleanCommand(
     const bytes = sizeOf(known.dir.root);
     const [fork] = forks.get(runId) ?? [];
     if (fork !== undefined) {
-      const [shortId, other] = [runId, fork].map((id) => shortIdOf(project.journal, id));
+      const shortId = await shortIdOf(project.journal, runId);
+      const other = await shortIdOf(project.journal, fork);
       print(`${shortId}  kept: run ${other} was forked from it and uses its files`);
       continue;
     }
@@ -82,7 +84,8 @@ async function chooseRuns(
   options: CleanOptions,
 ): Promise<readonly RunSummary[]> {
   const { journal, dir } = project;
-  const named = new Set(ids.map((id) => resolveRunId(journal, id)));
+  const named = new Set<string>();
+  for (const id of ids) named.add(await resolveRunId(journal, id));
   const before = Date.now() - ageOf(options.olderThan);
   const states = statesOf(options);
   const keepLast = countOf(options.keepLast);
@@ -202,14 +205,24 @@ async function tidy(project: Project, last: KnownRun | undefined): Promise<void>
   const { artifacts } = runDirOf(project.dir, "");
   if (existsSync(artifacts)) {
     const { dropArtifacts } = await import("../../workspace/artifact-store.ts");
-    const done = project.journal.whileUnowned(isOwnerAlive, (named) => {
-      dropArtifacts(artifacts, named);
-    });
-    if (!done) print("What runs handed on is kept while a run is going on.");
+    const block = await blockOwners(project);
+    if (block === undefined) print("What runs handed on is kept while a run is going on.");
+    try {
+      if (block !== undefined) dropArtifacts(artifacts, await project.journal.log.outputs());
+    } finally {
+      await block?.lift();
+    }
   }
   const store = last === undefined ? undefined : await storeOf(project, last);
   if (store === undefined) return;
   const { tidyStore } = await import("../../workspace/store.ts");
-  const others = !project.journal.whileUnowned(isOwnerAlive, () => undefined);
-  await tidyStore(store, { others });
+  const held = await project.journal.leases.held();
+  await tidyStore(store, { others: held.some(({ owner }) => isOwnerAlive(owner)) });
+}
+
+/** Keeps everybody from beginning to own a run; undefined while a living process owns one. */
+async function blockOwners({ journal }: Project): Promise<LeaseBlock | undefined> {
+  const held = await journal.leases.held();
+  const dead = held.filter(({ owner }) => !isOwnerAlive(owner));
+  return journal.leases.block(dead);
 }

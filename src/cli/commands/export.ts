@@ -31,7 +31,8 @@ import { type Departure, saveForDeparture } from "../../engine/departure.ts";
 import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/journal.ts";
+import { takeLease } from "../../journal/journal.ts";
+import { planFingerprints } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
@@ -123,7 +124,10 @@ async function acquire(
   known: KnownRun,
   { force }: ExportOptions,
 ): Promise<number | undefined> {
-  const acquired = await journal.leases.acquire(known.id, thisOwner(), isOwnerAlive);
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
   if (acquired.ok) return acquired.epoch;
   if (force === true) return undefined;
   const message = `run ${known.shortId} is owned by ${ownerText(acquired.owner)}`;

@@ -29,7 +29,7 @@ import { workspaceOf } from "../../engine/launch.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { ForeignFiles } from "../../engine/workspace-place.ts";
 import { parseEvents } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/journal.ts";
+import { planFingerprints } from "../../journal/run-log.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { findMarked, runMarker } from "../../runner/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";

@@ -2,7 +2,7 @@
 
 import { CliError } from "../../app/cli-error.ts";
 import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../../app/project.ts";
-import type { RunFilter } from "../../journal/journal.ts";
+import type { RunFilter } from "../../journal/run-log.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
 import { print, printJson } from "../print.ts";

@@ -2,7 +2,6 @@
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
 import { CliError } from "../../app/cli-error.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
@@ -12,6 +11,7 @@ import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { Subscription } from "../../journal/subscription.ts";
 import { followLines } from "../../runner/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
@@ -22,8 +22,6 @@ import { isOutputClosed, print, printError } from "../print.ts";
 export interface LogsOptions {
   readonly follow?: boolean;
 }
-
-const LOOK_MS = 200;
 
 /** Prints the output of all attempts, or of those of one step. */
 export async function logsCommand(
@@ -43,17 +41,19 @@ export async function logsCommand(
   }
   const wanted: Wanted = { step, readers: await lineReaders(known.plan), lines: 0 };
   const shown = new Set<string>();
-  for (;;) {
+  const subscription = project.journal.log.subscribe(known.id);
+  do {
     const now = await loadRun(project, known.id);
     for (const at of attemptsOf(now, step)) {
       if (shown.has(attemptText(at))) continue;
       shown.add(attemptText(at));
       const running = options.follow === true && isRunning(now, at);
-      await (running ? followAttempt(project, now, at, wanted) : printAttempt(now, at, wanted));
+      if (running) await followAttempt({ project, subscription }, now, at, wanted);
+      else await printAttempt(now, at, wanted);
     }
     if (options.follow !== true || (await isOver(project, known.id))) break;
-    await sleep(LOOK_MS);
-  }
+  } while (await subscription.changed());
+  subscription.close();
   if (wanted.lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
   return EXIT.done;
 }
@@ -106,7 +106,7 @@ async function printAttempt(known: KnownRun, at: Started, wanted: Wanted): Promi
 }
 
 async function followAttempt(
-  project: Project,
+  { project, subscription }: { readonly project: Project; readonly subscription: Subscription },
   known: KnownRun,
   at: Started,
   wanted: Wanted,
@@ -116,7 +116,7 @@ async function followAttempt(
     followLines(join(folder, name), show),
   );
   while (isRunning(await loadRun(project, known.id), at) && !(await isOver(project, known.id))) {
-    await sleep(LOOK_MS);
+    await subscription.changed();
   }
   for (const file of files) await file.close();
 }

@@ -1,7 +1,7 @@
 /** Commands that only look at one run: `show`, `why`. */
 
 import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
-import { findRunId, openProject } from "../../app/project.ts";
+import { findRunId, openProject, type Project } from "../../app/project.ts";
 import { hidesMarked, maskedJson } from "../../app/secret-mask.ts";
 import { replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
@@ -50,10 +50,8 @@ export async function whyCommand(
 }
 
 /** The run that is named, or the newest one. */
-export async function findRun(
-  id: string | undefined,
-  project = await openProject(process.cwd(), "read-only"),
-): Promise<KnownRun> {
+export async function findRun(id: string | undefined, opened?: Project): Promise<KnownRun> {
+  const project = opened ?? (await openProject(process.cwd(), "read-only"));
   const known = await loadRun(project, await findRunId(project, id));
   // A text that is cut within a secret has no mark any more.
   return hidesMarked() ? maskedRun(known) : known;

@@ -18,6 +18,7 @@ import { stepPath } from "../../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Visit } from "../../core/run.ts";
 import { type OpenedAgent, openAgent } from "../../engine/agent-call.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import { takeLease } from "../../journal/journal.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
@@ -38,11 +39,10 @@ export async function openCommand(id: string, name: string): Promise<ExitCode> {
   refuseOpened(known);
   const stopListening = listen();
   const { journal } = project;
-  const acquired = await journal.leases.acquire(
-    known.id,
-    { ...thisOwner(), opens: step.path },
-    isOwnerAlive,
-  );
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: { ...thisOwner(), opens: step.path },
+    isAlive: isOwnerAlive,
+  });
   if (!acquired.ok) throw ownedError(known.shortId, acquired.owner);
   const { epoch } = acquired;
   try {
@@ -60,7 +60,7 @@ export async function openCommand(id: string, name: string): Promise<ExitCode> {
 
 /** Ctrl-C and the end of the terminal are for the program; this process outlives both. */
 function listen(): () => void {
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2", "SIGQUIT"] as const;
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
   const ignore = (): void => undefined;
   for (const signal of signals) process.on(signal, ignore);
   return () => {
@@ -91,7 +91,7 @@ async function openOwned(
   if (left > 0) await sweep(openMarker(known.id));
   if (visit.state.status !== "completed" && sizeOf(opened.transcript) !== before) {
     const { scope, step: id } = step;
-    const request = { type: "say", scope, step: id, message: newMessage(OPENED) } as const;
+    const request = { type: "message", scope, step: id, message: newMessage(OPENED) } as const;
     await project.journal.inbox.send(known.id, request);
     await recordMessages(project, await loadRun(project, known.id), epoch);
   }

@@ -18,10 +18,9 @@ export async function replayCommand(
   const project = await openProject(process.cwd(), "read-only");
   const runId = await findRunId(project, id);
   // Not as a run that is known: that would have to be one whose every event is accepted.
-  const { planText, events } = await project.journal.log.load(runId);
+  const { planText, plans, events } = await project.journal.log.load(runId);
   const plan = parsePlan(planText, runId);
-  const planOf = async (one: string): Promise<Plan> =>
-    parsePlan(await project.journal.log.plan(one), runId);
+  const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
   const found = redecide(planOf, runId, events);
   const shortId = await shortIdOf(project.journal, runId);
   const input = { runId, shortId, pipeline: plan.name, found };

@@ -10,7 +10,7 @@ import { checkPrices } from "../../app/prices.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
 import { type ReadingOptions, readingOf } from "../../app/reading.ts";
 import { hideSecrets } from "../../app/secret-mask.ts";
-import type { RunSummary } from "../../journal/journal.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
 import { secretInputs } from "../../util/redact.ts";

@@ -21,6 +21,7 @@ import { collectResult } from "../../engine/evidence.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import { takeLease } from "../../journal/journal.ts";
 import { systemClock } from "../../util/clock.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
@@ -57,9 +58,8 @@ export async function settleCommand(
   refuse(known);
   const owner = thisOwner();
   const by = `${owner.user}@${owner.host}`;
-  // As an owner it may be asked to stop; it is done before it could.
-  process.on("SIGUSR2", () => undefined);
-  const acquired = await project.journal.leases.acquire(known.id, owner, isOwnerAlive);
+  const { log, leases } = project.journal;
+  const acquired = await takeLease(leases, known.id, { owner, isAlive: isOwnerAlive });
   if (!acquired.ok) throw ownedError(shortId, acquired.owner);
   const { epoch } = acquired;
   try {
@@ -69,16 +69,16 @@ export async function settleCommand(
     const { identity } = options;
     const named = identity === undefined ? {} : { identity };
     const places = { workspaceOf: workspaceOf(now.dir) };
-    const site = { ...now, ...places, journal: project.journal, epoch, now: systemClock().now() };
+    const site = { ...now, ...places, log, epoch, now: systemClock().now() };
     await settle(site, { ...fact, ...named, ...(result && { result }) });
   } catch (error) {
     if (error instanceof Refusal || error instanceof CliError) {
-      await project.journal.leases.release(known.id, epoch);
+      await leases.release(known.id, epoch);
     }
     throw new RunError(shortId, error);
   }
   await completeFiles(project, known.id);
-  await project.journal.leases.release(known.id, epoch);
+  await leases.release(known.id, epoch);
   print(`Step ${step} of run ${shortId} is settled by ${by}: ${SAID[as]}.`);
   print(`Go on: perdure resume ${shortId}`);
   return EXIT.done;

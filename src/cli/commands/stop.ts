@@ -1,5 +1,5 @@
 /**
- * `perdure stop RUN`: asks the owner of a run to stop it; the request is recorded, then signalled.
+ * `perdure stop RUN`: asks the owner of a run to stop it, through the inbox of the run.
  * Of a run whose owner is dead it ends what still runs.
  */
 import { userInfo } from "node:os";
@@ -7,7 +7,7 @@ import { CliError } from "../../app/cli-error.ts";
 import { execute, ownedError } from "../../app/execute.ts";
 import { openQuestions } from "../../app/give-answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { ownerText, wake } from "../../app/owner.ts";
+import { ownerText } from "../../app/owner.ts";
 import {
   isElsewhere,
   livenessOf,
@@ -22,6 +22,7 @@ import { waitsForPerson } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, placeOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
@@ -61,7 +62,6 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   }
   if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
   await journal.inbox.send(runId, { type: "stop", mode, by });
-  wake(lease.owner);
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   if (mode === "now")
     print(`End its steps at once, in the middle of a call: perdure stop ${shortId}`);
@@ -109,11 +109,12 @@ function unownedError(known: KnownRun): CliError {
 }
 
 async function onlyLiveRun(project: Project): Promise<string> {
-  const live = (
-    await project.journal.log.list({ status: ["queued", "running", "waiting"], limit: 100 })
-  ).filter(
-    ({ lease, runId }) => livenessOf(lease) === "owned" || hasOrphans(loadRun(project, runId)),
-  );
+  const open = { status: ["queued", "running", "waiting"], limit: 100 } as const;
+  const live: RunSummary[] = [];
+  for (const run of await project.journal.log.list(open)) {
+    const isOwned = livenessOf(run.lease) === "owned";
+    if (isOwned || hasOrphans(await loadRun(project, run.runId))) live.push(run);
+  }
   const [first, second] = live;
   if (first === undefined)
     throw new CliError(EXIT.error, "no run is going on here", "perdure list runs");
