@@ -5,7 +5,7 @@
  * Does not: read or write archives (workspace/archive.ts).
  */
 import type { Answer, Place } from "../core/event.ts";
-import { isAnswer } from "../journal/message-codec.ts";
+import { isAnswer } from "../journal/request-codec.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { advice, Refusal } from "./refusal.ts";
 

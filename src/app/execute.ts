@@ -20,11 +20,11 @@ import { NO_FILES } from "../engine/executors/no-files.ts";
 import { ProbeExecutor } from "../engine/executors/probes.ts";
 import { ProcessExecutor } from "../engine/executors/processes.ts";
 import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
-import { Loop } from "../engine/loop.ts";
-import { Mailbox } from "../engine/mailbox.ts";
+import { Loop, Mailbox } from "../engine/loop.ts";
 import { attemptDirOf, type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
+import { takeLease } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
@@ -88,7 +88,7 @@ export interface ExecuteOptions {
   /** Variables that the person gave new values. */
   readonly variables?: GivenVariables;
   /** Said once the lease is ours. */
-  readonly greet?: (known: KnownRun) => readonly string[];
+  readonly greet?: (known: KnownRun) => Promise<readonly string[]>;
 }
 
 /** The run after this process has driven it. */
@@ -104,26 +104,28 @@ export async function execute(
   known: KnownRun,
   options: ExecuteOptions,
 ): Promise<Executed> {
-  const wishes = new Wishes(project.journal, known.id);
+  const wishes = await Wishes.open(project.journal.inbox, known.id);
   const deaf = listen(wishes);
-  const owned = own(project, known, options);
+  const owned = await own(project, known, options);
   setDrivenRun(known.shortId);
   const run = await driveOwned(project, owned, wishes, options);
   setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
-  project.journal.release(known.id, owned.epoch);
+  await project.journal.leases.release(known.id, owned.epoch);
   deaf();
   if (wishes.first === undefined && waitsForPerson(run)) {
     // Who answered while we let go of the run has been told that we go on.
-    const now = loadRun(project, known.id);
+    const now = await loadRun(project, known.id);
     const { display, stay = false, autoApprove = false } = options;
     const rest = { display, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
   // All events of a long run are not read again only to say how it ended.
   const isSamePlan = options.update === undefined;
-  const after = isSamePlan ? reloadRun(project, { ...known, run }) : loadRun(project, known.id);
+  const after = isSamePlan
+    ? await reloadRun(project, { ...known, run })
+    : await loadRun(project, known.id);
   return { known: after, endedBy: wishes.first };
 }
 
@@ -135,22 +137,23 @@ export interface OwnedRun {
 }
 
 /** Takes the lease of a run and reads what others wrote until then. Throws when somebody has it. */
-export function own(
+export async function own(
   project: Project,
   known: KnownRun,
   options: ExecuteOptions,
   owner = thisOwner(),
-): OwnedRun {
+): Promise<OwnedRun> {
   const { id: runId, shortId } = known;
   const { journal } = project;
   const { takeOver: forced } = options;
   // A run that is loaded again is another value: the one before is taken over.
   const seenSeq = known.run.seq;
-  const acquired = journal.acquire(runId, owner, (other) => forced !== true && isOwnerAlive(other));
-  if (!acquired.ok) throw ownedError(shortIdOf(journal, runId), acquired.owner);
+  const isAlive = (other: Owner): boolean => forced !== true && isOwnerAlive(other);
+  const acquired = await takeLease(journal.leases, runId, { owner, isAlive });
+  if (!acquired.ok) throw ownedError(await shortIdOf(journal, runId), acquired.owner);
   const { epoch } = acquired;
   try {
-    const loaded = reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
+    const loaded = await reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
     if (options.update !== undefined && loaded.run.seq !== seenSeq) {
       const message = `run ${shortId} has gone on since its update was shown`;
       throw new Refusal("run-changed", message, command("resume", shortId, "--update"));
@@ -159,11 +162,11 @@ export function own(
     refuseOpened(loaded);
     const starts = options.stop === undefined && options.stopBy === undefined;
     if (starts && options.beside !== true) {
-      refuseBeside(project, workerOf(loaded), ["resume", shortId]);
+      await refuseBeside(project, workerOf(loaded), ["resume", shortId]);
     }
     return { known: loaded, owner, epoch };
   } catch (error) {
-    journal.release(runId, epoch);
+    await journal.leases.release(runId, epoch);
     throw error;
   }
 }
@@ -232,18 +235,18 @@ async function takeUpdate(
   if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input, known.run))) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
     await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
-    settled = loadRun(project, known.id);
+    settled = await loadRun(project, known.id);
     // The person has changed their mind.
     if (given.first !== undefined) return { ...owned, known: settled };
   }
   const { run, plan, dir, events } = settled;
   // Receipts that are still owed are about steps as they were.
   RunFiles.open(dir, run, settled, events).close(run);
-  const { journal } = project;
+  const { log } = project.journal;
   const places = { workspaceOf: workspaceOf(dir) };
-  recordUpdate({ journal, run, plan, owner, epoch, now: Date.now(), ...places }, update);
+  await recordUpdate({ log, run, plan, owner, epoch, now: Date.now(), ...places }, update);
   failpoint("update.recorded");
-  return { ...owned, known: loadRun(project, known.id) };
+  return { ...owned, known: await loadRun(project, known.id) };
 }
 
 /** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
@@ -275,7 +278,7 @@ async function driveAll(
   if (owned.known.run.running.size > 0) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
     await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
-    still = { ...owned, known: loadRun(project, owned.known.id) };
+    still = { ...owned, known: await loadRun(project, owned.known.id) };
   }
   const asked = [...funds, ...(await wishes(still.known))];
   if (stopBy === undefined) return drive(project, still, given, options, asked);
@@ -291,7 +294,7 @@ async function drive(
   options: ExecuteOptions,
   wishes: readonly Fact[],
 ): Promise<Run> {
-  const { journal } = project;
+  const { log, leases, inbox } = project.journal;
   const dir = runDirOf(project.dir, known.id);
   const clock = systemClock();
   const { variables = {} } = options;
@@ -303,7 +306,7 @@ async function drive(
   const mailbox = new Mailbox();
   const currentRun = (): Run => loop.run;
   const gates = new GateExecutor({
-    ...{ journal, now, run: currentRun },
+    ...{ inbox, now, run: currentRun },
     by: thisPerson(),
     autoApprove: options.autoApprove === true,
   });
@@ -318,7 +321,7 @@ async function drive(
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
   const probes = new ProbeExecutor({ site });
   const loop: Loop = new Loop({
-    ...{ journal, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
+    ...{ log, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
     ...recoveryIn(options),
     ...(remembers === undefined ? {} : { remembers }),
     workspaceOf: workspaceOf(dir),
@@ -334,21 +337,23 @@ async function drive(
     },
     stay: () => options.stay === true || prompt?.isOpen === true,
   });
-  given.attend({
-    stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
-    message: ({ scope, step, message }) =>
-      mailbox.post({ type: "message-left", scope, step, message }),
-    killNow: () => processes.killNow(),
-    lookForAnswers: () => gates.look(mailbox),
-  });
-  for (const line of options.greet?.(known) ?? []) screen.say(line);
-  if (untold.length > 0) screen.update(untold, known.run);
   try {
+    await given.attend({
+      stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
+      message: ({ scope, step, message }) =>
+        mailbox.post({ type: "message-left", scope, step, message }),
+      killNow: () => processes.killNow(),
+      lookForAnswers: () => mailbox.wake(),
+      renewLease: () => leases.renew(known.id, epoch),
+      fail: (error) => mailbox.fail(error),
+    });
+    for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
+    if (untold.length > 0) screen.update(untold, known.run);
     await loop.drive(wishes);
     files.close(loop.run);
     return loop.run;
   } finally {
-    given.leave();
+    await given.leave();
     prompt?.close();
     await screen.close();
   }
@@ -387,6 +392,7 @@ function promptOf(
   return display.openPrompt?.({
     answer: (at, reply) => gates.give(mailbox, at, reply),
     onGone: () => mailbox.wake(),
+    onError: (error) => mailbox.fail(error),
   });
 }
 

@@ -1,21 +1,21 @@
 /**
  * Answers a question of a run from a process that does not own it.
  *
- * Owns: finding the question that is meant, recording the answer, and waking the owner.
+ * Owns: finding the question that is meant, and recording the answer.
  * Does not: go on with the run; its owner does, or the next one.
  */
-import type { Answer, AttemptRef, Owner } from "../core/event.ts";
+import type { Answer, AttemptRef } from "../core/event.ts";
 import { deadlineOf } from "../core/gate.ts";
 import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { replyOf } from "../core/question.ts";
 import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
-import type { Answered } from "../journal/journal.ts";
+import type { Answered } from "../journal/inbox.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/time-text.ts";
 import type { KnownRun } from "./known-run.ts";
-import { thisPerson, wake } from "./owner.ts";
+import { thisPerson } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
 
@@ -78,32 +78,21 @@ export function refusedError(
   return new Refusal("already-answered", message, command("why", shortId));
 }
 
-/** Records an answer, if it is the first, and wakes the owner either way. */
-export function giveAnswer(
+/** Records an answer, if it is the first; the owner of the run is woken by the inbox. */
+export async function giveAnswer(
   { journal }: Project,
   known: KnownRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
-): Answered & { readonly told: boolean } {
+): Promise<Answered & { readonly told: boolean }> {
   const answer = { ...given, by: thisPerson(), given: Date.now() };
   const visit = findVisit(known.run, at);
   const deadline = visit && deadlineOf(visit, answer.by);
-  const answered = journal.answer(known.id, attemptText(at), answer, deadline);
+  const attempt = attemptText(at);
+  const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
   failpoint("answer.recorded");
-  const lease = journal.leaseOf(known.id);
-  const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
-  // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
-  if (told) wakeIfAlive(lease.owner);
-  return { ...answered, told };
-}
-
-function wakeIfAlive(owner: Owner): void {
-  try {
-    wake(owner);
-  } catch (error) {
-    // It has ended since: the next owner finds the answer.
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
+  const lease = await journal.leases.of(known.id);
+  return { ...answered, told: livenessOf(lease) === "owned" };
 }
 
 /** What was recorded for a person or a program. */
@@ -115,7 +104,7 @@ export interface GivenAnswer {
 }
 
 /** Answers the question of that name. Throws when it is not asked, or has its answer already. */
-export function answerGate(
+export async function answerGate(
   project: Project,
   known: KnownRun,
   gate: string,
@@ -124,7 +113,7 @@ export function answerGate(
     readonly text?: string | undefined;
     readonly from: Answer["from"];
   },
-): GivenAnswer {
+): Promise<GivenAnswer> {
   if (known.cleanedAt !== undefined) {
     const message = `run ${known.shortId} cannot go on: its files were removed`;
     throw new Refusal("files-removed", message, command("why", known.shortId));
@@ -142,7 +131,7 @@ export function answerGate(
     );
   }
   const { ok: _, ...said } = reply;
-  const { first, answer, told } = giveAnswer(project, known, attemptOf(visit), {
+  const { first, answer, told } = await giveAnswer(project, known, attemptOf(visit), {
     ...said,
     from: given.from,
   });

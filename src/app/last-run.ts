@@ -8,7 +8,7 @@
  *   person names it or agrees to it.
  */
 import { resolve } from "node:path";
-import type { RunSummary } from "../journal/journal.ts";
+import type { RunSummary } from "../journal/run-log.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
@@ -33,9 +33,10 @@ export async function lastRun(
   options: LastRunOptions,
 ): Promise<string | undefined> {
   const { file } = options;
-  const runs = [...project.journal.list(file === undefined ? {} : { file: resolve(file) })]
+  const all = await project.journal.log.list(file === undefined ? {} : { file: resolve(file) });
+  const runs = all
     .filter((run) => run.cleanedAt === undefined || run.status === "completed")
-    .sort((one, other) => other.updatedAt - one.updatedAt);
+    .toSorted((one, other) => other.updatedAt - one.updatedAt);
   const where = file === undefined ? "here" : `of ${file}`;
   const unfinished = runs.filter(({ status }) => status !== "completed");
   const unowned = unfinished.filter((run) => !isOwned(run));
@@ -52,18 +53,19 @@ export async function lastRun(
   const last = runs.find((run) => !isOwned(run)) ?? candidate;
   const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
   if (!surprise) return candidate.runId;
-  const told = `run ${nameOf(project, last)}, the last one ${where}, has ${last.status}`;
+  const told = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
   if (options.confirm !== undefined) {
-    const about = `${nameOf(project, candidate)}: ${stateOf(candidate)}`;
+    const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;
     const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
     return agreed ? candidate.runId : undefined;
   }
-  const commands = candidates.slice(0, NAMED_MAX).map((run) => commandFor(project, run));
+  const named = candidates.slice(0, NAMED_MAX);
+  const commands = await Promise.all(named.map((run) => commandFor(project, run)));
   throw new Refusal("run-not-named", `${told}: name the run to resume`, commands);
 }
 
-function commandFor(project: Project, run: RunSummary): Next {
-  const shortId = shortIdOf(project.journal, run.runId);
+async function commandFor(project: Project, run: RunSummary): Promise<Next> {
+  const shortId = await shortIdOf(project.journal, run.runId);
   return { ...command("resume", shortId), note: `${run.pipeline}: ${stateOf(run)}` };
 }
 
@@ -72,8 +74,8 @@ function stateOf(run: RunSummary): string {
   return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
 }
 
-function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): string {
-  return `${shortIdOf(journal, runId)} (${pipeline})`;
+async function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): Promise<string> {
+  return `${await shortIdOf(journal, runId)} (${pipeline})`;
 }
 
 function isOwned({ lease }: RunSummary): boolean {

@@ -8,25 +8,23 @@
  *   kill at any moment after that loses nothing.
  */
 import { randomBytes } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Message } from "../core/event.ts";
 import { messagesFor } from "../core/message.ts";
 import type { LeftMessage } from "../core/run.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { settle } from "../engine/settle.ts";
-import { errorCode } from "../runner/file-text.ts";
+import { takeLease } from "../journal/journal.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { type KnownRun, loadRun, reloadRun } from "./known-run.ts";
-import { isOwnerAlive, thisOwner, thisPerson, wake } from "./owner.ts";
-import { livenessOf, type Project } from "./project.ts";
+import { isOwnerAlive, thisOwner, thisPerson } from "./owner.ts";
+import type { Project } from "./project.ts";
 import { RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 
 const ID_BYTES = 6;
 /** How long an owner has to take a message in while somebody waits for that. */
 const TAKEN_MS_MAX = 10_000;
-const LOOK_MS = 25;
 
 /** A new message from whoever uses this process. */
 export function newMessage(text: string): Message {
@@ -54,67 +52,71 @@ export async function leaveMessage(
   message: Message,
 ): Promise<LeftResult> {
   const { journal } = project;
-  journal.request(known.id, { type: "say", scope, step, message });
+  await journal.inbox.send(known.id, { type: "message", scope, step, message });
   failpoint("say.recorded");
-  let now = known;
-  for (let waitedMs = 0; waitedMs <= TAKEN_MS_MAX; waitedMs += LOOK_MS) {
-    now = reloadRun(project, now);
-    const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
-    if (left !== undefined) return { known: now, message: left };
-    if (now.liveness !== "owned") takeMessages(project, now);
-    else {
-      if (waitedMs === 0) wakeOwner(project, known.id);
-      if (now.lease?.owner?.opens !== undefined) break;
-      await sleep(LOOK_MS);
-    }
+  const subscription = journal.log.subscribe(known.id);
+  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
+  try {
+    let now = known;
+    do {
+      now = await reloadRun(project, now);
+      if (now.liveness !== "owned") {
+        await takeMessages(project, now);
+        now = await reloadRun(project, now);
+      }
+      const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
+      if (left !== undefined) return { known: now, message: left };
+    } while (now.lease?.owner?.opens === undefined && (await subscription.changed()));
+    return { known: now };
+  } finally {
+    clearTimeout(patience);
+    subscription.close();
   }
-  return { known: now };
 }
 
 /** Records, as the owner of the run for a moment, what was left for its agents. */
-function takeMessages(project: Project, known: KnownRun): void {
+async function takeMessages(project: Project, known: KnownRun): Promise<void> {
   const { journal } = project;
-  // As an owner it may be asked to stop; it is done before it could.
-  const ignore = (): void => undefined;
-  process.on("SIGUSR2", ignore);
-  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
   // If somebody else was faster, that process takes them in.
   if (acquired.ok) {
     try {
-      recordMessages(project, loadRun(project, known.id), acquired.epoch);
+      await recordMessages(project, await loadRun(project, known.id), acquired.epoch);
     } catch (error) {
       throw new RunError(known.shortId, error);
     }
-    journal.release(known.id, acquired.epoch);
+    await journal.leases.release(known.id, acquired.epoch);
   }
-  process.off("SIGUSR2", ignore);
 }
 
 /** Takes all messages that were left into a run whose lease is ours; gives the run after that. */
-export function recordMessages(project: Project, known: KnownRun, epoch: number): KnownRun {
+export async function recordMessages(
+  project: Project,
+  known: KnownRun,
+  epoch: number,
+): Promise<KnownRun> {
   const { journal } = project;
   let { run } = known;
   const before = run.seq;
-  for (const request of journal.requestsAfter(known.id, 0)) {
-    if (request.type !== "say") continue;
+  for (const request of await journal.inbox.after(known.id, 0)) {
+    if (request.type !== "message") continue;
     const { scope, step, message } = request;
     const places = { workspaceOf: workspaceOf(known.dir) };
-    const site = { ...places, journal, plan: known.plan, run, epoch, now: systemClock().now() };
-    run = settle(site, { type: "message-left", scope, step, message });
+    const site = {
+      ...places,
+      log: journal.log,
+      plan: known.plan,
+      run,
+      epoch,
+      now: systemClock().now(),
+    };
+    run = await settle(site, { type: "message-left", scope, step, message });
   }
   if (run.seq === before) return { ...known, run };
-  const now = loadRun(project, known.id);
+  const now = await loadRun(project, known.id);
   RunFiles.open(now.dir, now.run, now, now.events).close(now.run);
   return now;
-}
-
-function wakeOwner({ journal }: Project, runId: string): void {
-  const lease = journal.leaseOf(runId);
-  if (lease?.owner === undefined || livenessOf(lease) !== "owned") return;
-  try {
-    wake(lease.owner);
-  } catch (error) {
-    // It has ended since; whoever comes next takes the message in.
-    if (errorCode(error) !== "ESRCH") throw error;
-  }
 }

@@ -60,12 +60,12 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
     const message = `run ${runId} of ${given} is gone: there is no state in ${project}`;
     throw new Refusal("bad-logs-directory", message, again);
   }
-  const opened = openProject(dirname(project), "read-write");
-  if (!opened.journal.resolve(runId).includes(runId)) {
+  const opened = await openProject(dirname(project), "read-write");
+  if (!(await opened.journal.log.resolve(runId)).includes(runId)) {
     const message = `run ${runId} of ${given} is not in ${project} any more`;
     throw new Refusal("bad-logs-directory", message, again);
   }
-  refuseOtherFile(opened, runId, file);
+  await refuseOtherFile(opened, runId, file);
   return { project: opened, runId };
 }
 
@@ -84,9 +84,15 @@ export function refuseUsedLogs(given: string): void {
   throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
 }
 
-function refuseOtherFile({ journal }: Project, runId: string, file: string | undefined): void {
+async function refuseOtherFile(
+  { journal }: Project,
+  runId: string,
+  file: string | undefined,
+): Promise<void> {
   if (file === undefined) return;
-  const [run] = journal.list({ file: resolve(file) }).filter((one) => one.runId === runId);
+  const [run] = (await journal.log.list({ file: resolve(file) })).filter(
+    (one) => one.runId === runId,
+  );
   if (run !== undefined) return;
   const message = `run ${runId} is not one of ${file}`;
   throw new Refusal("wrong-pipeline", message, command("show", runId.slice(0, 8)));
@@ -122,15 +128,15 @@ async function continueForeign(logs: string, file: string, takesUp: TakesUp): Pr
   const read = await requirePlan(path, ["run", file], { takesUp });
   const { plan, text } = read;
   checkEnvironment(envNamesOf(plan), ["resume", "--logs", logs, file]);
-  const project = createProject(process.cwd());
-  const before = project.journal.list({ file: path }).find(({ runId, cleanedAt }) => {
-    if (cleanedAt !== undefined) return false;
-    const { run, plan: known } = loadRun(project, runId);
-    return run.created?.logs === logs && known.reading?.takesUp !== undefined;
-  });
-  if (before !== undefined) return { project, runId: before.runId, read };
+  const project = await createProject(process.cwd());
+  for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
+    if (cleanedAt !== undefined) continue;
+    const { run, plan: known } = await loadRun(project, runId);
+    const isSame = run.created?.logs === logs && known.reading?.takesUp !== undefined;
+    if (isSame) return { project, runId, read };
+  }
   copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));
-  const runId = createRun(project, plan, {
+  const runId = await createRun(project, plan, {
     file: path,
     fileSha256: sha256(text),
     input: null,

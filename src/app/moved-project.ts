@@ -14,7 +14,8 @@ import type { RunMoved } from "../core/event.ts";
 import { movedPath } from "../core/move.ts";
 import type { Run } from "../core/run.ts";
 import { type StateDir, stateDirOf } from "../engine/state-dir.ts";
-import { JournalError, type Lease } from "../journal/journal.ts";
+import { JournalError } from "../journal/journal.ts";
+import type { Lease } from "../journal/leases.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
 import { findMarked, runMarker } from "../runner/sweep.ts";
 import { ownerText } from "./owner.ts";
@@ -35,15 +36,15 @@ function oldProject(cwd: string, project: string): string {
 }
 
 /** Refuses to go on in a copy of the project, unless a person wants that and the run is dead (M5). */
-export function refuseCopy(
+export async function refuseCopy(
   dir: StateDir,
   run: { readonly id: string; readonly shortId: string; readonly moved?: RunMoved | undefined },
   asCopy: boolean,
-): void {
+): Promise<void> {
   const { id, shortId, moved } = run;
   if (moved === undefined) return;
   const original = stateDirOf(moved.from);
-  const lease = originalLease(original, dir, id);
+  const lease = await originalLease(original, dir, id);
   if (lease === "none") return;
   if (!asCopy) {
     const message = `this project is a copy of ${moved.from}, which has run ${shortId} as well`;
@@ -61,14 +62,18 @@ export function refuseCopy(
 }
 
 /** The lease of a run in the project that this one was copied from, or that there is no such run. */
-function originalLease(original: StateDir, dir: StateDir, id: string): Lease | undefined | "none" {
+async function originalLease(
+  original: StateDir,
+  dir: StateDir,
+  id: string,
+): Promise<Lease | undefined | "none"> {
   if (!existsSync(original.database) || isSame(original.root, dir.root)) return "none";
   try {
-    const journal = openSqliteJournal(original.database, { mode: "read-only" });
+    const journal = await openSqliteJournal(original.database, { mode: "read-only" });
     try {
-      return journal.resolve(id).includes(id) ? journal.leaseOf(id) : "none";
+      return (await journal.log.resolve(id)).includes(id) ? await journal.leases.of(id) : "none";
     } finally {
-      journal.close();
+      await journal.close();
     }
   } catch (error) {
     // What cannot be read may hold the run.

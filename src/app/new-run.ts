@@ -12,10 +12,14 @@ import { rememberedAtStart } from "./run-environment.ts";
 export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
 
 /** Stores a run of a plan; gives its id. */
-export function createRun({ journal, dir }: Project, plan: Plan, origin: RunOrigin): string {
+export async function createRun(
+  { journal, dir }: Project,
+  plan: Plan,
+  origin: RunOrigin,
+): Promise<string> {
   const runId = randomUUID();
   const { text: planText, fingerprint } = freeze(plan);
-  journal.create({
+  await journal.log.create({
     runId,
     planText,
     created: {

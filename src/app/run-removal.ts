@@ -13,6 +13,7 @@ import { dirname, join } from "node:path";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf, type StateDir } from "../engine/state-dir.ts";
+import { takeLease } from "../journal/journal.ts";
 import { mayLive } from "../runner/adopt.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
@@ -85,13 +86,16 @@ async function removeOwned(
   options: RemovalOptions,
 ): Promise<string | undefined> {
   const { journal } = project;
-  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
   if (!acquired.ok) return "it is running";
   try {
     await removeAll(project, known, options);
     return undefined;
   } finally {
-    journal.release(known.id, acquired.epoch);
+    await journal.leases.release(known.id, acquired.epoch);
   }
 }
 
@@ -107,7 +111,7 @@ async function removeAll(
     const { removeWorktree } = await import("../workspace/worktree.ts");
     await removeWorktree({ ...worktree, force });
   }
-  if (known.cleanedAt === undefined) project.journal.markCleaned(known.id, Date.now());
+  if (known.cleanedAt === undefined) await project.journal.log.markCleaned(known.id, Date.now());
   await dropSnapshots(project, known);
   failpoint("clean.refs-dropped");
   if (existsSync(known.dir.root)) rmSync(known.dir.root, { recursive: true });

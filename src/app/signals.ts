@@ -7,7 +7,6 @@ export function listen(wishes: Wishes): () => void {
     ["SIGINT", () => wishes.end("SIGINT")],
     ["SIGTERM", () => wishes.end("SIGTERM")],
     ["SIGHUP", () => undefined],
-    ["SIGUSR2", () => wishes.look()],
   ];
   for (const [signal, handler] of handlers) process.on(signal, handler);
   return () => {

@@ -1,57 +1,74 @@
 /**
- * What others want of a run while this process drives it: that it stops, takes up an answer, or tells
- * an agent something.
+ * The requests that reach the owner of a run: others ask it to stop, answer a gate, or leave a message
+ * for an agent. They come through the inbox, and as signals or calls of this process.
  *
- * Owns: handing wishes to the driver, also those that came before there was one.
- * Does not: find out about them. A program of ours is told by signals (signals.ts); somebody else's
- * program looks by itself (`look`), because its signals are its own.
+ * Owns: reading the inbox for as long as a run is driven, and handing each request to the driver, also
+ *   those that came before there was one.
+ * Does not: decide what follows from a request.
  */
 import type { StopMode } from "../core/event.ts";
-import type { Journal, SayRequest } from "../journal/journal.ts";
+import type { Inbox, MessageRequest, Request } from "../journal/inbox.ts";
+import type { Subscription } from "../journal/subscription.ts";
 
-/** What a driven run offers to those who want something of it. */
+/** What a driven run offers to those who ask something of it. */
 export interface DrivenRun {
-  /** Asks the run to stop; a second, stronger wish ends the processes at once. */
+  /** Asks the run to stop; a second, stronger request ends the processes at once. */
   stop(mode: StopMode, by: string): void;
   /** Ends every process now, without its grace period. */
   killNow(): void;
   /** Takes in a message for an agent; one that the run knows changes nothing. */
-  message(request: SayRequest): void;
-  /** Takes up answers that others have given. */
+  message(request: MessageRequest): void;
+  /** Looks for answers that others have given. */
   lookForAnswers(): void;
+  /** Keeps the lease. Throws when another owner has the run. */
+  renewLease(): Promise<void>;
+  /** The inbox cannot be read, or the lease is lost: the run ends with this error. */
+  fail(error: unknown): void;
 }
 
-/** The wishes that reach the owner of one run. */
+/** The requests to the owner of one run. */
 export class Wishes {
   /** Who asked this process to end its part first. */
   first: string | undefined;
-  readonly #journal: Journal;
+  readonly #inbox: Inbox;
   readonly #runId: string;
-  #driver: DrivenRun | undefined;
-  #mode: StopMode | undefined;
   #lastRequest: number;
+  #mode: StopMode | undefined;
+  #driver: DrivenRun | undefined;
+  #subscription: Subscription | undefined;
+  #reading: Promise<void> = Promise.resolve();
 
-  /** Before the lease names us: who finds our name in it may ask at once. */
-  constructor(journal: Journal, runId: string) {
-    this.#journal = journal;
+  private constructor(inbox: Inbox, runId: string, lastRequest: number) {
+    this.#inbox = inbox;
     this.#runId = runId;
-    this.#lastRequest = journal.requestsAfter(runId, 0).at(-1)?.id ?? 0;
+    this.#lastRequest = lastRequest;
   }
 
-  /** Tells a driver what was asked for before it was there, and what will be. */
-  attend(driver: DrivenRun): void {
+  /** Call it before the lease names this process: who finds the owner there may ask at once. */
+  static async open(inbox: Inbox, runId: string): Promise<Wishes> {
+    const requests = await inbox.after(runId, 0);
+    return new Wishes(inbox, runId, requests.at(-1)?.id ?? 0);
+  }
+
+  /** Hands the driver what was asked for before it was there, and what will be, until `leave`. */
+  async attend(driver: DrivenRun): Promise<void> {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
+    const subscription = this.#inbox.subscribe(this.#runId);
+    this.#subscription = subscription;
     // Unlike a request to stop, a message does not lapse with the owner that it was meant for.
-    for (const request of this.#journal.requestsAfter(this.#runId, 0)) {
-      if (request.type === "say" && request.id <= this.#lastRequest) driver.message(request);
+    for (const request of await this.#inbox.after(this.#runId, 0)) {
+      if (request.type === "message" && request.id <= this.#lastRequest) driver.message(request);
     }
-    this.look();
+    await this.#look(driver);
+    this.#reading = this.#read(subscription, driver);
   }
 
-  /** The driver has ended. */
-  leave(): void {
+  /** The driver has ended; when this resolves, nothing reads the inbox any more. */
+  async leave(): Promise<void> {
     this.#driver = undefined;
+    this.#subscription?.close();
+    await this.#reading;
   }
 
   /** Stops the run in order; asked for a second time, its processes are ended at once. */
@@ -69,14 +86,27 @@ export class Wishes {
     }
   }
 
-  /** Takes up what stands in the journal. Without a driver nobody could; `attend` asks again. */
-  look(): void {
-    if (this.#driver === undefined) return;
-    for (const request of this.#journal.requestsAfter(this.#runId, this.#lastRequest)) {
-      this.#lastRequest = request.id;
-      if (request.type === "say") this.#driver.message(request);
-      else this.#stop(request.mode, request.by);
+  async #read(subscription: Subscription, driver: DrivenRun): Promise<void> {
+    try {
+      while (await subscription.changed()) {
+        await driver.renewLease();
+        await this.#look(driver);
+      }
+    } catch (error) {
+      driver.fail(error);
     }
-    this.#driver.lookForAnswers();
+  }
+
+  async #look(driver: DrivenRun): Promise<void> {
+    for (const request of await this.#inbox.after(this.#runId, this.#lastRequest)) {
+      this.#lastRequest = request.id;
+      this.#hand(driver, request);
+    }
+  }
+
+  #hand(driver: DrivenRun, request: Request): void {
+    if (request.type === "message") driver.message(request);
+    else if (request.type === "stop") this.#stop(request.mode, request.by);
+    else driver.lookForAnswers();
   }
 }

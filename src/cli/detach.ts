@@ -2,15 +2,12 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { livenessOf, type Project } from "../app/project.ts";
 import { command, Refusal } from "../app/refusal.ts";
 import { runDirOf } from "../engine/state-dir.ts";
+import type { Lease } from "../journal/leases.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { print } from "./print.ts";
-
-/** How often we look whether the new process has taken the run. */
-const LOOK_MS = 20;
 
 /** How people are reached, as the process in the background has to be told. */
 export function peopleOptions(options: {
@@ -40,14 +37,16 @@ export async function detach(
     detached: true,
     stdio: ["ignore", output, output],
   });
-  const before = project.journal.leaseOf(runId)?.epoch ?? 0;
-  let ended = false;
-  child.on("exit", () => {
-    ended = true;
-  });
+  const before = (await project.journal.leases.of(runId))?.epoch ?? 0;
+  const subscription = project.journal.log.subscribe(runId);
+  child.on("exit", () => subscription.close());
   child.unref();
-  while ((project.journal.leaseOf(runId)?.epoch ?? 0) === before && !ended) await sleep(LOOK_MS);
-  const lease = project.journal.leaseOf(runId);
+  let lease: Lease | undefined;
+  do {
+    lease = await project.journal.leases.of(runId);
+  } while ((lease?.epoch ?? 0) === before && (await subscription.changed()));
+  subscription.close();
+  lease = await project.journal.leases.of(runId);
   if ((lease?.epoch ?? 0) === before) {
     throw new Refusal(
       "not-started",

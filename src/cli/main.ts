@@ -19,8 +19,6 @@ import { addComparing, addReturning, collect, FILES_HELP, REPEAT_HELP } from "./
 export async function main(args: readonly string[]): Promise<void> {
   process.env = plainEnvironment();
   surviveClosedOutput();
-  // Whoever a lease names may be woken at any time; without a listener that would end it.
-  process.on("SIGUSR2", () => undefined);
   leaveOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {

@@ -1,6 +1,5 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { unavailable } from "../app/available-run.ts";
 import { type FilesOption, filesOption } from "../app/back-files.ts";
 import { refuseWithoutTurns } from "../app/budget.ts";
@@ -33,9 +32,6 @@ import type { ToldEvent } from "../view/event-json.ts";
 import { eventStream } from "./event-stream.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
 import { type RunView, runView } from "./run-view.ts";
-
-/** How often the journal is asked for news of a run that somebody else drives. */
-const LOOK_MS = 100;
 
 export interface RunOptions {
   /** The pipeline's input. */
@@ -76,9 +72,9 @@ export interface OpenOptions {
 export interface OpenedRun {
   readonly id: string;
   /** The run as it is now. */
-  view(): RunView;
+  view(): Promise<RunView>;
   /** Answers a question of the run: the first answer counts, whoever gives it. */
-  answer(gate: string, choice: string, options?: { readonly text?: string }): void;
+  answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
   /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
   events(options?: { readonly follow?: boolean }): AsyncIterable<ToldEvent>;
 }
@@ -100,10 +96,14 @@ export async function startRun(
     checkEnvironment(envNamesOf(plan), typed);
     await checkPrices(plan, plan.budget ?? {}, typed);
     await readiness(plan, options, typed, cwd);
-    return holding(createProject(cwd), async (project) => {
-      const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
+    return holding(await createProject(cwd), async (project) => {
+      const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
-      return drivenRun(project, loadRun(project, runId), 0, { signal, stay, autoApprove });
+      return await drivenRun(project, await loadRun(project, runId), 0, {
+        signal,
+        stay,
+        autoApprove,
+      });
     });
   });
 }
@@ -139,14 +139,14 @@ function invalid(diagnostics: readonly Diagnostic[], text: string): PipelineInva
 export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
   options.signal?.throwIfAborted();
   return publicly(async () => {
-    const project = openProject(resolve(options.cwd ?? "."), "read-write");
+    const project = await openProject(resolve(options.cwd ?? "."), "read-write");
     return holding(project, () => goOn(project, id, options));
   });
 }
 
 async function goOn(project: Project, id: string, options: ResumeOptions): Promise<RunHandle> {
   const { fromStep: step, recover, signal } = options;
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
   const files = filesOption(options.files);
@@ -154,7 +154,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
     step === undefined ? undefined : { verb: "from-step", step, files };
   if (known.run.state.status === "completed" && request === undefined) {
     await completeFiles(project, known);
-    return endedRun(project, known);
+    return await endedRun(project, known);
   }
   const back = request && (await workedOut(project, known, request));
   requireVariables(known, known.shortId);
@@ -162,7 +162,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   if (!raised) refuseWithoutTurns(known);
   await checkPricesOnResume(known, undefined, options.budget);
   await readiness(known.plan, options, ["resume", known.shortId]);
-  return drivenRun(project, known, known.run.seq, {
+  return await drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
     signal,
@@ -173,46 +173,43 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
 export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
   return publicly(async () => {
     const from = resolve(options.cwd ?? ".");
-    const reading = <T>(body: (project: Project) => T): T => {
-      const project = openProject(from, "read-only");
+    const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
+      const project = await openProject(from, "read-only");
       try {
-        return body(project);
+        return await body(project);
       } finally {
-        project.journal.close();
+        await project.journal.close();
       }
     };
-    const runId = reading(({ journal }) => resolveRunId(journal, id));
-    const isDriven = (): boolean =>
-      reading(({ journal }) => livenessOf(journal.leaseOf(runId)) === "owned");
+    const runId = await reading(({ journal }) => resolveRunId(journal, id));
     return {
       id: runId,
       answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
-      view: () => reading((project) => runView(loadRun(project, runId))),
+      view: () => reading(async (project) => runView(await loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
           from,
           runId,
           after: 0,
-          isOver: () => !follow || !isDriven(),
-          pause: () => sleep(LOOK_MS),
+          isOver: async ({ leases }) => !follow || livenessOf(await leases.of(runId)) !== "owned",
         }),
     };
   });
 }
 
-function answerAs(
+async function answerAs(
   from: string,
   runId: string,
   gate: string,
   reply: { readonly choice: string; readonly text: string | undefined },
-): void {
-  const project = openProject(from, "read-write");
+): Promise<void> {
+  const project = await openProject(from, "read-write");
   try {
-    answerGate(project, loadRun(project, runId), gate, { ...reply, from: "program" });
+    await answerGate(project, await loadRun(project, runId), gate, { ...reply, from: "program" });
   } catch (error) {
     throw asRefusal(error) ?? error;
   } finally {
-    project.journal.close();
+    await project.journal.close();
   }
 }
 
@@ -224,7 +221,7 @@ async function holding(
   try {
     return await body(project);
   } catch (error) {
-    project.journal.close();
+    await project.journal.close();
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
-import type { Journal } from "../../src/journal/journal.ts";
+import type { MemoryJournal } from "../../src/journal/memory.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
 import type { FakeFiles } from "./fake-files.ts";
@@ -22,10 +22,10 @@ import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */
-export function plansIn(journal: Journal): (fingerprint: string) => Plan {
+export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
   const known = new Map<string, Plan>();
   return (fingerprint) => {
-    const plan = known.get(fingerprint) ?? (JSON.parse(journal.plan(fingerprint)) as Plan);
+    const plan = known.get(fingerprint) ?? (JSON.parse(journal.contents.plan(fingerprint)) as Plan);
     known.set(fingerprint, plan);
     return plan;
   };
@@ -38,7 +38,7 @@ export class Checkers {
   /** An update may take room away from steps that run; they go on. */
   #roomMax: number;
   readonly #runId: string;
-  readonly #journal: Journal;
+  readonly #journal: MemoryJournal;
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #files: FakeFiles;
@@ -55,7 +55,7 @@ export class Checkers {
   /** Attempts whose conversation continued with a message. */
   readonly #continued = new Set<string>();
 
-  constructor(plan: Plan, runId: string, journal: Journal, world: World, files: FakeFiles) {
+  constructor(plan: Plan, runId: string, journal: MemoryJournal, world: World, files: FakeFiles) {
     this.#files = files;
     this.#roomMax = plan.maxParallel;
     this.#runId = runId;
@@ -70,7 +70,7 @@ export class Checkers {
   afterUpdate(plan: Plan, before: RunSnapshot, changes: PlanUpdate): void {
     this.#talks.afterUpdate(plan);
     this.#roomMax = Math.max(this.#roomMax, plan.maxParallel);
-    const { events } = this.#journal.load(this.#runId);
+    const { events } = this.#journal.contents.load(this.#runId);
     const run = replay(this.#planOf, this.#runId, events);
     const steps = snapshot(run).scopes[0]?.steps ?? [];
     for (const id of changes.kept) {
@@ -200,7 +200,7 @@ export class Checkers {
 
   /** An owner that is done leaves nothing alive, and its run is what its events say. */
   afterOwner(run: Run, status: string): void {
-    this.#talks.afterOwner(run, status, this.#journal.load(this.#runId).events);
+    this.#talks.afterOwner(run, status, this.#journal.contents.load(this.#runId).events);
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#files.expectBystanders();
     this.#sameAfterReplay(run);
@@ -216,7 +216,7 @@ export class Checkers {
   }
 
   #sameAfterReplay(run: Run): void {
-    const { events } = this.#journal.load(this.#runId);
+    const { events } = this.#journal.contents.load(this.#runId);
     const again = replay(this.#planOf, this.#runId, events);
     if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
       fail("replay differs from the live run");
@@ -229,7 +229,9 @@ export class Checkers {
   }
 
   #sameRows(run: Run): void {
-    const rows = new Map(this.#journal.stepsOf(this.#runId).map((row) => [row.stepId, row]));
+    const rows = new Map(
+      this.#journal.contents.stepsOf(this.#runId).map((row) => [row.stepId, row]),
+    );
     for (const row of fullSummary(run).steps) {
       const stored = rows.get(row.stepId) ?? { ...row, state: "missing" };
       if (row.state === "pending" && stored.state === "missing") continue;
@@ -255,7 +257,7 @@ export class Checkers {
 
   /** The last word: the journal is readable and the run is over. */
   atTheEnd(status: string): void {
-    const { events } = this.#journal.load(this.#runId);
+    const { events } = this.#journal.contents.load(this.#runId);
     const run = replay(this.#planOf, this.#runId, events);
     if (!["completed", "failed", "stopped"].includes(status)) fail(`the run ended as "${status}"`);
     if (run.state.status !== status) fail(`the journal says ${run.state.status}, not ${status}`);

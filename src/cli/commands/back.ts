@@ -41,8 +41,8 @@ export async function invalidateCommand(
 }
 
 async function goBack(id: string, wanted: BackRequest, options: BackOptions): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
   const request = await agreedRequest(known, wanted, options, confirmation({}));
@@ -61,14 +61,14 @@ async function goBack(id: string, wanted: BackRequest, options: BackOptions): Pr
     stopBy: `perdure ${request.verb}`,
     wishes: async (now) => factsOf(now, await planBack(project, now, request)),
   });
-  sayOutcome(project, known);
+  await sayOutcome(project, known);
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
 /** Where the run stands now, and how to get at what was set aside. */
-export function sayOutcome(project: Project, before: KnownRun): void {
+export async function sayOutcome(project: Project, before: KnownRun): Promise<void> {
   const { id, events: past } = before;
-  const after = loadRun(project, id);
+  const after = await loadRun(project, id);
   const restored = after.events
     .slice(past.length)
     .findLast(({ event }) => event.type === "run.restored")?.event;

@@ -14,7 +14,8 @@ import { Refusal } from "../../app/refusal.ts";
 import { removeRun, storeOf } from "../../app/run-removal.ts";
 import { outputsNamedBy } from "../../core/handed-on.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
-import type { RunSummary } from "../../journal/journal.ts";
+import type { LeaseBlock } from "../../journal/leases.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
 import { parseDuration } from "../../util/duration.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -40,18 +41,19 @@ export async function cleanCommand(
   ids: readonly string[],
   options: CleanOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const chosen = chooseRuns(project, ids, options);
-  const forks = forksOf(project.journal.list({}));
+  const project = await openProject(process.cwd(), "read-write");
+  const chosen = await chooseRuns(project, ids, options);
+  const forks = forksOf(await project.journal.log.list({}));
   let freed = 0;
   let last: KnownRun | undefined;
   // Newest first, so a fork goes before the run that it was made of.
   for (const { runId, forkedFrom } of chosen) {
-    const known = loadRun(project, runId);
+    const known = await loadRun(project, runId);
     const bytes = sizeOf(known.dir.root);
     const [fork] = forks.get(runId) ?? [];
     if (fork !== undefined) {
-      const [shortId, other] = [runId, fork].map((id) => shortIdOf(project.journal, id));
+      const shortId = await shortIdOf(project.journal, runId);
+      const other = await shortIdOf(project.journal, fork);
       print(`${shortId}  kept: run ${other} was forked from it and uses its files`);
       continue;
     }
@@ -76,21 +78,22 @@ function forksOf(runs: readonly RunSummary[]): ReadonlyMap<string, Set<string>> 
   return forks;
 }
 
-function chooseRuns(
+async function chooseRuns(
   project: Project,
   ids: readonly string[],
   options: CleanOptions,
-): readonly RunSummary[] {
+): Promise<readonly RunSummary[]> {
   const { journal, dir } = project;
-  const named = new Set(ids.map((id) => resolveRunId(journal, id)));
+  const named = new Set<string>();
+  for (const id of ids) named.add(await resolveRunId(journal, id));
   const before = Date.now() - ageOf(options.olderThan);
   const states = statesOf(options);
   const keepLast = countOf(options.keepLast);
   const isUnfinished = (run: RunSummary): boolean => existsSync(runDirOf(dir, run.runId).root);
-  const all = journal.list({});
+  const all = await journal.log.list({});
   const whole = all.filter(({ cleanedAt }) => cleanedAt === undefined);
   const kept = new Set(whole.slice(0, keepLast));
-  const fits = fitting(project, whole, options.maxSize);
+  const fits = await fitting(project, whole, options.maxSize);
   return all.filter((run) => {
     if (named.size > 0 && !named.has(run.runId)) return false;
     // Its removal was killed half way.
@@ -134,11 +137,11 @@ function stateOf(run: RunSummary): string {
 }
 
 /** The newest runs whose files fit into a size together; none when no size is given. */
-function fitting(
+async function fitting(
   project: Project,
   runs: readonly RunSummary[],
   size: string | undefined,
-): ReadonlySet<RunSummary> {
+): Promise<ReadonlySet<RunSummary>> {
   const fits = new Set<RunSummary>();
   if (size === undefined) return fits;
   let left = parseBytes(size);
@@ -148,7 +151,7 @@ function fitting(
   const counted = new Set<string>();
   for (const run of runs) {
     left -= sizeOf(runDirOf(project.dir, run.runId).root);
-    for (const [sha256, bytes] of outputsOf(project, run.runId)) {
+    for (const [sha256, bytes] of await outputsOf(project, run.runId)) {
       // Runs share artifacts: the newest one that names it pays for it.
       if (!counted.has(sha256)) left -= bytes;
       counted.add(sha256);
@@ -159,12 +162,13 @@ function fitting(
   return fits;
 }
 
-function outputsOf({ journal }: Project, runId: string): readonly (readonly [string, number])[] {
-  return journal
-    .load(runId)
-    .events.flatMap(({ event }) =>
-      outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
-    );
+async function outputsOf(
+  { journal }: Project,
+  runId: string,
+): Promise<readonly (readonly [string, number])[]> {
+  return (await journal.log.load(runId)).events.flatMap(({ event }) =>
+    outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
+  );
 }
 
 /** Cleans one run and tells it; true when its files go, or would go. */
@@ -173,7 +177,7 @@ async function cleanRun(
   known: KnownRun,
   options: CleanOptions,
 ): Promise<boolean> {
-  const shortId = shortIdOf(project.journal, known.id);
+  const shortId = await shortIdOf(project.journal, known.id);
   const dryRun = options.dryRun === true;
   const kept = await removeRun(project, known, { force: options.force === true, dryRun });
   const done = `${dryRun ? "would remove" : "removed"} ${known.dir.root}`;
@@ -201,14 +205,24 @@ async function tidy(project: Project, last: KnownRun | undefined): Promise<void>
   const { artifacts } = runDirOf(project.dir, "");
   if (existsSync(artifacts)) {
     const { dropArtifacts } = await import("../../workspace/artifact-store.ts");
-    const done = project.journal.whileUnowned(isOwnerAlive, (named) => {
-      dropArtifacts(artifacts, named);
-    });
-    if (!done) print("What runs handed on is kept while a run is going on.");
+    const block = await blockOwners(project);
+    if (block === undefined) print("What runs handed on is kept while a run is going on.");
+    try {
+      if (block !== undefined) dropArtifacts(artifacts, await project.journal.log.outputs());
+    } finally {
+      await block?.lift();
+    }
   }
   const store = last === undefined ? undefined : await storeOf(project, last);
   if (store === undefined) return;
   const { tidyStore } = await import("../../workspace/store.ts");
-  const others = !project.journal.whileUnowned(isOwnerAlive, () => undefined);
-  await tidyStore(store, { others });
+  const held = await project.journal.leases.held();
+  await tidyStore(store, { others: held.some(({ owner }) => isOwnerAlive(owner)) });
+}
+
+/** Keeps everybody from beginning to own a run; undefined while a living process owns one. */
+async function blockOwners({ journal }: Project): Promise<LeaseBlock | undefined> {
+  const held = await journal.leases.held();
+  const dead = held.filter(({ owner }) => !isOwnerAlive(owner));
+  return journal.leases.block(dead);
 }

@@ -45,8 +45,8 @@ export async function diffCommand(
   options: DiffOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = openProject(process.cwd(), "read-only");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-only");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const { from, to } = stretch(known, first, second);
   const files = await openRunWorkspace(project, known);
   const [a, b] = [sideOf(files, known, from), sideOf(files, known, to)];
@@ -118,8 +118,8 @@ function diffJson({ from, to, changed, context, patch }: Diff): JsonObject {
 /** The checkpoints of a run in order, with what changed from one to the next. */
 export async function timelineCommand(id: string, options: OutputOptions): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = openProject(process.cwd(), "read-only");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-only");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const entries = timelineOf(known.events);
   const store = keepsFiles(known) ? (await openRunWorkspace(project, known)).store : undefined;
   const changes = await changesOf(store, known.events, entries);

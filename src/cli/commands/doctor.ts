@@ -68,7 +68,7 @@ export async function doctorCommand(
   for (const { path, what } of await leftoversIn(dir.root)) {
     print(`· a kill left a ${what}: ${path}; remove it with: perdure doctor --repair`);
   }
-  listUnfinished(dir.database);
+  await listUnfinished(dir.database);
   return EXIT.done;
 }
 
@@ -136,9 +136,12 @@ function isolationLine(): string {
     : `· steps cannot be isolated here: ${firstLine(problem)}`;
 }
 
-function listUnfinished(database: string): void {
-  const journal = openSqliteJournal(database, { mode: "read-only" });
-  const open = journal.list({ status: ["queued", "running", "waiting", "interrupted"], limit: 20 });
+async function listUnfinished(database: string): Promise<void> {
+  const journal = await openSqliteJournal(database, { mode: "read-only" });
+  const open = await journal.log.list({
+    status: ["queued", "running", "waiting", "interrupted"],
+    limit: 20,
+  });
   for (const { runId, pipeline, lease, status } of open) {
     if (status === "waiting") {
       print(`◆ ${pipeline} is waiting for a person: perdure answer ${runId}`);
@@ -148,7 +151,7 @@ function listUnfinished(database: string): void {
     const next = owned ? `perdure attach ${runId}` : `perdure resume ${runId}`;
     print(`${owned ? "▶" : "‖"} ${pipeline} is ${owned ? "running" : "interrupted"}: ${next}`);
   }
-  journal.close();
+  await journal.close();
 }
 
 function repairState(root: string): ExitCode {

@@ -16,8 +16,8 @@ export async function explainCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = openProject(process.cwd(), "read-only");
-  const { events, plan, shortId } = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-only");
+  const { events, plan, shortId } = await loadRun(project, await resolveRunId(project.journal, id));
   const explained = explainStep(events, step, fingerprintsOf(plan).get(step)?.hash);
   if (explained === undefined) {
     const message = `run ${shortId} has no step ${step}`;

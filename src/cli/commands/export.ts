@@ -31,7 +31,8 @@ import { type Departure, saveForDeparture } from "../../engine/departure.ts";
 import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/journal.ts";
+import { takeLease } from "../../journal/journal.ts";
+import { planFingerprints } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { JsonObject } from "../../util/json.ts";
@@ -61,17 +62,19 @@ export async function exportCommand(
   id: string | undefined,
   options: ExportOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(
     project,
-    id === undefined ? newest(project) : resolveRunId(project.journal, id),
+    id === undefined ? await newest(project) : await resolveRunId(project.journal, id),
   );
   refuse(known, options);
-  const epoch = acquire(project, known, options);
+  const epoch = await acquire(project, known, options);
   try {
     const file = resolve(options.output ?? `${known.shortId}.perdure`);
     const now =
-      epoch === undefined ? reloadRun(project, known) : reloadOwned(project, known, { epoch });
+      epoch === undefined
+        ? await reloadRun(project, known)
+        : await reloadOwned(project, known, { epoch });
     await relinkWorktrees(project, now);
     await exportRun(project, now, file, options);
     return EXIT.done;
@@ -79,12 +82,12 @@ export async function exportCommand(
     if (!(error instanceof WorkspaceError)) throw error;
     throw filesRefusal(error, undefined);
   } finally {
-    if (epoch !== undefined) project.journal.release(known.id, epoch);
+    if (epoch !== undefined) await project.journal.leases.release(known.id, epoch);
   }
 }
 
-function newest({ journal }: Project): string {
-  const [run] = journal.list({ limit: 1 });
+async function newest({ journal }: Project): Promise<string> {
+  const [run] = await journal.log.list({ limit: 1 });
   if (run !== undefined) return run.runId;
   throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
@@ -118,12 +121,15 @@ function refuse(known: KnownRun, { force }: ExportOptions): void {
 }
 
 /** Nobody is to change the run meanwhile; undefined when somebody does and that was accepted. */
-function acquire(
+async function acquire(
   { journal }: Project,
   known: KnownRun,
   { force }: ExportOptions,
-): number | undefined {
-  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
+): Promise<number | undefined> {
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
   if (acquired.ok) return acquired.epoch;
   if (force === true) return undefined;
   const message = `run ${known.shortId} is owned by ${ownerText(acquired.owner)}`;

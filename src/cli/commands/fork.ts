@@ -44,8 +44,8 @@ export interface ForkOptions extends OutputOptions, TypedInput {
 
 /** Makes a run of its own out of another one's past. */
 export async function forkCommand(id: string, options: ForkOptions): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   if (known.cleanedAt !== undefined) {
     const message = `the files of run ${known.shortId} were removed by perdure clean`;
     throw new Refusal("files-removed", message, command("run", known.run.created?.file || "FILE"));
@@ -60,9 +60,9 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const runId = randomUUID();
   if (keepsFiles(known)) await keepSnapshots(project, known, runId, point);
   failpoint("fork.refs-written");
-  createFork(project, known, runId, { point, input, restore: restore.commit });
+  await createFork(project, known, runId, { point, input, restore: restore.commit });
   failpoint("fork.created");
-  const fork = loadRun(project, runId);
+  const fork = await loadRun(project, runId);
   RunFiles.open(fork.dir, fork.run, fork, fork.events).close(fork.run);
   if (wantsJson(options) && options.run !== true) {
     printJson({ run_id: runId, forked_from: known.id, sequence: point.seq });
@@ -72,7 +72,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
     say(`Start it: perdure resume ${fork.shortId}`);
     return EXIT.done;
   }
-  project.journal.close();
+  await project.journal.close();
   const { resumeCommand } = await import("./resume.ts");
   return resumeCommand(runId, options);
 }
@@ -159,12 +159,12 @@ async function keepSnapshots(
   if (refs.length > 0) await writeRefs(store, refs);
 }
 
-function createFork(
+async function createFork(
   { journal, dir }: Project,
   known: KnownRun,
   runId: string,
   given: { point: ForkPoint; input: Json | undefined; restore: string | undefined },
-): void {
+): Promise<void> {
   const { events, planOf, planTexts, id } = known;
   const { point, input, restore } = given;
   const from = { run: id, seq: point.seq };
@@ -192,5 +192,5 @@ function createFork(
   const places = workspaceOf(runDirOf(dir, runId));
   const summary = fullSummary(replay(planOf, runId, all), places);
   const planText = planTexts.get(created.fingerprint) ?? known.planText;
-  journal.create({ runId, planText, created, time, past, summary });
+  await journal.log.create({ runId, planText, created, time, past, summary });
 }

@@ -43,7 +43,7 @@ async function drawingOf(what: string | undefined): Promise<Drawing> {
       advice("give the path of a pipeline file, or a run"),
     );
   }
-  const { plan, run, events, liveness } = findRun(what);
+  const { plan, run, events, liveness } = await findRun(what);
   return runDrawing(plan, run, events, liveness);
 }
 

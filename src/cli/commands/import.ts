@@ -29,7 +29,7 @@ import { workspaceOf } from "../../engine/launch.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { ForeignFiles } from "../../engine/workspace-place.ts";
 import { parseEvents } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/journal.ts";
+import { planFingerprints } from "../../journal/run-log.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { findMarked, runMarker } from "../../runner/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -77,10 +77,10 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
   refuseLiving(traveller);
   const into = resolve(options.into ?? ".");
   mkdirSync(into, { recursive: true });
-  const project = createProject(into);
+  const project = await createProject(into);
   const staging = stagingIn(project.dir.root);
   try {
-    if (isHere(project, traveller)) {
+    if (await isHere(project, traveller)) {
       print(`Run ${traveller.about.run} is here already, as it is in ${file}.`);
       return EXIT.done;
     }
@@ -91,8 +91,8 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
     await readArchive(file, { texts: [], into: staging });
     failpoint("import.unpacked");
     await unpack(arrival, transcripts, staging);
-    receive(project, traveller, arrival);
-    tell(project, traveller, moved);
+    await receive(project, traveller, arrival);
+    await tell(project, traveller, moved);
     return EXIT.done;
   } finally {
     rmSync(staging, { recursive: true, force: true });
@@ -100,13 +100,17 @@ async function importRun(file: string, options: ImportOptions): Promise<ExitCode
 }
 
 /** The run is there when this has happened (M2); its files for people follow. */
-function receive(project: Project, { about, planTexts }: Traveller, arrival: Arrival): void {
+async function receive(
+  project: Project,
+  { about, planTexts }: Traveller,
+  arrival: Arrival,
+): Promise<void> {
   const { dir, run, events } = arrival;
   const { run: runId, answers = {} } = about;
   const summary = fullSummary(run, workspaceOf(dir));
-  project.journal.receive({ runId, planTexts, events, answers, summary });
+  await project.journal.log.receive({ runId, planTexts, events, answers, summary });
   failpoint("import.received");
-  RunFiles.open(dir, run, loadRun(project, about.run), events).close(run);
+  RunFiles.open(dir, run, await loadRun(project, about.run), events).close(run);
 }
 
 /** The run in an archive: its events are whole and add up to a run (M1). */
@@ -148,12 +152,12 @@ function refuseLiving({ about }: Traveller): void {
 }
 
 /** True when the run is in the journal as it is in the file; refuses when it is another one. */
-function isHere({ journal }: Project, { about, events }: Traveller): boolean {
-  if (!journal.resolve(about.run).includes(about.run)) return false;
-  const { events: ours, cleanedAt } = journal.load(about.run);
+async function isHere({ journal }: Project, { about, events }: Traveller): Promise<boolean> {
+  if (!(await journal.log.resolve(about.run)).includes(about.run)) return false;
+  const { events: ours, cleanedAt } = await journal.log.load(about.run);
   const same = canonicalJson(ours.slice(0, events.length)) === canonicalJson(events);
   if (same && cleanedAt === undefined && ours.length <= events.length + 1) return true;
-  const shortId = shortIdOf(journal, about.run);
+  const shortId = await shortIdOf(journal, about.run);
   throw new Refusal(
     "run-exists",
     `run ${shortId} exists here already, and is not as it is in the file`,
@@ -239,8 +243,8 @@ function ownerOf(staging: string): Owner | undefined {
   return text.endsWith("}") ? (JSON.parse(text) as Owner) : undefined;
 }
 
-function tell(project: Project, { about, run }: Traveller, moved: RunMoved): void {
-  const shortId = shortIdOf(project.journal, about.run);
+async function tell(project: Project, { about, run }: Traveller, moved: RunMoved): Promise<void> {
+  const shortId = await shortIdOf(project.journal, about.run);
   const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
   print(`Imported run ${about.run} of ${about.pipeline} (${done}), from ${about.project}.`);
   if (moved.files === "restore") {

@@ -2,7 +2,7 @@
 
 import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../../app/project.ts";
 import { Refusal } from "../../app/refusal.ts";
-import type { RunFilter } from "../../journal/journal.ts";
+import type { RunFilter } from "../../journal/run-log.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
 import { print, printJson } from "../print.ts";
@@ -20,7 +20,7 @@ const STATUSES = ["queued", "running", "waiting", "interrupted", "completed", "f
 export async function listCommand(options: ListOptions): Promise<ExitCode> {
   const json = wantsJson(options);
   const dir = findStateDir(process.cwd());
-  const rows = dir === undefined || isUnused(dir) ? [] : listRows(options);
+  const rows = dir === undefined || isUnused(dir) ? [] : await listRows(options);
   if (json) await showJson(rows);
   else if (rows.length === 0) print(emptyText(options));
   else for (const line of runTable(rows)) print(line);
@@ -42,14 +42,14 @@ async function showJson(rows: readonly RunRow[]): Promise<void> {
   const given = rows.filter(({ input }) => typeof input === "object" && input !== null);
   if (given.length > 0) {
     const { loadRun } = await import("../../app/known-run.ts");
-    const project = openProject(process.cwd(), "read-only");
+    const project = await openProject(process.cwd(), "read-only");
     for (const { runId } of given) loadRun(project, runId);
   }
   printJson(runListJson(rows));
 }
 
-function listRows(options: ListOptions): readonly RunRow[] {
-  const { journal } = openProject(process.cwd(), "read-only");
+async function listRows(options: ListOptions): Promise<readonly RunRow[]> {
+  const { journal } = await openProject(process.cwd(), "read-only");
   const limit = Number(options.limit);
   if (!Number.isInteger(limit) || limit < 1) {
     throw new Refusal("bad-option", `--limit takes a whole number above 0, not "${options.limit}"`);
@@ -61,13 +61,13 @@ function listRows(options: ListOptions): readonly RunRow[] {
   const filter: RunFilter = options.pipeline === undefined ? {} : { pipeline: options.pipeline };
   // A run that its row calls running may be interrupted: only the evidence tells, so it is asked
   // for before the limit is applied.
-  const rows = journal
-    .list(status === undefined ? { ...filter, limit } : filter)
-    .map(({ lease, ...summary }) => ({
+  const rows = (await journal.log.list(status === undefined ? { ...filter, limit } : filter)).map(
+    ({ lease, ...summary }) => ({
       ...summary,
       alive: livenessOf(lease) === "owned",
       elsewhere: isElsewhere(lease),
-    }));
+    }),
+  );
   return status === undefined
     ? rows
     : rows.filter((row) => shownStatus(row) === status).slice(0, limit);

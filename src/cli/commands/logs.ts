@@ -2,7 +2,6 @@
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { outputFiles } from "../../app/output-files.ts";
@@ -12,6 +11,7 @@ import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { Subscription } from "../../journal/subscription.ts";
 import { followLines } from "../../runner/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
@@ -23,16 +23,14 @@ export interface LogsOptions {
   readonly follow?: boolean;
 }
 
-const LOOK_MS = 200;
-
 /** Prints the output of all attempts, or of those of one step. */
 export async function logsCommand(
   id: string,
   step: string | undefined,
   options: LogsOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-only");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-only");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   checkStep(known, step);
   if (known.cleanedAt !== undefined) {
     throw new Refusal(
@@ -43,17 +41,19 @@ export async function logsCommand(
   }
   const wanted: Wanted = { step, readers: await lineReaders(known.plan), lines: 0 };
   const shown = new Set<string>();
-  for (;;) {
-    const now = loadRun(project, known.id);
+  const subscription = project.journal.log.subscribe(known.id);
+  do {
+    const now = await loadRun(project, known.id);
     for (const at of attemptsOf(now, step)) {
       if (shown.has(attemptText(at))) continue;
       shown.add(attemptText(at));
       const running = options.follow === true && isRunning(now, at);
-      await (running ? followAttempt(project, now, at, wanted) : printAttempt(now, at, wanted));
+      if (running) await followAttempt({ project, subscription }, now, at, wanted);
+      else await printAttempt(now, at, wanted);
     }
-    if (options.follow !== true || isOver(project, known.id)) break;
-    await sleep(LOOK_MS);
-  }
+    if (options.follow !== true || (await isOver(project, known.id))) break;
+  } while (await subscription.changed());
+  subscription.close();
   if (wanted.lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
   return EXIT.done;
 }
@@ -106,7 +106,7 @@ async function printAttempt(known: KnownRun, at: Started, wanted: Wanted): Promi
 }
 
 async function followAttempt(
-  project: Project,
+  { project, subscription }: { readonly project: Project; readonly subscription: Subscription },
   known: KnownRun,
   at: Started,
   wanted: Wanted,
@@ -115,15 +115,15 @@ async function followAttempt(
   const files = printedFiles(known, at, wanted).map(({ name, show }) =>
     followLines(join(folder, name), show),
   );
-  while (isRunning(loadRun(project, known.id), at) && !isOver(project, known.id)) {
-    await sleep(LOOK_MS);
+  while (isRunning(await loadRun(project, known.id), at) && !(await isOver(project, known.id))) {
+    await subscription.changed();
   }
   for (const file of files) await file.close();
 }
 
 /** Nothing more comes, or nobody reads it. */
-function isOver({ journal }: Project, runId: string): boolean {
-  return isOutputClosed() || livenessOf(journal.leaseOf(runId)) !== "owned";
+async function isOver({ journal }: Project, runId: string): Promise<boolean> {
+  return isOutputClosed() || livenessOf(await journal.leases.of(runId)) !== "owned";
 }
 
 /** The attempts of a step and of all that is in it, or of the whole run. */

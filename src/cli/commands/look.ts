@@ -1,7 +1,7 @@
 /** Commands that only look at one run: `show`, `why`. */
 
 import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
-import { findRunId, openProject } from "../../app/project.ts";
+import { findRunId, openProject, type Project } from "../../app/project.ts";
 import { hidesMarked, maskedJson } from "../../app/secret-mask.ts";
 import { replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
@@ -19,7 +19,7 @@ export async function showCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const known = findRun(id);
+  const known = await findRun(id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
   else for (const line of reportLines(input)) print(line);
@@ -32,8 +32,8 @@ export async function whyCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = openProject(process.cwd(), "read-only");
-  const known = findRun(id, project);
+  const project = await openProject(process.cwd(), "read-only");
+  const known = await findRun(id, project);
   const input = whyInputOf(known, Date.now());
   const { partialWork } = await import("../../app/partial-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
@@ -50,11 +50,9 @@ export async function whyCommand(
 }
 
 /** The run that is named, or the newest one. */
-export function findRun(
-  id: string | undefined,
-  project = openProject(process.cwd(), "read-only"),
-): KnownRun {
-  const known = loadRun(project, findRunId(project, id));
+export async function findRun(id: string | undefined, opened?: Project): Promise<KnownRun> {
+  const project = opened ?? (await openProject(process.cwd(), "read-only"));
+  const known = await loadRun(project, await findRunId(project, id));
   // A text that is cut within a secret has no mark any more.
   return hidesMarked() ? maskedRun(known) : known;
 }

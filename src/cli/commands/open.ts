@@ -18,6 +18,7 @@ import { stepPath } from "../../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Visit } from "../../core/run.ts";
 import { type OpenedAgent, openAgent } from "../../engine/agent-call.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import { takeLease } from "../../journal/journal.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
@@ -31,32 +32,35 @@ const OPENED =
 
 /** Opens the conversation, waits for the person to leave it, and says how the run continues. */
 export async function openCommand(id: string, name: string): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const step = agentStepAt(known, name);
   refuseOwned(known, step);
   refuseOpened(known);
   const stopListening = listen();
   const { journal } = project;
-  const acquired = journal.acquire(known.id, { ...thisOwner(), opens: step.path }, isOwnerAlive);
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: { ...thisOwner(), opens: step.path },
+    isAlive: isOwnerAlive,
+  });
   if (!acquired.ok) throw ownedError(known.shortId, acquired.owner);
   const { epoch } = acquired;
   try {
-    const owned = reloadOwned(project, known, { epoch });
+    const owned = await reloadOwned(project, known, { epoch });
     await openOwned(project, owned, agentStepAt(owned, name), epoch);
   } catch (error) {
     // After any other error the lease of a dead process is evidence enough.
-    if (error instanceof Refusal) journal.release(known.id, epoch);
+    if (error instanceof Refusal) await journal.leases.release(known.id, epoch);
     throw error;
   }
-  journal.release(known.id, epoch);
+  await journal.leases.release(known.id, epoch);
   stopListening();
   return EXIT.done;
 }
 
 /** Ctrl-C and the end of the terminal are for the program; this process outlives both. */
 function listen(): () => void {
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2", "SIGQUIT"] as const;
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
   const ignore = (): void => undefined;
   for (const signal of signals) process.on(signal, ignore);
   return () => {
@@ -87,9 +91,9 @@ async function openOwned(
   if (left > 0) await sweep(openMarker(known.id));
   if (visit.state.status !== "completed" && sizeOf(opened.transcript) !== before) {
     const { scope, step: id } = step;
-    const request = { type: "say", scope, step: id, message: newMessage(OPENED) } as const;
-    project.journal.request(known.id, request);
-    recordMessages(project, loadRun(project, known.id), epoch);
+    const request = { type: "message", scope, step: id, message: newMessage(OPENED) } as const;
+    await project.journal.inbox.send(known.id, request);
+    await recordMessages(project, await loadRun(project, known.id), epoch);
   }
   for (const line of endLines(known, visit, left)) print(line);
 }

@@ -15,14 +15,14 @@ export async function replayCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = openProject(process.cwd(), "read-only");
-  const runId = findRunId(project, id);
+  const project = await openProject(process.cwd(), "read-only");
+  const runId = await findRunId(project, id);
   // Not as a run that is known: that would have to be one whose every event is accepted.
-  const { planText, events } = project.journal.load(runId);
+  const { planText, plans, events } = await project.journal.log.load(runId);
   const plan = parsePlan(planText, runId);
-  const planOf = (one: string): Plan => parsePlan(project.journal.plan(one), runId);
+  const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
   const found = redecide(planOf, runId, events);
-  const shortId = shortIdOf(project.journal, runId);
+  const shortId = await shortIdOf(project.journal, runId);
   const input = { runId, shortId, pipeline: plan.name, found };
   if (json) printJson(replayJson(input));
   else for (const line of replayLines(input)) print(line);

@@ -25,7 +25,7 @@ export async function reportCommand(
 ): Promise<ExitCode> {
   const format = formatOf(FORMATS, options);
   // Masked before it is told: a format may write a value in letters of its own.
-  const known = maskedRun(findRun(id));
+  const known = maskedRun(await findRun(id));
   const { plan, events } = known;
   const outputs =
     options.withOutput === true

@@ -30,8 +30,8 @@ export async function restoreCommand(
   name: string,
   options: RestoreOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const { commit } = pointOf(known, name);
   if (commit === undefined) {
     throw new Refusal("impossible", `the files of "${name}" are those that are there already`);
@@ -99,6 +99,6 @@ async function restoreHere(
     stopBy: "perdure restore",
     wishes: async () => [{ type: "restore-requested", commit, of: name }],
   });
-  sayOutcome(project, known);
+  await sayOutcome(project, known);
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }

@@ -98,12 +98,12 @@ async function chosenRun(
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
     throw new Refusal("bad-option", message, command("resume", id));
   }
-  const project = openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write");
   const given = id ?? options.pipelineId;
   const { file, fromStep, dryRun } = options;
   if (given !== undefined) {
-    const runId = resolveRunId(project.journal, given);
-    if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
+    const runId = await resolveRunId(project.journal, given);
+    if (file !== undefined) refuseOtherFile(await loadRun(project, runId), file, fromStep);
     return { project, runId };
   }
   const { lastRun } = await import("../../app/last-run.ts");
@@ -120,8 +120,8 @@ export async function retryCommand(
   step: string,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const runId = resolveRunId(project.journal, id);
+  const project = await openProject(process.cwd(), "read-write");
+  const runId = await resolveRunId(project.journal, id);
   const files = filesOption(options.files);
   const { failed } = options;
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
@@ -129,18 +129,18 @@ export async function retryCommand(
 }
 
 /** Refuses what cannot be resumed, or not like this, before anything is asked or changed. */
-function refuse(
+async function refuse(
   project: Project,
   known: KnownRun,
   wanted: BackRequest | undefined,
   options: ResumeOptions,
-): void {
+): Promise<void> {
   if (options.budget !== undefined) parseBudget(options.budget);
   if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
-  refuseCopy(project.dir, known, options.asCopy === true);
+  await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step are two wishes: first the one, then the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
@@ -152,8 +152,8 @@ async function goOn(
   wanted: BackRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const known = loadRun(project, runId);
-  refuse(project, known, wanted, options);
+  const known = await loadRun(project, runId);
+  await refuse(project, known, wanted, options);
   const request = wanted && (await agreedRequest(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
   const agreed: AgreedUpdate =
@@ -200,11 +200,11 @@ async function goOn(
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
-    greet: (now) => [
+    greet: async (now) => [
       ...greeting(now, back?.rewind?.step),
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
-      ...besideLines(project, worker),
+      ...(await besideLines(project, worker)),
       ...(back === undefined ? [] : linesOf(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],

@@ -10,7 +10,7 @@ import { checkPrices } from "../../app/prices.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
 import { type ReadingOptions, readingOf } from "../../app/reading.ts";
 import { hideSecrets } from "../../app/secret-mask.ts";
-import type { RunSummary } from "../../journal/journal.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { sha256 } from "../../util/hash.ts";
 import { secretInputs } from "../../util/redact.ts";
@@ -59,7 +59,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   checkEnvironment(envNamesOf(plan), typed);
   const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
   for (const line of await readiness(plan, options, typed)) printError(line);
-  const project = createProject(process.cwd());
+  const project = await createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
     const { resumeCommand } = await import("./resume.ts");
@@ -78,7 +78,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   });
   if (!starts) return nothingStarted();
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
-  const runId = createRun(project, plan, {
+  const runId = await createRun(project, plan, {
     file: path,
     fileSha256: sha256(text),
     input,
@@ -86,19 +86,19 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     cwd: process.cwd(),
     ...logs,
   });
-  const shortId = shortIdOf(project.journal, runId);
+  const shortId = await shortIdOf(project.journal, runId);
   if (options.detach === true) {
     const told = [...peopleOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
     return detach(project, runId, shortId, told);
   }
-  const greet = (): readonly string[] => [
+  const greet = async (): Promise<readonly string[]> => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
     ...priceLines,
-    ...besideLines(project, { ...worker, id: runId }),
+    ...(await besideLines(project, { ...worker, id: runId })),
   ];
   const { stay = false, autoApprove = false } = options;
-  const known = loadRun(project, runId);
+  const known = await loadRun(project, runId);
   const { known: after, endedBy } = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
@@ -120,14 +120,14 @@ async function askAboutUnfinished(
   file: string,
   options: RunOptions,
 ): Promise<Choice> {
-  const unfinished = journal.list({
+  const unfinished = await journal.log.list({
     file,
     status: ["queued", "running", "waiting", "interrupted"],
     limit: 1,
   });
   const [last] = unfinished.filter(({ cleanedAt }) => cleanedAt === undefined);
   if (last === undefined) return { kind: "new" };
-  const shortId = shortIdOf(journal, last.runId);
+  const shortId = await shortIdOf(journal, last.runId);
   const told = unfinishedText(last, shortId, file);
   if (screenKind(options) === "plain") print(told);
   if (!canAsk(options)) return { kind: "new" };

@@ -30,8 +30,8 @@ export async function sayCommand(
       advice("write it into a file, and tell the agent its name"),
     );
   }
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const step = agentStepAt(known, name);
   const { known: now, message } = await leaveMessage(project, known, step, newMessage(text));
   for (const line of saidLines(now, agentStepAt(now, name), message)) print(line);

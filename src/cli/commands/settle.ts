@@ -21,6 +21,7 @@ import { collectResult } from "../../engine/evidence.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import { takeLease } from "../../journal/journal.ts";
 import { systemClock } from "../../util/clock.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
@@ -51,34 +52,33 @@ export async function settleCommand(
   if (options.identity !== undefined && as !== "done") {
     throw new Refusal("bad-option", "--identity names what happened: it goes with done");
   }
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const project = await openProject(process.cwd(), "read-write");
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const { shortId } = known;
   refuse(known);
   const owner = thisOwner();
   const by = `${owner.user}@${owner.host}`;
-  // As an owner it may be asked to stop; it is done before it could.
-  process.on("SIGUSR2", () => undefined);
-  const acquired = project.journal.acquire(known.id, owner, isOwnerAlive);
+  const { log, leases } = project.journal;
+  const acquired = await takeLease(leases, known.id, { owner, isAlive: isOwnerAlive });
   if (!acquired.ok) throw ownedError(shortId, acquired.owner);
   const { epoch } = acquired;
   try {
-    const now = reloadRun(project, known);
+    const now = await reloadRun(project, known);
     const result = as === "done" ? await resultOf(now, step) : undefined;
     const fact = { type: "settled", step, as, by } as const;
     const { identity } = options;
     const named = identity === undefined ? {} : { identity };
     const places = { workspaceOf: workspaceOf(now.dir) };
-    const site = { ...now, ...places, journal: project.journal, epoch, now: systemClock().now() };
-    settle(site, { ...fact, ...named, ...(result && { result }) });
+    const site = { ...now, ...places, log, epoch, now: systemClock().now() };
+    await settle(site, { ...fact, ...named, ...(result && { result }) });
   } catch (error) {
     if (error instanceof CoreRefusal || error instanceof Refusal) {
-      project.journal.release(known.id, epoch);
+      await leases.release(known.id, epoch);
     }
     throw new RunError(shortId, error);
   }
-  completeFiles(project, known.id);
-  project.journal.release(known.id, epoch);
+  await completeFiles(project, known.id);
+  await leases.release(known.id, epoch);
   print(`Step ${step} of run ${shortId} is settled by ${by}: ${SAID[as]}.`);
   print(`Go on: perdure resume ${shortId}`);
   return EXIT.done;
@@ -108,7 +108,7 @@ async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Pr
   ]);
 }
 
-function completeFiles(project: Project, runId: string): void {
-  const known = loadRun(project, runId);
+async function completeFiles(project: Project, runId: string): Promise<void> {
+  const known = await loadRun(project, runId);
   RunFiles.open(known.dir, known.run, known, known.events).close(known.run);
 }

@@ -1,12 +1,12 @@
 /**
- * `perdure stop RUN`: asks the owner of a run to stop it; the request is recorded, then signalled.
+ * `perdure stop RUN`: asks the owner of a run to stop it, through the inbox of the run.
  * Of a run whose owner is dead it ends what still runs.
  */
 import { userInfo } from "node:os";
 import { execute, ownedError } from "../../app/execute.ts";
 import { openQuestions } from "../../app/give-answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { ownerText, wake } from "../../app/owner.ts";
+import { ownerText } from "../../app/owner.ts";
 import {
   isElsewhere,
   livenessOf,
@@ -22,6 +22,7 @@ import { waitsForPerson } from "../../core/next-actions.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, placeOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/adopt.ts";
 import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -41,16 +42,17 @@ const WHEN: Readonly<Record<StopMode, string>> = {
 
 /** Stops a run that is owned by another process, or ends what a dead one left running. */
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const runId = id === undefined ? onlyLiveRun(project) : resolveRunId(project.journal, id);
+  const project = await openProject(process.cwd(), "read-write");
+  const runId =
+    id === undefined ? await onlyLiveRun(project) : await resolveRunId(project.journal, id);
   const { journal } = project;
-  const lease = journal.leaseOf(runId);
-  const shortId = shortIdOf(journal, runId);
+  const lease = await journal.leases.of(runId);
+  const shortId = await shortIdOf(journal, runId);
   const mode: StopMode =
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
   const by = `perdure stop (${userInfo().username})`;
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
-    return endOrphans(project, loadRun(project, runId), { mode, by });
+    return endOrphans(project, await loadRun(project, runId), { mode, by });
   }
   if (isElsewhere(lease)) {
     // Its pid means another process here, or none.
@@ -58,8 +60,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     throw new Refusal("run-owned", message, when(`on ${lease.owner.host}`, "stop", shortId));
   }
   if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
-  journal.request(runId, { type: "stop", mode, by });
-  wake(lease.owner);
+  await journal.inbox.send(runId, { type: "stop", mode, by });
   print(`Told ${ownerText(lease.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
   if (mode === "now")
     print(`End its steps at once, in the middle of a call: perdure stop ${shortId}`);
@@ -106,12 +107,13 @@ function unownedError(known: KnownRun): Refusal {
   return new Refusal("nothing-to-stop", message, command("answer", shortId, name));
 }
 
-function onlyLiveRun(project: Project): string {
-  const live = project.journal
-    .list({ status: ["queued", "running", "waiting"], limit: 100 })
-    .filter(
-      ({ lease, runId }) => livenessOf(lease) === "owned" || hasOrphans(loadRun(project, runId)),
-    );
+async function onlyLiveRun(project: Project): Promise<string> {
+  const open = { status: ["queued", "running", "waiting"], limit: 100 } as const;
+  const live: RunSummary[] = [];
+  for (const run of await project.journal.log.list(open)) {
+    const isOwned = livenessOf(run.lease) === "owned";
+    if (isOwned || hasOrphans(await loadRun(project, run.runId))) live.push(run);
+  }
   const [first, second] = live;
   if (first === undefined)
     throw new Refusal("nothing-to-stop", "no run is going on here", command("list", "runs"));

@@ -43,7 +43,7 @@ export async function agreeOnUpdate(
   }
   const shows = screen !== "quiet" && (screen !== "json" || options.dryRun === true);
   if (shows) {
-    const { steps, stopsFirst } = previewUpdate(project, known, edit);
+    const { steps, stopsFirst } = await previewUpdate(project, known, edit);
     if (screen === "json") printJson(steps);
     else for (const line of updatePlanLines(steps)) print(line);
     const names = stopsFirst.join(", ");

@@ -1,19 +1,21 @@
-/**
- * What others send to the owner of a run, requests and answers, as JSON text and back; checked like
- * events (event-codec.ts).
- */
+/** The requests of an inbox as JSON text and back; checked like events (event-codec.ts). */
 import type { Answer } from "../core/event.ts";
 import { answer, message, stopMode } from "./event-shapes.ts";
 import { type Check, parseObject, record, text } from "./field-check.ts";
-import { JournalError, type NewRequest, type Request } from "./journal.ts";
+import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
+import { JournalError } from "./journal.ts";
 
 const REQUEST_CHECKS = new Map<string, Check>([
   ["stop", record({ mode: stopMode, by: text })],
-  ["say", record({ scope: text, step: text, message })],
+  ["message", record({ scope: text, step: text, message })],
+  ["answer", record({ attempt: text, answer: record(answer) })],
 ]);
 
 /** A request as it is kept. */
-export function encodeRequest(request: NewRequest): { type: string; data: string } {
+export function encodeRequest(request: SentRequest | AnswerRequest): {
+  type: string;
+  data: string;
+} {
   const { type, ...data } = request;
   return { type, data: JSON.stringify(data) };
 }
@@ -34,17 +36,4 @@ export function decodeRequest(id: number, type: string, data: string): Request {
 /** True for what has the shape of an answer. */
 export function isAnswer(value: unknown): value is Answer {
   return record(answer)(value) === undefined;
-}
-
-/** An answer as it is kept. */
-export function encodeAnswer(given: Answer): string {
-  return JSON.stringify(given);
-}
-
-/** The answer in a row. Throws "broken". */
-export function decodeAnswer(where: string, data: string): Answer {
-  const value = parseObject(data, where);
-  const fault = record(answer)(value);
-  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
-  return value as unknown as Answer;
 }
