@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
 import { AGENT_NAMES, agentAdapter } from "../runner/agents/registry.ts";
-import { AGENT_PROGRAMS } from "./agent-program.ts";
+import { AGENT_PROGRAMS } from "./preflight.ts";
 
 /** How long an agent may take to say its version. */
 const PATIENCE_MS = 15_000;

@@ -29,11 +29,12 @@ import type { Budget, Recover } from "../plan/plan.ts";
 import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { lineReaders } from "./agent-lines.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
 import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, reloadRun } from "./known-run.ts";
 import { refuseOpened } from "./opened-step.ts";
+import { lineReaders } from "./output.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
+import { listen, Wishes } from "./owner-requests.ts";
 import { lateCostOf } from "./prices.ts";
 import { type Project, removedState, shortIdOf } from "./project.ts";
 import {
@@ -50,8 +51,6 @@ import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-envi
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
-import { listen } from "./signals.ts";
-import { Wishes } from "./wishes.ts";
 
 export interface ExecuteOptions {
   readonly display: Display;

@@ -18,9 +18,8 @@ import type { PartialWork } from "../view/partial-text.ts";
 import { spentText } from "../view/spent-text.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import { lineReaders } from "./agent-lines.ts";
 import type { KnownRun } from "./known-run.ts";
-import { printedAttempt } from "./output-files.ts";
+import { lineReaders, printedAttempt } from "./output.ts";
 import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 

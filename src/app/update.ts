@@ -24,13 +24,13 @@ import { sha256 } from "../util/hash.ts";
 import type { Json } from "../util/json.ts";
 import { type Estimate, estimatesOf } from "../view/estimate.ts";
 import { updatePlan } from "../view/update-plan.ts";
-import type { FilesOption } from "./back-files.ts";
-import { evidenceOf } from "./evidence.ts";
 import { fitInput } from "./input.ts";
 import type { KnownRun } from "./known-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import type { Project } from "./project.ts";
 import { command, naming, Refusal } from "./refusal.ts";
+import { evidenceOf } from "./resume.ts";
+import type { FilesOption } from "./rewind-files.ts";
 
 /** How many other runs of the same file are asked how long a step takes. */
 const RUNS_ASKED_MAX = 20;

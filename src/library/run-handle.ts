@@ -12,10 +12,10 @@
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions, type OwnedRun, own } from "../app/execute.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
+import { Wishes } from "../app/owner-requests.ts";
 import type { Project } from "../app/project.ts";
 import { asRefusal } from "../app/refusal.ts";
 import { NO_DISPLAY } from "../app/screen.ts";
-import { Wishes } from "../app/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
 import type { ToldEvent } from "../view/event-json.ts";

@@ -1,17 +1,12 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
-import { unavailable } from "../app/available-run.ts";
-import { type FilesOption, filesOption } from "../app/back-files.ts";
-import { refuseWithoutTurns } from "../app/budget.ts";
 import { checkEnvironment, readiness } from "../app/environment.ts";
 import { answerGate } from "../app/give-answer.ts";
-import type { BackRequest } from "../app/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../app/going-on.ts";
 import { fitInput, refuseUnknownKeys } from "../app/input.ts";
 import { loadRun } from "../app/known-run.ts";
 import { createRun } from "../app/new-run.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
-import { checkPrices, checkPricesOnResume } from "../app/prices.ts";
+import { checkPrices, checkPricesOnResume, refuseWithoutTurns } from "../app/prices.ts";
 import {
   createProject,
   livenessOf,
@@ -20,6 +15,9 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
+import { completeFiles, goingOn, unavailable, workedOut } from "../app/resume.ts";
+import type { BackRequest } from "../app/rewind.ts";
+import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { requireVariables } from "../app/run-environment.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";

@@ -1,5 +1,5 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
-import { lineReaders } from "../../app/agent-lines.ts";
+
 import { giveAnswer } from "../../app/give-answer.ts";
 import {
   hideSecretsOf,
@@ -8,6 +8,7 @@ import {
   readPlans,
   whyInputOf,
 } from "../../app/known-run.ts";
+import { lineReaders } from "../../app/output.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";

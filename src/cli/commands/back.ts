@@ -1,13 +1,12 @@
 /** `perdure rewind` and `perdure invalidate`: go back in a run without starting anything. */
 
-import { unavailable } from "../../app/available-run.ts";
-import { filesOption } from "../../app/back-files.ts";
 import { execute } from "../../app/execute.ts";
-import { type BackRequest, factsOf, linesOf, planBack } from "../../app/going-back.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { RunError } from "../../app/refusal.ts";
-import { agreedRequest } from "../../app/repeat.ts";
+import { unavailable } from "../../app/resume.ts";
+import { agreedRequest, type BackRequest, factsOf, linesOf, planBack } from "../../app/rewind.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
 import { commitText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";

@@ -1,7 +1,7 @@
 /** `perdure convert FILE`: the same pipeline in the other language, and what it cannot say there. */
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
-import { isDotFile } from "../../app/reading.ts";
+import { isDotFile } from "../../app/pipeline-file.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import { placeInDot, placeInYaml, type StepFinding } from "../../pipeline/step-place.ts";

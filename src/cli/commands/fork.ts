@@ -8,11 +8,11 @@
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
 import { randomUUID } from "node:crypto";
-import { filesOption } from "../../app/back-files.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { advice, command, naming, Refusal } from "../../app/refusal.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { RunFiles } from "../../app/run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../../app/run-workspace.ts";
 import { effectsOf } from "../../core/effect.ts";

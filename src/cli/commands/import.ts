@@ -11,12 +11,12 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { filesOption } from "../../app/back-files.ts";
 import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../../app/carried-run.ts";
 import { loadRun, parsePlan } from "../../app/known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
 import { advice, command, filesRefusal, Refusal, when } from "../../app/refusal.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { RunFiles } from "../../app/run-files.ts";
 import { type Arrival, checkFolder, missingTranscripts, unpack } from "../../app/unpack.ts";
 import type { Owner, Recorded, RunMoved } from "../../core/event.ts";

@@ -2,9 +2,8 @@
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { outputFiles } from "../../app/output-files.ts";
+import { type LineReaders, lineReaders, outputFiles } from "../../app/output.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import type { AttemptRef, RunEvent } from "../../core/event.ts";

@@ -6,10 +6,9 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
 import { ownedError } from "../../app/execute.ts";
 import { type KnownRun, loadRun, reloadOwned } from "../../app/known-run.ts";
-import { newMessage, recordMessages } from "../../app/leave-message.ts";
+import { type AgentStep, agentStepAt, newMessage, recordMessages } from "../../app/message.ts";
 import { refuseOpened } from "../../app/opened-step.ts";
 import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";

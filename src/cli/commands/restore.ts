@@ -2,11 +2,11 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { unavailable } from "../../app/available-run.ts";
 import { execute } from "../../app/execute.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, type Next, naming, Refusal } from "../../app/refusal.ts";
+import { unavailable } from "../../app/resume.ts";
 import { openRunWorkspace } from "../../app/run-workspace.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
 import { changeLines } from "../../view/back-plan.ts";

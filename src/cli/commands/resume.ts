@@ -1,22 +1,29 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { unavailable } from "../../app/available-run.ts";
-import { filesOption } from "../../app/back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
-import { parseBudget, parseTurns, refuseWithoutTurns } from "../../app/budget.ts";
 import { readiness } from "../../app/environment.ts";
 import { execute } from "../../app/execute.ts";
-import { type Back, type BackRequest, filesLines, linesOf } from "../../app/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../../app/going-on.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
-import { refuseCopy } from "../../app/moved-project.ts";
 import { type CutOff, partialWork } from "../../app/partial-work.ts";
-import { checkPricesOnResume } from "../../app/prices.ts";
+import {
+  checkPricesOnResume,
+  parseBudget,
+  parseTurns,
+  refuseWithoutTurns,
+} from "../../app/prices.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { agreedRequest } from "../../app/repeat.ts";
+import { completeFiles, goingOn, unavailable, workedOut } from "../../app/resume.ts";
+import {
+  agreedRequest,
+  type Back,
+  type BackRequest,
+  filesLines,
+  linesOf,
+} from "../../app/rewind.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
@@ -106,7 +113,7 @@ async function chosenRun(
     if (file !== undefined) refuseOtherFile(await loadRun(project, runId), file, fromStep);
     return { project, runId };
   }
-  const { lastRun } = await import("../../app/last-run.ts");
+  const { lastRun } = await import("../../app/resume.ts");
   const failedToo = fromStep !== undefined || dryRun === true;
   return {
     project,
@@ -326,7 +333,7 @@ async function showPlan(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const { resumeEvidence } = await import("../../app/resume-evidence.ts");
+  const { resumeEvidence } = await import("../../app/resume.ts");
   const steps = resumePlan({
     plan: known.plan,
     run: known.run,

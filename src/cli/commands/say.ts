@@ -1,8 +1,7 @@
 /** `perdure say RUN STEP MESSAGE`: leaves a message that the agent of a step gets at its next turn. */
 
-import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { leaveMessage, newMessage } from "../../app/leave-message.ts";
+import { type AgentStep, agentStepAt, leaveMessage, newMessage } from "../../app/message.ts";
 import { ownerText } from "../../app/owner.ts";
 import { openProject, resolveRunId } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";

@@ -5,7 +5,7 @@
  * Does not: change a run, or keep it from going on when nobody can see it any more.
  */
 import { join } from "node:path";
-import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output-files.ts";
+import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptText, stepPath } from "../../core/place.ts";

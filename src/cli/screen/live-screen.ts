@@ -1,7 +1,7 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { outputFiles, printedAttempt } from "../../app/output-files.ts";
+import { outputFiles, printedAttempt } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import { masked } from "../../app/secret-mask.ts";
 import type { Recorded } from "../../core/event.ts";

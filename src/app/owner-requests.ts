@@ -110,3 +110,16 @@ export class Wishes {
     else driver.lookForAnswers();
   }
 }
+
+/** Makes wishes of signals; gives what puts everything back. */
+export function listen(wishes: Wishes): () => void {
+  const handlers: readonly (readonly [NodeJS.Signals, () => void])[] = [
+    ["SIGINT", () => wishes.end("SIGINT")],
+    ["SIGTERM", () => wishes.end("SIGTERM")],
+    ["SIGHUP", () => undefined],
+  ];
+  for (const [signal, handler] of handlers) process.on(signal, handler);
+  return () => {
+    for (const [signal, handler] of handlers) process.off(signal, handler);
+  };
+}

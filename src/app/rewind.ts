@@ -5,17 +5,19 @@
  * Owns: what each of them asks of the engine, and what is told before it is done.
  * Does not: change anything.
  */
+
 import { effectsWithin } from "../core/effect.ts";
 import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
-import { planRewind, Refusal, retryEvents } from "../core/rewind.ts";
+import { planRewind, retryEvents } from "../core/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
-import { assumedOutputs } from "./assumed-outputs.ts";
-import { type FilesOption, type FilesPlan, planFiles } from "./back-files.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
+import { advice, command, Refusal } from "./refusal.ts";
+import { assumedOutputs, type FilesOption, type FilesPlan, planFiles } from "./rewind-files.ts";
+import type { Confirm } from "./screen.ts";
 
 export interface BackRequest {
   readonly verb: "from-step" | "retry" | "rewind" | "invalidate";
@@ -60,7 +62,8 @@ export async function planBack(
 ): Promise<Back> {
   const place = parsePlace(request.step);
   if (place.attempt !== undefined) {
-    throw new Refusal(`${request.step} is an attempt; go back to a step or to a visit of it`);
+    const message = `${request.step} is an attempt; name a step or a visit of it`;
+    throw new Refusal("impossible", message, command("show", known.shortId));
   }
   return request.verb === "retry"
     ? planRetry(project, known, place, request)
@@ -84,7 +87,7 @@ async function planRetry(
   const [first] = retryEvents(plan, run, wish);
   const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
-  const visit = visitOf(findStep(run, step), place);
+  const visit = visitOf(known, findStep(run, step), place);
   const continues = rewind === undefined && visit?.talk?.failure !== undefined;
   const files =
     rewind?.items !== undefined
@@ -104,7 +107,8 @@ async function planRetry(
 /** Other items have worked since, so the files of one cannot be put back without theirs. */
 function itemFiles(given: FilesOption | undefined): FilesPlan {
   if (given === "restore") {
-    throw new Refusal("the files of single items cannot be put back: add --files keep");
+    const message = "the files of single items cannot be put back";
+    throw new Refusal("no-snapshots", message, advice("--files keep"));
   }
   return { wish: {}, line: "the files stay as they are" };
 }
@@ -121,11 +125,13 @@ async function planReturn(
   await assumedOutputs(known, rewind.assumed, "look");
   const record = findStep(run, step);
   if (verb === "invalidate" && currentVisit(record) === undefined) {
-    throw new Refusal(`step ${step} has no result that could be taken back`);
+    const message = `step ${step} has no result that could be taken back`;
+    throw new Refusal("impossible", message, command("show", known.shortId));
   }
-  const visit = visitOf(record, place);
+  const visit = visitOf(known, record, place);
   if (verb === "rewind" && visit === undefined) {
-    throw new Refusal(`step ${step} has not run yet: there is nothing to go back to`);
+    const message = `step ${step} has not run yet: there is nothing to go back to`;
+    throw new Refusal("impossible", message, command("show", known.shortId));
   }
   const target = { visit, reopened: rewind.reopened };
   const files =
@@ -150,14 +156,19 @@ export async function factsOf(known: KnownRun, back: Back): Promise<readonly Fac
 }
 
 /** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */
-function visitOf(record: StepRecord | undefined, place: NamedPlace): Visit | undefined {
+function visitOf(
+  { shortId }: KnownRun,
+  record: StepRecord | undefined,
+  place: NamedPlace,
+): Visit | undefined {
   const visits = record?.visits ?? [];
   const worked = visits.filter(({ attempts }) => attempts > 0);
   if (place.visit === undefined) return worked.at(-1);
   const visit = visits[place.visit - 1];
   if (visit !== undefined && visit.attempts > 0) return visit;
   const count = worked.length === 1 ? "1 visit" : `${worked.length} visits`;
-  throw new Refusal(`step ${stepPath(place)} has had ${count}: there is no ${placeName(place)}`);
+  const message = `step ${stepPath(place)} has had ${count}: there is no ${placeName(place)}`;
+  throw new Refusal("unknown-step", message, command("show", shortId));
 }
 
 function placeName(place: NamedPlace): string {
@@ -174,4 +185,36 @@ export function filesLines({ plan }: KnownRun, { files }: Back): readonly string
   const line = `files: ${files.line}`;
   const own = plan.workspace?.kind !== "here" || files.changes === undefined;
   return own ? [line] : [line, ...changeLines(files.changes)];
+}
+
+export interface RepeatOptions {
+  readonly dryRun?: boolean;
+  /** The person has agreed already. */
+  readonly yes?: boolean;
+}
+
+/** The request with the person's yes, where it needs one; undefined when they do not agree. */
+export async function agreedRequest(
+  known: KnownRun,
+  request: BackRequest,
+  { dryRun, yes }: RepeatOptions,
+  confirm: Confirm | undefined,
+): Promise<BackRequest | undefined> {
+  const repeats = repeatsOf(known, request);
+  const [first] = repeats;
+  if (first === undefined) return request;
+  if (yes === true) return { ...request, repeat: true };
+  if (dryRun === true) return request;
+  const more = repeats.length === 1 ? "" : ` and ${repeats.length - 1} more`;
+  const message = `${first.place}${more} happened and must not happen twice`;
+  if (confirm === undefined) {
+    const refusal = `${message}; nothing was changed`;
+    throw new Refusal("not-confirmed", refusal, command(...commandOf(known, request), "--yes"));
+  }
+  const agreed = await confirm(`${message}. Let it happen again?`);
+  return agreed ? { ...request, repeat: true } : undefined;
+}
+
+function commandOf({ shortId }: KnownRun, { verb, step }: BackRequest): readonly string[] {
+  return verb === "from-step" ? ["resume", shortId, "--from-step", step] : [verb, shortId, step];
 }
