@@ -27,7 +27,7 @@ export interface DrivenRun {
 }
 
 /** The requests to the owner of one run. */
-export class Wishes {
+export class OwnerRequests {
   /** Who asked this process to end its part first. */
   first: string | undefined;
   readonly #inbox: Inbox;
@@ -45,9 +45,9 @@ export class Wishes {
   }
 
   /** Call it before the lease names this process: who finds the owner there may ask at once. */
-  static async open(inbox: Inbox, runId: string): Promise<Wishes> {
+  static async open(inbox: Inbox, runId: string): Promise<OwnerRequests> {
     const requests = await inbox.after(runId, 0);
-    return new Wishes(inbox, runId, requests.at(-1)?.id ?? 0);
+    return new OwnerRequests(inbox, runId, requests.at(-1)?.id ?? 0);
   }
 
   /** Hands the driver what was asked for before it was there, and what will be, until `leave`. */
@@ -111,11 +111,11 @@ export class Wishes {
   }
 }
 
-/** Makes wishes of signals; gives what puts everything back. */
-export function listen(wishes: Wishes): () => void {
+/** Turns signals into requests; gives a function that stops listening. */
+export function listen(requests: OwnerRequests): () => void {
   const handlers: readonly (readonly [NodeJS.Signals, () => void])[] = [
-    ["SIGINT", () => wishes.end("SIGINT")],
-    ["SIGTERM", () => wishes.end("SIGTERM")],
+    ["SIGINT", () => requests.end("SIGINT")],
+    ["SIGTERM", () => requests.end("SIGTERM")],
     ["SIGHUP", () => undefined],
   ];
   for (const [signal, handler] of handlers) process.on(signal, handler);

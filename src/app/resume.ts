@@ -15,20 +15,19 @@ import { lookAt } from "../runner/adopt.ts";
 import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";
-import { why } from "../view/why.ts";
-import { type ExecuteOptions, ownedError } from "./execute.ts";
-import { type KnownRun, whyInputOf } from "./known-run.ts";
+import type { ExecuteOptions } from "./drive.ts";
+import type { KnownRun } from "./known-run.ts";
 import { parseBudget, parseTurns } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
-import { advice, command, type Next, Refusal, RunError } from "./refusal.ts";
-import { type Back, type BackRequest, factsOf, planBack } from "./rewind.ts";
+import { command, type Next, Refusal, RunError } from "./refusal.ts";
+import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
 import { type FilesOption, filesOption } from "./rewind-files.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, walkFilesOf } from "./run-parts.ts";
 import type { Confirm } from "./screen.ts";
 
-export interface GoingOn {
+export interface ResumeWishes {
   readonly takeOver?: boolean;
   /** Go on beside other runs in the same directory. */
   readonly beside?: boolean;
@@ -47,10 +46,13 @@ export interface GoingOn {
 }
 
 /** How a run is driven so that it goes on in this way. */
-export function goingOn(
+export function resumeOptions(
   project: Project,
-  { request, back }: { readonly request: BackRequest | undefined; readonly back: Back | undefined },
-  options: GoingOn,
+  {
+    request,
+    back,
+  }: { readonly request: RewindRequest | undefined; readonly back: RewindPreview | undefined },
+  options: ResumeWishes,
 ): Omit<ExecuteOptions, "display"> {
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
   return {
@@ -61,7 +63,7 @@ export function goingOn(
     autoApprove: options.autoApprove === true,
     ...(request === undefined
       ? {}
-      : { wishes: async (now) => factsOf(now, await planBack(project, now, request)) }),
+      : { requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)) }),
     ...(turns === undefined ? {} : { turns }),
     ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
     ...foreignChoice(back, options),
@@ -69,20 +71,23 @@ export function goingOn(
   };
 }
 
-/** What a request does; a wish that cannot be granted is told with the run that it is about. */
-export async function workedOut(
+/** What a request does; a retry that cannot be granted is told with the run that it is about. */
+export async function previewNamed(
   project: Project,
   known: KnownRun,
-  request: BackRequest,
-): Promise<Back> {
-  return planBack(project, known, request).catch((error: unknown) => {
+  request: RewindRequest,
+): Promise<RewindPreview> {
+  return previewRewind(project, known, request).catch((error: unknown) => {
     throw new RunError(known.shortId, error);
   });
 }
 
 /** Changes by others do not stand in the way of files that are put back: they are set aside. */
-function foreignChoice(back: Back | undefined, options: GoingOn): { foreign?: FilesOption } {
-  if (back?.files.wish.restore !== undefined) return { foreign: "keep" };
+function foreignChoice(
+  back: RewindPreview | undefined,
+  options: ResumeWishes,
+): { foreign?: FilesOption } {
+  if (back?.files.request.restore !== undefined) return { foreign: "keep" };
   const foreign = filesOption(options.files);
   return foreign === undefined ? {} : { foreign };
 }
@@ -159,21 +164,6 @@ async function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): Pr
 
 function isOwned({ lease }: RunSummary): boolean {
   return livenessOf(lease) === "owned";
-}
-
-/** Why a run cannot be driven, if it cannot. */
-export function unavailable(
-  known: KnownRun,
-  options: { readonly takeOver?: boolean } = {},
-): Refusal | undefined {
-  if (known.cleanedAt !== undefined) {
-    const { happened, commands } = why(whyInputOf(known, Date.now()));
-    return new Refusal("files-removed", happened, commands.slice(0, 1).map(advice));
-  }
-  const { owner } = known.lease ?? {};
-  return known.liveness === "owned" && owner !== undefined && options.takeOver !== true
-    ? ownedError(known.shortId, owner)
-    : undefined;
 }
 
 /** What became of each attempt that the journal says is running. */

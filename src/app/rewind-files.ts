@@ -31,9 +31,9 @@ import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
 
 export type FilesOption = "keep" | "restore";
 
-/** What becomes of the files: the wish for the engine, and how it is told. */
+/** What becomes of the files: the request to the engine, and a line for people. */
 export interface FilesPlan {
-  readonly wish: FilesWish;
+  readonly request: FilesWish;
   /** One line, always. */
   readonly line: string;
   /** What putting back changes now. */
@@ -41,7 +41,7 @@ export interface FilesPlan {
 }
 
 /** The visit that runs again, and the steps of the pipeline that run again with it. */
-export interface BackTarget {
+export interface RewindTarget {
   readonly visit: Visit | undefined;
   readonly reopened: readonly string[];
 }
@@ -58,7 +58,7 @@ export function filesOption(text: string | undefined): FilesOption | undefined {
 export async function planFiles(
   project: Project,
   known: KnownRun,
-  target: BackTarget,
+  target: RewindTarget,
   given: FilesOption | undefined,
 ): Promise<FilesPlan> {
   const { visit } = target;
@@ -69,19 +69,19 @@ export async function planFiles(
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
     const offer = given === undefined ? ` (--files restore puts them back to ${point})` : "";
-    return { wish: { keep: true }, line: `the files stay as they are${offer}` };
+    return { request: { keep: true }, line: `the files stay as they are${offer}` };
   }
   const { store, workspace } = await openRunWorkspace(project, known);
   const goal = await goalOf(store, known, visit.base, target);
   if (goal.mixed !== undefined && given === undefined) {
     const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
-    return { wish: { keep: true }, line: `the files stay as they are: ${why}` };
+    return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
   const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
   const kept = sinceText(goal);
   return {
-    wish: { restore: goal.commit },
+    request: { restore: goal.commit },
     line: `the files are put back to ${point}${kept}; what is there now is set aside`,
     ...(changes === undefined ? {} : { changes }),
   };
@@ -100,14 +100,14 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
       advice("--files keep"),
     );
   }
-  return { wish: {}, line: `the files stay as they are: ${why}` };
+  return { request: {}, line: `the files stay as they are: ${why}` };
 }
 
 /** A step that is made of others has no snapshot of its own; those in it have. */
 function stayInside(given: FilesOption | undefined): FilesPlan {
-  const { wish, line } = stay(given, "the step is made of others");
-  if (given === "keep") return { wish: { keep: true }, line };
-  return { wish, line: `${line}; those that are tried again begin as on a resume` };
+  const { request, line } = stay(given, "the step is made of others");
+  if (given === "keep") return { request: { keep: true }, line };
+  return { request, line: `${line}; those that are tried again begin as on a resume` };
 }
 
 interface Goal {
@@ -123,7 +123,7 @@ async function goalOf(
   store: SnapshotStore,
   known: KnownRun,
   base: string,
-  target: BackTarget,
+  target: RewindTarget,
 ): Promise<Goal> {
   const works = visitWorks(workHistory(known.events));
   const place = target.visit === undefined ? "" : placeText(placeOf(target.visit));
@@ -150,7 +150,7 @@ async function goalOf(
 }
 
 /** True for work of a step that does not run again and that no earlier rewind has taken back. */
-function isKept({ run }: KnownRun, { reopened }: BackTarget, work: VisitWork): boolean {
+function isKept({ run }: KnownRun, { reopened }: RewindTarget, work: VisitWork): boolean {
   const step = rootStep(work);
   if (reopened.includes(step)) return false;
   const record = findStep(run, step);

@@ -19,7 +19,7 @@ import { advice, command, Refusal } from "./refusal.ts";
 import { assumedOutputs, type FilesOption, type FilesPlan, planFiles } from "./rewind-files.ts";
 import type { Confirm } from "./screen.ts";
 
-export interface BackRequest {
+export interface RewindRequest {
   readonly verb: "from-step" | "retry" | "rewind" | "invalidate";
   /** `fix`, or `fix@2` for the beginning of its second visit. */
   readonly step: string;
@@ -33,8 +33,8 @@ export interface BackRequest {
 }
 
 /** What is asked of the engine, and what that does. */
-export interface Back {
-  /** What the steps that are taken as done hand on is added when the run is ours (`factsOf`). */
+export interface RewindPreview {
+  /** What the steps that are taken as done hand on is added when the run is ours (`rewindFacts`). */
   readonly facts: readonly Fact[];
   readonly steps: BackPlan;
   readonly files: FilesPlan;
@@ -45,7 +45,7 @@ export interface Back {
 /** What a step, or one in it, has done that must not happen twice and that a request would repeat. */
 export function repeatsOf(
   { run }: KnownRun,
-  { verb, step, failed }: BackRequest,
+  { verb, step, failed }: RewindRequest,
 ): readonly Effect[] {
   const path = stepPath(parsePlace(step));
   const visit = currentVisit(findStep(run, path));
@@ -55,11 +55,11 @@ export function repeatsOf(
 }
 
 /** Works a request out; throws a Refusal when it cannot be granted. */
-export async function planBack(
+export async function previewRewind(
   project: Project,
   known: KnownRun,
-  request: BackRequest,
-): Promise<Back> {
+  request: RewindRequest,
+): Promise<RewindPreview> {
   const place = parsePlace(request.step);
   if (place.attempt !== undefined) {
     const message = `${request.step} is an attempt; name a step or a visit of it`;
@@ -74,17 +74,17 @@ async function planRetry(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  { files: given, failed, turns, repeat }: BackRequest,
-): Promise<Back> {
+  { files: given, failed, turns, repeat }: RewindRequest,
+): Promise<RewindPreview> {
   const { plan, run } = known;
-  const wish = {
+  const retry = {
     step: stepPath(place),
     ...(failed === true ? { failed } : {}),
     ...(turns === undefined ? {} : { turns }),
     ...(repeat === undefined ? {} : { repeat }),
   };
-  const { step } = wish;
-  const [first] = retryEvents(plan, run, wish);
+  const { step } = retry;
+  const [first] = retryEvents(plan, run, retry);
   const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
   const visit = visitOf(known, findStep(run, step), place);
@@ -93,11 +93,11 @@ async function planRetry(
     rewind?.items !== undefined
       ? itemFiles(given)
       : continues && given === undefined
-        ? { wish: {}, line: "the files stay as the agent left them: its conversation continues" }
+        ? { request: {}, line: "the files stay as the agent left them: its conversation continues" }
         : await planFiles(project, known, { visit, reopened }, given);
   const again = [...(rewind?.items ?? []), ...reopened];
   return {
-    facts: [{ type: "retry-requested", ...wish, ...files.wish }],
+    facts: [{ type: "retry-requested", ...retry, ...files.request }],
     steps: backPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
     files,
     ...(rewind === undefined ? {} : { rewind }),
@@ -110,15 +110,15 @@ function itemFiles(given: FilesOption | undefined): FilesPlan {
     const message = "the files of single items cannot be put back";
     throw new Refusal("no-snapshots", message, advice("--files keep"));
   }
-  return { wish: {}, line: "the files stay as they are" };
+  return { request: {}, line: "the files stay as they are" };
 }
 
 async function planReturn(
   project: Project,
   known: KnownRun,
   place: NamedPlace,
-  { verb, files: given, repeat }: BackRequest,
-): Promise<Back> {
+  { verb, files: given, repeat }: RewindRequest,
+): Promise<RewindPreview> {
   const { plan, run } = known;
   const step = stepPath(place);
   const rewind = planRewind(plan, run, step);
@@ -136,12 +136,12 @@ async function planReturn(
   const target = { visit, reopened: rewind.reopened };
   const files =
     verb === "invalidate"
-      ? { wish: {}, line: "the files stay as they are" }
+      ? { request: {}, line: "the files stay as they are" }
       : await planFiles(project, known, target, given);
   const agreed = repeat === undefined ? {} : { repeat };
   const which = place.visit === undefined ? {} : { visit: place.visit };
   return {
-    facts: [{ type: "rewind-requested", step, ...which, ...files.wish, ...agreed }],
+    facts: [{ type: "rewind-requested", step, ...which, ...files.request, ...agreed }],
     steps: backPlan(run, { ...rewind, ...agreed }),
     files,
     rewind: { ...rewind, ...agreed },
@@ -149,7 +149,7 @@ async function planReturn(
 }
 
 /** The facts of a request for the owner of the run: what is handed on is kept now. */
-export async function factsOf(known: KnownRun, back: Back): Promise<readonly Fact[]> {
+export async function rewindFacts(known: KnownRun, back: RewindPreview): Promise<readonly Fact[]> {
   const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
   if (Object.keys(outputs).length === 0) return back.facts;
   return back.facts.map((fact) => (fact.type === "rewind-requested" ? { ...fact, outputs } : fact));
@@ -176,12 +176,12 @@ function placeName(place: NamedPlace): string {
 }
 
 /** What is told before a run goes back. */
-export function linesOf(known: KnownRun, back: Back): readonly string[] {
-  return [...backLines(back.steps), ...filesLines(known, back)];
+export function rewindLines(known: KnownRun, back: RewindPreview): readonly string[] {
+  return [...backLines(back.steps), ...rewindFilesLines(known, back)];
 }
 
 /** What becomes of the files; one by one where they are the user's own. */
-export function filesLines({ plan }: KnownRun, { files }: Back): readonly string[] {
+export function rewindFilesLines({ plan }: KnownRun, { files }: RewindPreview): readonly string[] {
   const line = `files: ${files.line}`;
   const own = plan.workspace?.kind !== "here" || files.changes === undefined;
   return own ? [line] : [line, ...changeLines(files.changes)];
@@ -194,12 +194,12 @@ export interface RepeatOptions {
 }
 
 /** The request with the person's yes, where it needs one; undefined when they do not agree. */
-export async function agreedRequest(
+export async function confirmRepeat(
   known: KnownRun,
-  request: BackRequest,
+  request: RewindRequest,
   { dryRun, yes }: RepeatOptions,
   confirm: Confirm | undefined,
-): Promise<BackRequest | undefined> {
+): Promise<RewindRequest | undefined> {
   const repeats = repeatsOf(known, request);
   const [first] = repeats;
   if (first === undefined) return request;
@@ -215,6 +215,6 @@ export async function agreedRequest(
   return agreed ? { ...request, repeat: true } : undefined;
 }
 
-function commandOf({ shortId }: KnownRun, { verb, step }: BackRequest): readonly string[] {
+function commandOf({ shortId }: KnownRun, { verb, step }: RewindRequest): readonly string[] {
   return verb === "from-step" ? ["resume", shortId, "--from-step", step] : [verb, shortId, step];
 }

@@ -70,7 +70,7 @@ function hasOwnWorkspaces(graph: Graph): boolean {
  */
 export async function settleOutputs(
   { plan, run, events, dir, shortId }: KnownRun,
-  wishes: readonly Fact[],
+  asked: readonly Fact[],
 ): Promise<readonly string[]> {
   const { handedOn, outputsNamedBy } = await import("../core/handed-on.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
@@ -78,10 +78,10 @@ export async function settleOutputs(
   // Who lives may be at work on them right now.
   if (living) return [];
   // Nothing starts that could read them.
-  if (wishes.some((wish) => wish.type === "stop-requested" && wish.mode === "now")) return [];
-  const reopened = wishes.flatMap((wish) =>
-    wish.type === "retry-requested" || wish.type === "rewind-requested"
-      ? reopenedBy(plan, run, wish.step)
+  if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
+  const reopened = asked.flatMap((fact) =>
+    fact.type === "retry-requested" || fact.type === "rewind-requested"
+      ? reopenedBy(plan, run, fact.step)
       : [],
   );
   const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
@@ -95,7 +95,7 @@ export async function settleOutputs(
   throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
-/** The steps that a wish opens again: their files are made anew. */
+/** The steps that a request reopens: they write their files again. */
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];

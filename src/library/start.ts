@@ -5,6 +5,7 @@ import { answerGate } from "../app/give-answer.ts";
 import { fitInput, refuseUnknownKeys } from "../app/input.ts";
 import { loadRun } from "../app/known-run.ts";
 import { createRun } from "../app/new-run.ts";
+import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
 import { checkPrices, checkPricesOnResume, refuseWithoutTurns } from "../app/prices.ts";
 import {
@@ -15,8 +16,8 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
-import { completeFiles, goingOn, unavailable, workedOut } from "../app/resume.ts";
-import type { BackRequest } from "../app/rewind.ts";
+import { completeFiles, previewNamed, resumeOptions } from "../app/resume.ts";
+import type { RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { requireVariables } from "../app/run-environment.ts";
 import type { RunCreated } from "../core/event.ts";
@@ -148,20 +149,20 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
   const files = filesOption(options.files);
-  const request: BackRequest | undefined =
+  const request: RewindRequest | undefined =
     step === undefined ? undefined : { verb: "from-step", step, files };
   if (known.run.state.status === "completed" && request === undefined) {
     await completeFiles(project, known);
     return await endedRun(project, known);
   }
-  const back = request && (await workedOut(project, known, request));
+  const back = request && (await previewNamed(project, known, request));
   requireVariables(known, known.shortId);
   const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
   if (!raised) refuseWithoutTurns(known);
   await checkPricesOnResume(known, undefined, options.budget);
   await readiness(known.plan, options, ["resume", known.shortId]);
   return await drivenRun(project, known, known.run.seq, {
-    ...goingOn(project, { request, back }, options),
+    ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
     signal,
   });

@@ -1,11 +1,17 @@
 /** `perdure rewind` and `perdure invalidate`: go back in a run without starting anything. */
 
-import { execute } from "../../app/execute.ts";
+import { execute } from "../../app/drive.ts";
 import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { unavailable } from "../../app/ownership.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { RunError } from "../../app/refusal.ts";
-import { unavailable } from "../../app/resume.ts";
-import { agreedRequest, type BackRequest, factsOf, linesOf, planBack } from "../../app/rewind.ts";
+import {
+  confirmRepeat,
+  previewRewind,
+  type RewindRequest,
+  rewindFacts,
+  rewindLines,
+} from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
 import { commitText } from "../../view/display-text.ts";
@@ -39,26 +45,26 @@ export async function invalidateCommand(
   return goBack(id, { verb: "invalidate", step }, options);
 }
 
-async function goBack(id: string, wanted: BackRequest, options: BackOptions): Promise<ExitCode> {
+async function goBack(id: string, wanted: RewindRequest, options: BackOptions): Promise<ExitCode> {
   const project = await openProject(process.cwd(), "read-write");
   const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
-  const request = await agreedRequest(known, wanted, options, confirmation({}));
+  const request = await confirmRepeat(known, wanted, options, confirmation({}));
   if (request === undefined) {
     print("Nothing was changed.");
     return EXIT.interrupted;
   }
-  const back = await planBack(project, known, request).catch((error: unknown) => {
+  const back = await previewRewind(project, known, request).catch((error: unknown) => {
     throw new RunError(known.shortId, error);
   });
-  for (const line of linesOf(known, back)) print(line);
+  for (const line of rewindLines(known, back)) print(line);
   if (options.dryRun === true) return EXIT.done;
   const { known: after, endedBy } = await execute(project, known, {
     display: NO_DISPLAY,
     foreign: "keep",
     stopBy: `perdure ${request.verb}`,
-    wishes: async (now) => factsOf(now, await planBack(project, now, request)),
+    requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)),
   });
   await sayOutcome(project, known);
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);

@@ -6,11 +6,10 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { ownedError } from "../../app/execute.ts";
 import { type KnownRun, loadRun, reloadOwned } from "../../app/known-run.ts";
 import { type AgentStep, agentStepAt, newMessage, recordMessages } from "../../app/message.ts";
-import { refuseOpened } from "../../app/opened-step.ts";
 import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
+import { ownedError, refuseOpened } from "../../app/ownership.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { stepPath } from "../../core/place.ts";

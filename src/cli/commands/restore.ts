@@ -2,11 +2,11 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { execute } from "../../app/execute.ts";
+import { execute } from "../../app/drive.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { unavailable } from "../../app/ownership.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, type Next, naming, Refusal } from "../../app/refusal.ts";
-import { unavailable } from "../../app/resume.ts";
 import { openRunWorkspace } from "../../app/run-workspace.ts";
 import { NO_DISPLAY } from "../../app/screen.ts";
 import { changeLines } from "../../view/back-plan.ts";
@@ -97,7 +97,7 @@ async function restoreHere(
     display: NO_DISPLAY,
     foreign: "keep",
     stopBy: "perdure restore",
-    wishes: async () => [{ type: "restore-requested", commit, of: name }],
+    requested: async () => [{ type: "restore-requested", commit, of: name }],
   });
   await sayOutcome(project, known);
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);

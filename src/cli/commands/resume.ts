@@ -2,10 +2,11 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
+import { execute } from "../../app/drive.ts";
 import { readiness } from "../../app/environment.ts";
-import { execute } from "../../app/execute.ts";
 import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
+import { unavailable } from "../../app/ownership.ts";
 import { type CutOff, partialWork } from "../../app/partial-work.ts";
 import {
   checkPricesOnResume,
@@ -15,13 +16,13 @@ import {
 } from "../../app/prices.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { completeFiles, goingOn, unavailable, workedOut } from "../../app/resume.ts";
+import { completeFiles, previewNamed, resumeOptions } from "../../app/resume.ts";
 import {
-  agreedRequest,
-  type Back,
-  type BackRequest,
-  filesLines,
-  linesOf,
+  confirmRepeat,
+  type RewindPreview,
+  type RewindRequest,
+  rewindFilesLines,
+  rewindLines,
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
@@ -86,7 +87,7 @@ export async function resumeCommand(
   if (read !== undefined) await printDiagnostics(read);
   if (runId === undefined) return nothingStarted();
   const files = filesOption(options.files);
-  const request: BackRequest | undefined =
+  const request: RewindRequest | undefined =
     options.fromStep === undefined
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
@@ -139,7 +140,7 @@ export async function retryCommand(
 async function refuse(
   project: Project,
   known: KnownRun,
-  wanted: BackRequest | undefined,
+  wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<void> {
   if (options.budget !== undefined) parseBudget(options.budget);
@@ -149,19 +150,19 @@ async function refuse(
   if (refusal !== undefined) throw refusal;
   await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
-  const message = "--update and --from-step are two wishes: first the one, then the other";
+  const message = "--update and --from-step cannot go together: first the one, then the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
 async function goOn(
   project: Project,
   runId: string,
-  wanted: BackRequest | undefined,
+  wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = await loadRun(project, runId);
   await refuse(project, known, wanted, options);
-  const request = wanted && (await agreedRequest(known, wanted, options, confirmation(options)));
+  const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
   const agreed: AgreedUpdate =
     options.update === true
@@ -174,7 +175,7 @@ async function goOn(
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
-  const back = request && (await workedOut(project, known, request));
+  const back = request && (await previewNamed(project, known, request));
   const kept = options.files === "keep" ? "continue" : undefined;
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
@@ -203,7 +204,7 @@ async function goOn(
   const screen = screenKind(options);
   const { known: after, endedBy } = await execute(project, known, {
     display: displayOf(screen),
-    ...goingOn(project, { request, back }, { ...options, beside }),
+    ...resumeOptions(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
@@ -212,7 +213,7 @@ async function goOn(
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
       ...(await besideLines(project, worker)),
-      ...(back === undefined ? [] : linesOf(now, back)),
+      ...(back === undefined ? [] : rewindLines(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
@@ -226,7 +227,7 @@ async function lookAhead(
   {
     update,
     back,
-  }: { readonly update: UpdateRequested | undefined; readonly back: Back | undefined },
+  }: { readonly update: UpdateRequested | undefined; readonly back: RewindPreview | undefined },
   options: ResumeOptions,
 ): Promise<void> {
   const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
@@ -265,7 +266,7 @@ function realPath(path: string): string {
 }
 
 /** What the person typed, without its options. */
-function commandOf(shortId: string, request: BackRequest | undefined): readonly string[] {
+function commandOf(shortId: string, request: RewindRequest | undefined): readonly string[] {
   if (request === undefined) return ["resume", shortId];
   if (request.verb === "retry") return ["retry", shortId, request.step];
   return ["resume", shortId, "--from-step", request.step];
@@ -329,7 +330,7 @@ function fileNow({ run }: KnownRun): "same" | "edited" | "unreadable" {
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
   known: KnownRun,
-  { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
+  { back, cut }: { readonly back: RewindPreview | undefined; readonly cut: readonly CutOff[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
@@ -347,7 +348,7 @@ async function showPlan(
     return EXIT.done;
   }
   for (const line of resumePlanLines(steps)) print(line);
-  for (const line of back === undefined ? [] : filesLines(known, back)) print(line);
+  for (const line of back === undefined ? [] : rewindFilesLines(known, back)) print(line);
   for (const line of cutLines(cut, known.shortId)) print(line);
   return EXIT.done;
 }

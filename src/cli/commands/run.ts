@@ -1,8 +1,8 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { relative, resolve } from "node:path";
 import { besideLines, startsBeside } from "../../app/beside.ts";
+import { execute } from "../../app/drive.ts";
 import { checkEnvironment, readiness } from "../../app/environment.ts";
-import { execute } from "../../app/execute.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
 import { createRun } from "../../app/new-run.ts";

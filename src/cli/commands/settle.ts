@@ -5,9 +5,9 @@
  * Does not: go on with the run; `perdure resume` does.
  */
 
-import { ownedError } from "../../app/execute.ts";
 import { type KnownRun, loadRun, reloadRun } from "../../app/known-run.ts";
 import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
+import { ownedError } from "../../app/ownership.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { advice, command, Refusal, RunError, when } from "../../app/refusal.ts";
 import { runEnvironment } from "../../app/run-environment.ts";

@@ -3,10 +3,11 @@
  * Of a run whose owner is dead it ends what still runs.
  */
 import { userInfo } from "node:os";
-import { execute, ownedError } from "../../app/execute.ts";
+import { execute } from "../../app/drive.ts";
 import { openQuestions } from "../../app/give-answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { ownerText } from "../../app/owner.ts";
+import { ownedError } from "../../app/ownership.ts";
 import {
   isElsewhere,
   livenessOf,

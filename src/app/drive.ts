@@ -1,19 +1,17 @@
 /**
- * Runs a run in this process: takes the lease, wires engine, files and screen. New and resumed runs
- * come here alike, from the command line (`execute`) and from programs (`own`, `driveOwned`).
+ * Drives a run in this process: connects the loop, its executors, the files and a display. New and
+ * resumed runs come here alike, from the command line (`execute`) and from programs (`driveOwned`).
  *
- * Owns: the wiring, and the words at the end.
- * Does not: parse arguments (commands/) or decide anything about the run.
+ * Owns: these connections, and the order of a rewind or an update that meets running steps.
+ * Does not: decide anything about the run.
  * Invariants:
- * - P6 The lease is taken before anything is read that a decision depends on.
- * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
+ * - drive/G1 Signal handlers are installed before the lease names this process, so that no request can kill it.
  */
 import { access } from "node:fs/promises";
-import type { Owner, Recorded, StopMode } from "../core/event.ts";
+import type { Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
-import { stepPath } from "../core/place.ts";
-import { attemptOf, placeOf, type Run } from "../core/run.ts";
+import type { Run } from "../core/run.ts";
 import { planUpdate, touchesProcess } from "../core/update.ts";
 import { GateExecutor } from "../engine/executors/gates.ts";
 import { NO_FILES } from "../engine/executors/no-files.ts";
@@ -21,47 +19,29 @@ import { ProbeExecutor } from "../engine/executors/probes.ts";
 import { ProcessExecutor } from "../engine/executors/processes.ts";
 import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
 import { Loop, Mailbox } from "../engine/loop.ts";
-import { attemptDirOf, type RunDir, runDirOf } from "../engine/state-dir.ts";
+import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { recordUpdate } from "../engine/update.ts";
 import type { ForeignFiles } from "../engine/workspace-place.ts";
-import { takeLease } from "../journal/journal.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
-import { mayLiveElsewhere } from "../runner/adopt.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { refuseBeside, workerOf } from "./beside.ts";
-import { hideSecretsOf, type KnownRun, loadRun, reloadOwned, reloadRun } from "./known-run.ts";
-import { refuseOpened } from "./opened-step.ts";
+import { hideSecretsOf, type KnownRun, loadRun, reloadRun } from "./known-run.ts";
 import { lineReaders } from "./output.ts";
-import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner, thisPerson } from "./owner.ts";
-import { listen, Wishes } from "./owner-requests.ts";
+import { thisPerson } from "./owner.ts";
+import { listen, OwnerRequests } from "./owner-requests.ts";
+import { type OwnedRun, type OwnOptions, own } from "./ownership.ts";
 import { lateCostOf } from "./prices.ts";
-import { type Project, removedState, shortIdOf } from "./project.ts";
-import {
-  after,
-  command,
-  type Next,
-  Refusal,
-  RunError,
-  RunOwned,
-  setDrivenRun,
-  when,
-} from "./refusal.ts";
+import { type Project, removedState } from "./project.ts";
+import { RunError, setDrivenRun } from "./refusal.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
 
-export interface ExecuteOptions {
+export interface ExecuteOptions extends OwnOptions {
   readonly display: Display;
-  /** What the person asked for beside going on; asked when the run is ours and nothing of it runs. */
-  readonly wishes?: (known: KnownRun) => Promise<readonly Fact[]>;
-  /** Nothing is started; the run is stopped in this name once the wishes are granted. */
-  readonly stopBy?: string;
-  /** Nothing is started; what runs is ended in this way. */
-  readonly stop?: { readonly mode: StopMode; readonly by: string };
-  /** The edit that the person adopted, seeing the run as it was when it was loaded. */
-  readonly update?: UpdateRequested;
+  /** What the person asks for beside continuing; called when the run is ours and nothing of it runs. */
+  readonly requested?: (known: KnownRun) => Promise<readonly Fact[]>;
   /** What the person added to the budget. */
   readonly added?: Budget;
   /** How many turns more agents get that have used up theirs. */
@@ -74,12 +54,6 @@ export interface ExecuteOptions {
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
-  /** The person vouches that an owner elsewhere, and what it started there, is dead. */
-  readonly takeOver?: boolean;
-  /** The run may work beside others in one directory. */
-  readonly beside?: boolean;
-  /** The person wants the run to go on in a copy of its project. */
-  readonly asCopy?: boolean;
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
   /** Every question is answered with the choice that approves. */
@@ -103,17 +77,17 @@ export async function execute(
   known: KnownRun,
   options: ExecuteOptions,
 ): Promise<Executed> {
-  const wishes = await Wishes.open(project.journal.inbox, known.id);
-  const deaf = listen(wishes);
+  const requests = await OwnerRequests.open(project.journal.inbox, known.id);
+  const stopListening = listen(requests);
   const owned = await own(project, known, options);
   setDrivenRun(known.shortId);
-  const run = await driveOwned(project, owned, wishes, options);
+  const run = await driveOwned(project, owned, requests, options);
   setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
   await project.journal.leases.release(known.id, owned.epoch);
-  deaf();
-  if (wishes.first === undefined && waitsForPerson(run)) {
+  stopListening();
+  if (requests.first === undefined && waitsForPerson(run)) {
     // Who answered while we let go of the run has been told that we go on.
     const now = await loadRun(project, known.id);
     const { display, stay = false, autoApprove = false } = options;
@@ -125,96 +99,24 @@ export async function execute(
   const after = isSamePlan
     ? await reloadRun(project, { ...known, run })
     : await loadRun(project, known.id);
-  return { known: after, endedBy: wishes.first };
-}
-
-/** A run in this process's hands. */
-export interface OwnedRun {
-  readonly known: KnownRun;
-  readonly owner: Owner;
-  readonly epoch: number;
-}
-
-/** Takes the lease of a run and reads what others wrote until then. Throws when somebody has it. */
-export async function own(
-  project: Project,
-  known: KnownRun,
-  options: ExecuteOptions,
-  owner = thisOwner(),
-): Promise<OwnedRun> {
-  const { id: runId, shortId } = known;
-  const { journal } = project;
-  const { takeOver: forced } = options;
-  // A run that is loaded again is another value: the one before is taken over.
-  const seenSeq = known.run.seq;
-  const isAlive = (other: Owner): boolean => forced !== true && isOwnerAlive(other);
-  const acquired = await takeLease(journal.leases, runId, { owner, isAlive });
-  if (!acquired.ok) throw ownedError(await shortIdOf(journal, runId), acquired.owner);
-  const { epoch } = acquired;
-  try {
-    const loaded = await reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
-    if (options.update !== undefined && loaded.run.seq !== seenSeq) {
-      const message = `run ${shortId} has gone on since its update was shown`;
-      throw new Refusal("run-changed", message, command("resume", shortId, "--update"));
-    }
-    if (forced !== true) refuseUnseenSteps(loaded);
-    refuseOpened(loaded);
-    const starts = options.stop === undefined && options.stopBy === undefined;
-    if (starts && options.beside !== true) {
-      await refuseBeside(project, workerOf(loaded), ["resume", shortId]);
-    }
-    return { known: loaded, owner, epoch };
-  } catch (error) {
-    await journal.leases.release(runId, epoch);
-    throw error;
-  }
-}
-
-/** A step that outlived its owner where nobody here can see it would run a second time. */
-function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
-  const unseen = [...run.running].find((visit) =>
-    mayLiveElsewhere(attemptDirOf(dir, attemptOf(visit))),
-  );
-  if (unseen === undefined) return;
-  const step = stepPath(placeOf(unseen));
-  const message =
-    `step ${step} of run ${shortId} was started in another container or on another machine, ` +
-    "and may still run there";
-  throw new Refusal("steps-alive", message, takeOver(shortId));
+  return { known: after, endedBy: requests.first };
 }
 
 /** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
 export async function driveOwned(
   project: Project,
   owned: OwnedRun,
-  wishes: Wishes,
+  requests: OwnerRequests,
   options: ExecuteOptions,
 ): Promise<Run> {
   // Node starts the threads of its file operations now, while the system still grants them: without
   // them it would abort in the middle of a run that has used up its processes.
   await access(project.dir.root);
-  return driveAll(project, owned, wishes, options).catch((error: unknown) => {
+  return driveAll(project, owned, requests, options).catch((error: unknown) => {
     const { known } = owned;
     const cause = removedState(project.dir, known.shortId, known.run.created?.file) ?? error;
     throw new RunError(known.shortId, cause);
   });
-}
-
-/** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
-export function ownedError(shortId: string, owner: Owner): RunOwned {
-  const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next = isOwnerElsewhere(owner) ? takeOver(shortId) : ownedNext(shortId, owner);
-  return new RunOwned(owner, message, next);
-}
-
-function ownedNext(shortId: string, { opens }: Owner): Next {
-  if (opens === undefined) return command("attach", shortId);
-  return after("end the agent's program there", "resume", shortId);
-}
-
-/** What a person can do about something that cannot be seen from here. */
-function takeOver(shortId: string): Next {
-  return when("if you know that it is dead", "resume", shortId, "--take-over");
 }
 
 /**
@@ -224,7 +126,7 @@ function takeOver(shortId: string): Next {
 async function takeUpdate(
   project: Project,
   owned: OwnedRun,
-  given: Wishes,
+  requests: OwnerRequests,
   options: ExecuteOptions,
   update: UpdateRequested,
 ): Promise<OwnedRun> {
@@ -233,10 +135,10 @@ async function takeUpdate(
   const input = { before: known.run.created?.input ?? null, after: update.input };
   if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input, known.run))) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
-    await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
+    await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
     settled = await loadRun(project, known.id);
     // The person has changed their mind.
-    if (given.first !== undefined) return { ...owned, known: settled };
+    if (requests.first !== undefined) return { ...owned, known: settled };
   }
   const { run, plan, dir, events } = settled;
   // Receipts that are still owed are about steps as they were.
@@ -252,12 +154,12 @@ async function takeUpdate(
 async function driveAll(
   project: Project,
   owned: OwnedRun,
-  given: Wishes,
+  requests: OwnerRequests,
   options: ExecuteOptions,
 ): Promise<Run> {
-  const { wishes, stopBy, update } = options;
+  const { requested, stopBy, update } = options;
   if (options.stop !== undefined) {
-    return drive(project, owned, given, options, [{ type: "stop-requested", ...options.stop }]);
+    return drive(project, owned, requests, options, [{ type: "stop-requested", ...options.stop }]);
   }
   const late = await lateCostOf(update?.plan ?? owned.known.plan, owned.known);
   const funds: readonly Fact[] = [
@@ -267,31 +169,31 @@ async function driveAll(
     ...(late === undefined ? [] : [{ type: "funds-added", added: {}, lateCostUsd: late } as const]),
   ];
   if (update !== undefined) {
-    const updated = await takeUpdate(project, owned, given, options, update);
+    const updated = await takeUpdate(project, owned, requests, options, update);
     const { run } = updated.known;
-    const declined = given.first !== undefined && run.state.status === "stopped";
-    return declined ? run : drive(project, updated, given, options, funds);
+    const declined = requests.first !== undefined && run.state.status === "stopped";
+    return declined ? run : drive(project, updated, requests, options, funds);
   }
-  if (wishes === undefined) return drive(project, owned, given, options, funds);
+  if (requested === undefined) return drive(project, owned, requests, options, funds);
   let still = owned;
   if (owned.known.run.running.size > 0) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
-    await drive(project, owned, given, { ...options, display: NO_DISPLAY }, [stop]);
+    await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
     still = { ...owned, known: await loadRun(project, owned.known.id) };
   }
-  const asked = [...funds, ...(await wishes(still.known))];
-  if (stopBy === undefined) return drive(project, still, given, options, asked);
+  const asked = [...funds, ...(await requested(still.known))];
+  if (stopBy === undefined) return drive(project, still, requests, options, asked);
   // Before anything can start; what is under way, the files included, comes to its end.
   const stop: Fact = { type: "stop-requested", mode: "after-step", by: stopBy };
-  return drive(project, still, given, options, [...asked, stop]);
+  return drive(project, still, requests, options, [...asked, stop]);
 }
 
 async function drive(
   project: Project,
   { known, owner, epoch }: OwnedRun,
-  given: Wishes,
+  requests: OwnerRequests,
   options: ExecuteOptions,
-  wishes: readonly Fact[],
+  asked: readonly Fact[],
 ): Promise<Run> {
   const { log, leases, inbox } = project.journal;
   const dir = runDirOf(project.dir, known.id);
@@ -316,7 +218,7 @@ async function drive(
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
   const agents = await agentsOf(plan, site);
   const kept = await filesExecutorOf(project, known, options.foreign, (line) => screen.say(line));
-  for (const line of await settleOutputs(known, wishes)) screen.say(line);
+  for (const line of await settleOutputs(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
   const probes = new ProbeExecutor({ site });
   const loop: Loop = new Loop({
@@ -337,7 +239,7 @@ async function drive(
     stay: () => options.stay === true || prompt?.isOpen === true,
   });
   try {
-    await given.attend({
+    await requests.attend({
       stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
       message: ({ scope, step, message }) =>
         mailbox.post({ type: "message-left", scope, step, message }),
@@ -348,11 +250,11 @@ async function drive(
     });
     for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
     if (untold.length > 0) screen.update(untold, known.run);
-    await loop.drive(wishes);
+    await loop.drive(asked);
     files.close(loop.run);
     return loop.run;
   } finally {
-    await given.leave();
+    await requests.leave();
     prompt?.close();
     await screen.close();
   }
