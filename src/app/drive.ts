@@ -5,7 +5,8 @@
  * Owns: these connections, and the order of a rewind or an update that meets running steps.
  * Does not: decide anything about the run.
  * Invariants:
- * - drive/G1 Signal handlers are installed before the lease names this process, so that no request can kill it.
+ * - drive/G1 Signal handlers are installed before the lease names this process, so that no request
+ *   can kill it.
  */
 import { access } from "node:fs/promises";
 import type { Recorded } from "../core/event.ts";

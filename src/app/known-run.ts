@@ -25,7 +25,14 @@ import { secretInputs, textsIn } from "../util/redact.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
 import { ownerText } from "./owner.ts";
-import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
+import {
+  findRunId,
+  isElsewhere,
+  livenessOf,
+  openProject,
+  type Project,
+  shortIdOf,
+} from "./project.ts";
 import { command, Refusal, when } from "./refusal.ts";
 import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
@@ -51,6 +58,16 @@ export interface KnownRun {
   readonly cleanedAt: number | undefined;
   /** The project is not where the run left it; the paths in `run` are those of this place. */
   readonly moved: RunMoved | undefined;
+}
+
+/** Opens the project that serves a directory, and loads the run that is named, or the newest one. */
+export async function openRun(
+  from: string,
+  mode: "read-write" | "read-only",
+  id: string | undefined,
+): Promise<{ readonly project: Project; readonly known: KnownRun }> {
+  const project = await openProject(from, mode);
+  return { project, known: await loadRun(project, await findRunId(project, id)) };
 }
 
 /** Loads a run and says whether somebody owns it. */

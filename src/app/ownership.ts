@@ -20,7 +20,16 @@ import { refuseBeside, workerOf } from "./beside.ts";
 import { type KnownRun, reloadOwned, whyInputOf } from "./known-run.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner } from "./owner.ts";
 import { type Project, shortIdOf } from "./project.ts";
-import { advice, after, command, type Next, Refusal, RunOwned, when } from "./refusal.ts";
+import {
+  advice,
+  after,
+  asRefusal,
+  command,
+  type Next,
+  Refusal,
+  RunOwned,
+  when,
+} from "./refusal.ts";
 
 /** What somebody wants of a run, as far as it decides whether the run can be owned. */
 export interface OwnOptions {
@@ -111,7 +120,7 @@ export async function asOwner<T>(
     await journal.leases.release(known.id, epoch);
     return result;
   } catch (error) {
-    if (error instanceof Refusal) await journal.leases.release(known.id, epoch);
+    if (asRefusal(error) !== undefined) await journal.leases.release(known.id, epoch);
     throw error;
   }
 }

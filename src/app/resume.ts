@@ -19,7 +19,7 @@ import type { ExecuteOptions } from "./drive.ts";
 import type { KnownRun } from "./known-run.ts";
 import { parseBudget, parseTurns } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
-import { command, type Next, Refusal, RunError } from "./refusal.ts";
+import { command, type Next, Refusal } from "./refusal.ts";
 import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
 import { type FilesOption, filesOption } from "./rewind-files.ts";
 import { runEnvironment } from "./run-environment.ts";
@@ -69,17 +69,6 @@ export function resumeOptions(
     ...foreignChoice(back, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
   };
-}
-
-/** What a request does; a retry that cannot be granted is told with the run that it is about. */
-export async function previewNamed(
-  project: Project,
-  known: KnownRun,
-  request: RewindRequest,
-): Promise<RewindPreview> {
-  return previewRewind(project, known, request).catch((error: unknown) => {
-    throw new RunError(known.shortId, error);
-  });
 }
 
 /** Changes by others do not stand in the way of files that are put back: they are set aside. */

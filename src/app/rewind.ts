@@ -13,11 +13,12 @@ import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, retryEvents } from "../core/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
+import { type Executed, execute } from "./drive.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
-import { advice, command, Refusal } from "./refusal.ts";
+import { advice, command, Refusal, RunError } from "./refusal.ts";
 import { assumedOutputs, type FilesOption, type FilesPlan, planFiles } from "./rewind-files.ts";
-import type { Confirm } from "./screen.ts";
+import { type Confirm, NO_DISPLAY } from "./screen.ts";
 
 export interface RewindRequest {
   readonly verb: "from-step" | "retry" | "rewind" | "invalidate";
@@ -54,8 +55,18 @@ export function repeatsOf(
   return effectsWithin(run, path).filter(({ done }) => done === true);
 }
 
-/** Works a request out; throws a Refusal when it cannot be granted. */
+/** Works out what a request does. Throws when the run cannot do it. */
 export async function previewRewind(
+  project: Project,
+  known: KnownRun,
+  request: RewindRequest,
+): Promise<RewindPreview> {
+  return preview(project, known, request).catch((error: unknown) => {
+    throw new RunError(known.shortId, error);
+  });
+}
+
+async function preview(
   project: Project,
   known: KnownRun,
   request: RewindRequest,
@@ -173,6 +184,28 @@ function visitOf(
 
 function placeName(place: NamedPlace): string {
   return `${stepPath(place)}@${place.visit}`;
+}
+
+/** Rewinds the run; nothing is started, and the run stays stopped. */
+export async function rewindRun(
+  project: Project,
+  known: KnownRun,
+  request: RewindRequest,
+): Promise<Executed> {
+  return execute(project, known, {
+    display: NO_DISPLAY,
+    foreign: "keep",
+    stopBy: `perdure ${request.verb}`,
+    requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)),
+  });
+}
+
+/** The snapshot of what a rewind or a restore has set aside since a run was loaded, if it did. */
+export function filesSetAside(before: KnownRun, after: KnownRun): string | undefined {
+  const restored = after.events
+    .slice(before.events.length)
+    .findLast(({ event }) => event.type === "run.restored")?.event;
+  return restored?.type === "run.restored" ? restored.aside : undefined;
 }
 
 /** What is told before a run goes back. */

@@ -14,12 +14,12 @@ import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
+import type { WalkFiles } from "./logs-files.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
-import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function filesExecutorOf(
@@ -134,7 +134,7 @@ export async function walkFilesOf(
 ): Promise<WalkFiles | undefined> {
   const logs = run.created?.logs;
   if (logs === undefined) return undefined;
-  const { WalkFiles } = await import("./walk-files.ts");
+  const { WalkFiles } = await import("./logs-files.ts");
   try {
     return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
   } catch (error) {

@@ -1,6 +1,6 @@
 /** `resume --recover`: what a person wants done with work that was cut off. */
 import { createInterface } from "node:readline/promises";
-import type { CutOff } from "../app/partial-work.ts";
+import type { CutOff } from "../app/interrupted-work.ts";
 import { command, Refusal } from "../app/refusal.ts";
 import { placeText } from "../core/place.ts";
 import { placeOf } from "../core/run.ts";

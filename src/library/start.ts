@@ -1,7 +1,7 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
+import { answerGate } from "../app/answer.ts";
 import { checkEnvironment, readiness } from "../app/environment.ts";
-import { answerGate } from "../app/give-answer.ts";
 import { fitInput, refuseUnknownKeys } from "../app/input.ts";
 import { loadRun } from "../app/known-run.ts";
 import { createRun } from "../app/new-run.ts";
@@ -16,8 +16,8 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
-import { completeFiles, previewNamed, resumeOptions } from "../app/resume.ts";
-import type { RewindRequest } from "../app/rewind.ts";
+import { completeFiles, resumeOptions } from "../app/resume.ts";
+import { previewRewind, type RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { requireVariables } from "../app/run-environment.ts";
 import type { RunCreated } from "../core/event.ts";
@@ -155,7 +155,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
     await completeFiles(project, known);
     return await endedRun(project, known);
   }
-  const back = request && (await previewNamed(project, known, request));
+  const back = request && (await previewRewind(project, known, request));
   requireVariables(known, known.shortId);
   const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
   if (!raised) refuseWithoutTurns(known);

@@ -1,6 +1,6 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
 
-import { giveAnswer } from "../../app/give-answer.ts";
+import { giveAnswer } from "../../app/answer.ts";
 import {
   hideSecretsOf,
   type KnownRun,

@@ -4,10 +4,10 @@ import { resolve } from "node:path";
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
 import { execute } from "../../app/drive.ts";
 import { readiness } from "../../app/environment.ts";
+import { type CutOff, partialWork } from "../../app/interrupted-work.ts";
 import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
 import { unavailable } from "../../app/ownership.ts";
-import { type CutOff, partialWork } from "../../app/partial-work.ts";
 import {
   checkPricesOnResume,
   parseBudget,
@@ -16,9 +16,10 @@ import {
 } from "../../app/prices.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { completeFiles, previewNamed, resumeOptions } from "../../app/resume.ts";
+import { completeFiles, resumeOptions } from "../../app/resume.ts";
 import {
   confirmRepeat,
+  previewRewind,
   type RewindPreview,
   type RewindRequest,
   rewindFilesLines,
@@ -175,7 +176,7 @@ async function goOn(
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
-  const back = request && (await previewNamed(project, known, request));
+  const back = request && (await previewRewind(project, known, request));
   const kept = options.files === "keep" ? "continue" : undefined;
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];

@@ -18,7 +18,7 @@ export const ARTIFACT_PART = "artifacts/";
 export const TRANSCRIPT_PART = "transcripts/";
 
 /** A conversation whose transcript is a part. */
-export interface CarriedConversation {
+export interface ArchivedConversation {
   readonly place: Place;
   readonly session: string;
   /** Where it lay on the other machine. */
@@ -27,7 +27,7 @@ export interface CarriedConversation {
 }
 
 /** What an export says about its run. */
-export interface CarriedRun {
+export interface ArchivedRun {
   readonly perdure: string;
   readonly run: string;
   readonly pipeline: string;
@@ -38,13 +38,13 @@ export interface CarriedRun {
   readonly commit?: string;
   /** Commits that are needed here, because what they hold was left out. */
   readonly base: readonly string[];
-  readonly conversations: readonly CarriedConversation[];
+  readonly conversations: readonly ArchivedConversation[];
   /** What was answered to its questions and is not in its events yet, by attempt. */
   readonly answers?: Readonly<Record<string, Answer>>;
 }
 
 /** What an archive says, if it is that of a run. */
-export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
+export function parseArchivedRun(about: JsonObject, file: string): ArchivedRun {
   const { perdure, run, pipeline, project, exportedAt, commit, base } = about;
   const { conversations, answers } = about;
   const texts = [perdure, run, pipeline, project, exportedAt];
@@ -56,7 +56,7 @@ export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
     Array.isArray(conversations) &&
     conversations.every(isConversation) &&
     (answers === undefined || (isObject(answers) && Object.values(answers).every(isAnswer)));
-  if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as CarriedRun;
+  if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as ArchivedRun;
   const message = `${file} cannot be imported: what it says about its run is damaged`;
   throw new Refusal("bad-archive", message, advice("export the run again"));
 }

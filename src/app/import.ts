@@ -1,5 +1,5 @@
 /**
- * `perdure import FILE`: a run that was exported elsewhere, to go on with it here.
+ * Takes in a run that was exported elsewhere, so that it can continue here.
  *
  * Owns: the order in which a run is taken in.
  * Does not: put files of the project anywhere; `resume` does, as for every run whose files are gone.
@@ -10,45 +10,60 @@
  * - M3 A transcript that is here already is never overwritten.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
-import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../../app/carried-run.ts";
-import { loadRun, parsePlan } from "../../app/known-run.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
-import { createProject, type Project, shortIdOf } from "../../app/project.ts";
-import { advice, command, filesRefusal, Refusal, when } from "../../app/refusal.ts";
-import { filesOption } from "../../app/rewind-files.ts";
-import { RunFiles } from "../../app/run-files.ts";
-import { type Arrival, checkFolder, missingTranscripts, unpack } from "../../app/unpack.ts";
-import type { Owner, Recorded, RunMoved } from "../../core/event.ts";
-import { EVENT_VERSION } from "../../core/event.ts";
-import { evolve, replay } from "../../core/evolve.ts";
-import { movedPath } from "../../core/move.ts";
-import type { Run } from "../../core/run.ts";
-import { fullSummary } from "../../core/summary.ts";
-import { workspaceOf } from "../../engine/launch.ts";
-import { runDirOf } from "../../engine/state-dir.ts";
-import type { ForeignFiles } from "../../engine/workspace-place.ts";
-import { parseEvents } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/run-log.ts";
-import type { Plan } from "../../plan/plan.ts";
-import { findMarked, runMarker } from "../../runner/sweep.ts";
-import { failpoint } from "../../util/failpoint.ts";
-import { sha256 } from "../../util/hash.ts";
-import { canonicalJson } from "../../util/json.ts";
-import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { type Archive, readArchive } from "../../workspace/archive.ts";
-import { looseFiles } from "../../workspace/loose-files.ts";
-import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { print } from "../print.ts";
+import { dirname, join } from "node:path";
+import type { Owner, Recorded, RunMoved } from "../core/event.ts";
+import { EVENT_VERSION } from "../core/event.ts";
+import { evolve, replay } from "../core/evolve.ts";
+import { movedPath } from "../core/move.ts";
+import type { Run } from "../core/run.ts";
+import { fullSummary } from "../core/summary.ts";
+import { workspaceOf } from "../engine/launch.ts";
+import { runDirOf } from "../engine/state-dir.ts";
+import type { ForeignFiles } from "../engine/workspace-place.ts";
+import { parseEvents } from "../journal/events-file.ts";
+import { planFingerprints } from "../journal/run-log.ts";
+import type { Plan } from "../plan/plan.ts";
+import { findMarked, runMarker } from "../runner/sweep.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { sha256 } from "../util/hash.ts";
+import { canonicalJson } from "../util/json.ts";
+import { type Archive, readArchive } from "../workspace/archive.ts";
+import { looseFiles } from "../workspace/loose-files.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { loadRun, parsePlan } from "./known-run.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
+import { createProject, type Project, shortIdOf } from "./project.ts";
+import { advice, command, filesRefusal, Refusal, when } from "./refusal.ts";
+import type { FilesOption } from "./rewind-files.ts";
+import { type ArchivedRun, EVENTS_PART, PLAN_PART, parseArchivedRun } from "./run-archive.ts";
+import { RunFiles } from "./run-files.ts";
+import { type Arrival, checkFolder, missingTranscripts, unpack } from "./unpack.ts";
 
 export interface ImportOptions {
-  readonly into?: string;
-  readonly files?: string;
+  /** The project that the run continues in. */
+  readonly into: string;
+  /** For a run that works in the project itself: its files, or those that are there. */
+  readonly files?: FilesOption | undefined;
 }
 
-/** A run as it was when it left. */
-interface Traveller {
-  readonly about: CarriedRun;
+/** What became of an import. */
+export interface ImportedRun {
+  readonly runId: string;
+  readonly shortId: string;
+  readonly pipeline: string;
+  /** The directory of the project that the run comes from. */
+  readonly from: string;
+  readonly stepsDone: number;
+  readonly stepsTotal: number;
+  /** The run was here already, and is the same. */
+  readonly known: boolean;
+  /** When the run continues, the project's files are first restored to those of the run. */
+  readonly restoresFiles: boolean;
+}
+
+/** A run as it was when it was exported. */
+interface ExportedState {
+  readonly about: ArchivedRun;
   readonly planTexts: readonly string[];
   readonly plan: Plan;
   readonly events: readonly Recorded[];
@@ -60,49 +75,60 @@ const OWNER_FILE = "owner.json";
 const NAMES_SHOWN_MAX = 5;
 
 /** Takes in a run from a file. */
-export async function importCommand(file: string, options: ImportOptions): Promise<ExitCode> {
+export async function importRun(file: string, options: ImportOptions): Promise<ImportedRun> {
   try {
-    return await importRun(resolve(file), options);
+    return await takeIn(file, options);
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     throw filesRefusal(error, undefined);
   }
 }
 
-async function importRun(file: string, options: ImportOptions): Promise<ExitCode> {
+async function takeIn(file: string, { into, files }: ImportOptions): Promise<ImportedRun> {
   if (!existsSync(file)) throw new Refusal("missing-file", `there is no file ${file}`);
-  const wanted = filesOption(options.files);
   const archive = await readArchive(file, { texts: [EVENTS_PART, PLAN_PART] });
-  const traveller = travellerIn(file, archive);
-  refuseLiving(traveller);
-  const into = resolve(options.into ?? ".");
+  const exported = exportedIn(file, archive);
+  refuseLiving(exported);
   mkdirSync(into, { recursive: true });
   const project = await createProject(into);
   const staging = stagingIn(project.dir.root);
   try {
-    if (await isHere(project, traveller)) {
-      print(`Run ${traveller.about.run} is here already, as it is in ${file}.`);
-      return EXIT.done;
-    }
-    const moved = await moveOf(project, traveller, wanted);
-    const arrival = arrivalAt(project, traveller, moved, archive);
+    if (await isHere(project, exported)) return await resultOf(project, exported, undefined);
+    const moved = await moveOf(project, exported, files);
+    const arrival = arrivalAt(project, exported, moved, archive);
     checkFolder(arrival);
     const transcripts = await missingTranscripts(arrival);
     await readArchive(file, { texts: [], into: staging });
     failpoint("import.unpacked");
     await unpack(arrival, transcripts, staging);
-    await receive(project, traveller, arrival);
-    await tell(project, traveller, moved);
-    return EXIT.done;
+    await receive(project, exported, arrival);
+    return await resultOf(project, exported, moved);
   } finally {
     rmSync(staging, { recursive: true, force: true });
   }
 }
 
+async function resultOf(
+  { journal }: Project,
+  { about, run }: ExportedState,
+  moved: RunMoved | undefined,
+): Promise<ImportedRun> {
+  const { stepsDone, stepsTotal } = run;
+  return {
+    runId: about.run,
+    shortId: await shortIdOf(journal, about.run),
+    pipeline: about.pipeline,
+    from: about.project,
+    ...{ stepsDone, stepsTotal },
+    known: moved === undefined,
+    restoresFiles: moved?.files === "restore",
+  };
+}
+
 /** The run is there when this has happened (M2); its files for people follow. */
 async function receive(
   project: Project,
-  { about, planTexts }: Traveller,
+  { about, planTexts }: ExportedState,
   arrival: Arrival,
 ): Promise<void> {
   const { dir, run, events } = arrival;
@@ -114,8 +140,8 @@ async function receive(
 }
 
 /** The run in an archive: its events are whole and add up to a run (M1). */
-function travellerIn(file: string, { about: said, texts }: Archive): Traveller {
-  const about = parseCarriedRun(said, file);
+function exportedIn(file: string, { about: said, texts }: Archive): ExportedState {
+  const about = parseArchivedRun(said, file);
   const { runId, events, problems } = parseEvents(Buffer.from(texts.get(EVENTS_PART) ?? ""));
   const planTexts = (texts.get(PLAN_PART) ?? "").split("\n");
   const plans = new Map(planTexts.map((text) => [sha256(text), text]));
@@ -140,7 +166,7 @@ function travellerIn(file: string, { about: said, texts }: Archive): Traveller {
 }
 
 /** Two owners of the same processes would end each other's. */
-function refuseLiving({ about }: Traveller): void {
+function refuseLiving({ about }: ExportedState): void {
   const [pid] = findMarked(runMarker(about.run));
   if (pid === undefined) return;
   const message = `processes of run ${about.run} still run on this machine (pid ${pid})`;
@@ -152,7 +178,7 @@ function refuseLiving({ about }: Traveller): void {
 }
 
 /** True when the run is in the journal as it is in the file; refuses when it is another one. */
-async function isHere({ journal }: Project, { about, events }: Traveller): Promise<boolean> {
+async function isHere({ journal }: Project, { about, events }: ExportedState): Promise<boolean> {
   if (!(await journal.log.resolve(about.run)).includes(about.run)) return false;
   const { events: ours, cleanedAt } = await journal.log.load(about.run);
   const same = canonicalJson(ours.slice(0, events.length)) === canonicalJson(events);
@@ -170,7 +196,7 @@ async function isHere({ journal }: Project, { about, events }: Traveller): Promi
 
 async function moveOf(
   project: Project,
-  { about, plan, run }: Traveller,
+  { about, plan, run }: ExportedState,
   wanted: ForeignFiles | undefined,
 ): Promise<RunMoved> {
   const to = dirname(project.dir.root);
@@ -197,7 +223,7 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
 
 function arrivalAt(
   project: Project,
-  { about, plan, events, run: left }: Traveller,
+  { about, plan, events, run: left }: ExportedState,
   moved: RunMoved,
   { parts }: Archive,
 ): Arrival {
@@ -241,14 +267,4 @@ function ownerOf(staging: string): Owner | undefined {
   if (!existsSync(file)) return undefined;
   const text = readFileSync(file, "utf8");
   return text.endsWith("}") ? (JSON.parse(text) as Owner) : undefined;
-}
-
-async function tell(project: Project, { about, run }: Traveller, moved: RunMoved): Promise<void> {
-  const shortId = await shortIdOf(project.journal, about.run);
-  const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
-  print(`Imported run ${about.run} of ${about.pipeline} (${done}), from ${about.project}.`);
-  if (moved.files === "restore") {
-    print("When it goes on, the project's files are put back to those of the run first.");
-  }
-  print(`Go on: perdure resume ${shortId}`);
 }
