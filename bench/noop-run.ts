@@ -13,14 +13,13 @@ import type { Run } from "../src/core/run.ts";
 import { initialSummary } from "../src/core/summary.ts";
 import type { Executors } from "../src/engine/executors/executor.ts";
 import { NO_FILES } from "../src/engine/executors/no-files.ts";
-import { Loop } from "../src/engine/loop.ts";
-import { Mailbox } from "../src/engine/mailbox.ts";
+import { Loop, Mailbox } from "../src/engine/loop.ts";
 import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
 import type { Journal } from "../src/journal/journal.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { systemClock } from "../src/util/clock.ts";
-import { sha256 } from "../src/util/hash.ts";
+import { sha256 } from "../src/util/json.ts";
 
 const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
 

@@ -14,7 +14,7 @@ import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
 import type { LeaseBlock } from "../journal/leases.ts";
 import type { RunSummary } from "../journal/run-log.ts";
-import { mayLive } from "../runner/adopt.ts";
+import { mayLive } from "../runner/process/adopt.ts";
 import { parseBytes } from "../util/bytes.ts";
 import { defined } from "../util/defined.ts";
 import { parseDuration } from "../util/duration.ts";

@@ -18,7 +18,7 @@ import { envNamesOf } from "../plan/build.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
 import { AGENT_NAMES, agentAdapter } from "../runner/agents/registry.ts";
-import { isolationProblem } from "../runner/isolation.ts";
+import { isolationProblem } from "../runner/process/start.ts";
 import { firstLine } from "../view/display-text.ts";
 import type { Leftover } from "../workspace/leftovers.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
@@ -82,7 +82,7 @@ export async function removeLeftovers(root: string): Promise<readonly Leftover[]
 }
 
 async function pricesLine(): Promise<string> {
-  const { LIST_DATE } = await import("../runner/agents/prices.ts");
+  const { LIST_DATE } = await import("../runner/agents/usage.ts");
   const prices = (await priceListOf({})).all();
   const own = prices.filter(({ price }) => price.origin === "file").length;
   const yours = own === 0 ? "" : `, ${own} of them from ${priceFile()}`;

@@ -5,6 +5,7 @@
  * Does not: carry the environment: no value of it is in the file, but what steps printed and what
  * agents were told and said is.
  */
+
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/handed-on.ts";
@@ -16,7 +17,7 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { eventsText } from "../journal/events-file.ts";
 import { takeLease } from "../journal/journal.ts";
 import { planFingerprints } from "../journal/run-log.ts";
-import { mayLive } from "../runner/adopt.ts";
+import { mayLive } from "../runner/process/adopt.ts";
 import type { JsonObject } from "../util/json.ts";
 import { type PartSource, writeArchive } from "../workspace/archive.ts";
 import { artifactPath } from "../workspace/artifact-store.ts";

@@ -6,7 +6,8 @@
  * Invariants:
  * - M1 Everything in the file is verified before anything is written here.
  * - M2 The run is there when the journal has it, in one transaction and last of all. What a killed
- *   import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
+ *   import { findMarked, runMarker } from "../runner/process/sweep.ts";
+import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
  * - M3 A transcript that is here already is never overwritten.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,10 +24,9 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { parseEvents } from "../journal/events-file.ts";
 import { planFingerprints } from "../journal/run-log.ts";
 import type { Plan } from "../plan/plan.ts";
-import { findMarked, runMarker } from "../runner/sweep.ts";
+import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { sha256 } from "../util/hash.ts";
-import { canonicalJson } from "../util/json.ts";
+import { canonicalJson, sha256 } from "../util/json.ts";
 import { type Archive, readArchive } from "../workspace/archive.ts";
 import { looseFiles } from "../workspace/loose-files.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";

@@ -4,15 +4,16 @@
  * Owns: the lease of the run while that program runs, so that nobody resumes it meanwhile.
  * Does not: continue the run; `perdure resume` does, in the same conversation.
  */
+
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Visit } from "../core/run.ts";
 import { type OpenedAgent, openAgent } from "../engine/agent-call.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
-import { mayLive } from "../runner/adopt.ts";
 import { errorCode } from "../runner/file-text.ts";
-import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../runner/sweep.ts";
+import { mayLive } from "../runner/process/adopt.ts";
+import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../runner/process/sweep.ts";
 import { type KnownRun, loadRun, reloadOwned } from "./known-run.ts";
 import { type AgentStep, agentStepAt, newMessage, recordMessages } from "./message.ts";
 import { thisOwner } from "./owner.ts";

@@ -15,7 +15,7 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { checksOf } from "../plan/check.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import type { AgentEvent } from "../runner/agents/adapter.ts";
-import { ATTEMPT_FILE, checkOutputFile } from "../runner/attempt-folder.ts";
+import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
 import { formatDuration } from "../util/duration.ts";
 import { firstLine } from "../view/display-text.ts";
 import type { KnownRun } from "./known-run.ts";

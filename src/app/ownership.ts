@@ -7,14 +7,15 @@
  * Invariants:
  * - ownership/P6 The lease is taken before anything is read that a decision depends on.
  */
+
 import type { Owner, StopMode } from "../core/event.ts";
 import type { UpdateRequested } from "../core/fact.ts";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
-import { mayLiveElsewhere } from "../runner/adopt.ts";
-import { findMarked, openMarker } from "../runner/sweep.ts";
+import { mayLiveElsewhere } from "../runner/process/adopt.ts";
+import { findMarked, openMarker } from "../runner/process/sweep.ts";
 import { why } from "../view/why.ts";
 import { refuseBeside, workerOf } from "./beside.ts";
 import { type KnownRun, reloadOwned, whyInputOf } from "./known-run.ts";

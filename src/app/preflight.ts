@@ -16,8 +16,7 @@ import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { checksOf } from "../plan/check.ts";
 import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
-import type { PriceList } from "../runner/agents/prices.ts";
-import { windowOf } from "../runner/agents/windows.ts";
+import { type PriceList, windowOf } from "../runner/agents/usage.ts";
 import { agentsAsked } from "./prices.ts";
 import { after, Refusal, when } from "./refusal.ts";
 

@@ -22,7 +22,7 @@ import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
-import type { PriceList, Prices } from "../runner/agents/prices.ts";
+import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
 import { parseDuration } from "../util/duration.ts";
 import { type Json, parseJson } from "../util/json.ts";
@@ -48,7 +48,7 @@ export function priceFile(): string {
 
 /** The prices that hold for the runs of a plan. */
 export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
-  const { PriceList, pricesIn } = await import("../runner/agents/prices.ts");
+  const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
   return new PriceList({
     ...(prices === undefined ? {} : { pipeline: prices }),

@@ -11,7 +11,7 @@ import { attemptOf, placeOf, type Visit } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
-import { lookAt } from "../runner/adopt.ts";
+import { lookAt } from "../runner/process/adopt.ts";
 import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";

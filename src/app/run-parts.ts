@@ -12,7 +12,7 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
-import { mayLive } from "../runner/adopt.ts";
+import { mayLive } from "../runner/process/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { WalkFiles } from "./logs-files.ts";
 import { hasAgents, priceListOf } from "./prices.ts";

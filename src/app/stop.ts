@@ -1,4 +1,5 @@
 /** Stops a run: asks its owner through the inbox, or ends what a dead owner left running. */
+
 import { userInfo } from "node:os";
 import type { Owner, StopMode } from "../core/event.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
@@ -6,8 +7,8 @@ import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
-import { mayLive } from "../runner/adopt.ts";
-import { findMarked, runMarker, sweep } from "../runner/sweep.ts";
+import { mayLive } from "../runner/process/adopt.ts";
+import { findMarked, runMarker, sweep } from "../runner/process/sweep.ts";
 import { gateName } from "../view/question-text.ts";
 import { openQuestions } from "./answer.ts";
 import { execute } from "./drive.ts";

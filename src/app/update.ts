@@ -20,8 +20,7 @@ import {
 import { type Journal, JournalError } from "../journal/journal.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
-import { sha256 } from "../util/hash.ts";
-import type { Json } from "../util/json.ts";
+import { type Json, sha256 } from "../util/json.ts";
 import { type Estimate, estimatesOf } from "../view/estimate.ts";
 import { updatePlan } from "../view/update-plan.ts";
 import { fitInput } from "./input.ts";

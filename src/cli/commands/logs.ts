@@ -1,4 +1,5 @@
 /** `perdure logs RUN [STEP] [-f]`: what the steps printed, attempt by attempt. */
+
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -11,7 +12,7 @@ import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import type { Subscription } from "../../journal/subscription.ts";
-import { followLines } from "../../runner/output.ts";
+import { followLines } from "../../runner/process/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";

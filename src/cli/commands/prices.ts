@@ -1,7 +1,7 @@
 /** `perdure prices`: what models cost, since when, and who says so. */
 
 import { priceFile, priceListOf } from "../../app/prices.ts";
-import { LIST_DATE, type Rates } from "../../runner/agents/prices.ts";
+import { LIST_DATE, type Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { tableLines } from "../../view/table.ts";

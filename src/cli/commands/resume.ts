@@ -31,7 +31,7 @@ import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
-import { sha256 } from "../../util/hash.ts";
+import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";

@@ -12,8 +12,8 @@ import { createProject, livenessOf, type Project, shortIdOf } from "../../app/pr
 import { hideSecrets } from "../../app/secret-mask.ts";
 import type { RunSummary } from "../../journal/run-log.ts";
 import { envNamesOf } from "../../plan/build.ts";
-import { sha256 } from "../../util/hash.ts";
-import { secretInputs } from "../../util/redact.ts";
+import { sha256 } from "../../util/json.ts";
+import { secretInputs } from "../../util/secrets.ts";
 import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";

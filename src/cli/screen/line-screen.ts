@@ -11,7 +11,7 @@ import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptText, stepPath } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
-import { type FollowedFile, followLines } from "../../runner/output.ts";
+import { type FollowedFile, followLines } from "../../runner/process/output.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
 import { eventLine } from "../../view/event-line.ts";
