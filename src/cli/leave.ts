@@ -18,7 +18,7 @@ export function leaveOnUnhandledErrors(): void {
 
 /** Tells an error and ends: a failed runner must not linger as the owner of its run. */
 export async function leave(error: unknown): Promise<void> {
-  const run = error instanceof RunError ? undefined : await drivenRun();
+  const run = error instanceof RunError ? undefined : drivenRun();
   if (error instanceof PipelineInvalid) await printDiagnostics(error);
   process.exitCode = told(run === undefined ? error : new RunError(run, error));
   await printed();
