@@ -124,6 +124,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.log.load(runIdOf(1))).toEqual({
       runId: runIdOf(1),
       planText,
+      plans: new Map([[sha256(planText), planText]]),
       events: all,
     });
     expect(await journal.leases.of(runIdOf(1))).toEqual({ epoch });
@@ -197,16 +198,16 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await journal.log.create(newRun(0));
     const append = (epoch: number, afterSeq: number) =>
       codeOf(() => journal.log.append(runIdOf(0), { ...writeOf(0, epoch), afterSeq }));
-    expect(append(0, 1)).toBe("stale-writer");
-    expect(append(1, 1)).toBe("stale-writer");
+    expect(await append(0, 1)).toBe("stale-writer");
+    expect(await append(1, 1)).toBe("stale-writer");
     await takeLease(journal.leases, runIdOf(0), { owner: OWNER, isAlive: () => false });
-    expect(append(2, 1)).toBe("stale-writer");
-    expect(append(1, 0)).toBe("stale-writer");
-    expect(append(1, 2)).toBe("stale-writer");
-    expect(append(1, 1)).toBe("none");
-    expect(append(1, 1)).toBe("stale-writer");
+    expect(await append(2, 1)).toBe("stale-writer");
+    expect(await append(1, 0)).toBe("stale-writer");
+    expect(await append(1, 2)).toBe("stale-writer");
+    expect(await append(1, 1)).toBe("none");
+    expect(await append(1, 1)).toBe("stale-writer");
     await journal.leases.release(runIdOf(0), 1);
-    expect(append(1, 3)).toBe("stale-writer");
+    expect(await append(1, 3)).toBe("stale-writer");
     expect((await journal.log.load(runIdOf(0))).events).toHaveLength(3);
   });
 

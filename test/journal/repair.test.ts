@@ -174,7 +174,7 @@ test("a journal that lost its end gets it back from the second copies", async ()
   sql(`DROP TRIGGER events_never_go; DELETE FROM events WHERE seq > 4 AND 1 = ${epoch};
     UPDATE pipeline_state SET last_seq = 4, last_crc =
       (SELECT crc FROM events JOIN runs USING (run) WHERE run_id = pipeline_id AND seq = 4)`);
-  expect(() => load(0)).toThrow("has lost its newest events: 4 of 24 are missing");
+  await expect(load(0)).rejects.toThrow("has lost its newest events: 4 of 24 are missing");
   // As with a journal of an older program, which did not record that number.
   fs.rmSync(`${file}-newest`);
   expect((await load(0)).events).toHaveLength(4);
