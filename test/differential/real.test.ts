@@ -117,7 +117,7 @@ async function ran(file: string, text: string, names: readonly string[]): Promis
   projects.push(project);
   project.write(file, text);
   await project.run(["run", file, "--auto-approve"]);
-  const [run] = storedRuns(project);
+  const [run] = await storedRuns(project);
   const count = (name: string): number =>
     project.exists(`effects-${name}`)
       ? project.read(`effects-${name}`).trim().split("\n").length

@@ -43,7 +43,7 @@ async function showJson(rows: readonly RunRow[]): Promise<void> {
   if (given.length > 0) {
     const { loadRun } = await import("../../app/known-run.ts");
     const project = await openProject(process.cwd(), "read-only");
-    for (const { runId } of given) loadRun(project, runId);
+    for (const { runId } of given) await loadRun(project, runId);
   }
   printJson(runListJson(rows));
 }
