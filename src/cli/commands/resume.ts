@@ -197,8 +197,8 @@ async function goOn(
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
-    const { detach, peopleOptions } = await import("../detach.ts");
-    const told = [...detachedOptions(options), ...peopleOptions(options)];
+    const { detach, gateOptions } = await import("../detach.ts");
+    const told = [...detachedOptions(options), ...gateOptions(options)];
     return detach(project, runId, known.shortId, told);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
