@@ -1,11 +1,9 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
 import { answerGate } from "../app/answer.ts";
-import { readiness } from "../app/environment.ts";
 import { loadRun } from "../app/known-run.ts";
 import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
-import { checkPricesOnResume, refuseWithoutTurns } from "../app/prices.ts";
 import {
   createProject,
   livenessOf,
@@ -14,7 +12,7 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
-import { completeFiles, resumeOptions } from "../app/resume.ts";
+import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
 import { previewRewind, type RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { requireVariables } from "../app/run-environment.ts";
@@ -150,10 +148,8 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   }
   const back = request && (await previewRewind(project, known, request));
   requireVariables(known, known.shortId);
-  const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
-  if (!raised) refuseWithoutTurns(known);
-  await checkPricesOnResume(known, undefined, options.budget);
-  await readiness(known.plan, options, ["resume", known.shortId]);
+  const { preflight, turns, budget } = options;
+  await checkResume(known, { request, preview: back, recover, preflight, turns, budget });
   return await drivenRun(project, known, known.run.seq, {
     ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
