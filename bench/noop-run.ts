@@ -21,7 +21,7 @@ import { takeLease } from "../src/journal/journal.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { systemClock } from "../src/util/clock.ts";
-import { sha256 } from "../src/util/hash.ts";
+import { sha256 } from "../src/util/json.ts";
 
 const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
 

@@ -12,7 +12,7 @@ const PROGRAMS = [
   "src/cli/main.ts",
   "src/library/perdure.ts",
   "src/app/module-worker.ts",
-  "src/runner/agents/acp-main.ts",
+  "src/runner/agents/acp/acp-main.ts",
 ];
 const OUTSIDE = [
   "@agentclientprotocol/sdk",

@@ -10,8 +10,7 @@ import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
 import { takeLease } from "../src/journal/journal.ts";
 import { MIGRATIONS } from "../src/journal/migrations.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
-import { sha256 } from "../src/util/hash.ts";
-import { canonicalJson } from "../src/util/json.ts";
+import { canonicalJson, sha256 } from "../src/util/json.ts";
 
 const TIME = Date.UTC(2026, 0, 31, 12);
 const RUN_ID = "a1b2c3d4-e5f6-4890-abcd-ef1234567890";

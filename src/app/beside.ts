@@ -9,10 +9,9 @@
  */
 
 import type { Plan } from "../plan/plan.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
 import { type KnownRun, loadRun } from "./known-run.ts";
 import { livenessOf, type Project } from "./project.ts";
+import { command, Refusal, when } from "./refusal.ts";
 import type { Confirm } from "./screen.ts";
 
 /** A run that works, or is about to work, in a directory. */
@@ -50,18 +49,21 @@ export async function besideLines(project: Project, own: Worker): Promise<readon
   );
 }
 
-/** Refuses a run with agents beside another one with agents; `command` is what would start it (Q1). */
-export async function refuseBeside(project: Project, own: Worker, command: string): Promise<void> {
+/** Refuses a run with agents beside another run with agents (Q1); `typed` would start it. */
+export async function refuseBeside(
+  project: Project,
+  own: Worker,
+  typed: readonly string[],
+): Promise<void> {
   const other = await rivalOf(project, own);
-  if (other !== undefined) throw besideError(other, command);
+  if (other !== undefined) throw besideError(other, typed);
 }
 
-function besideError(other: KnownRun, command: string): CliError {
-  const next = `perdure attach ${other.shortId}\n        to start it all the same: ${command} --beside`;
-  return new CliError(
-    EXIT.usage,
+function besideError(other: KnownRun, typed: readonly string[]): Refusal {
+  return new Refusal(
+    "directory-shared",
     `${rivalText(other)}; \`workspace: worktree\` keeps them apart`,
-    next,
+    [command("attach", other.shortId), when("to start it all the same", ...typed, "--beside")],
   );
 }
 
@@ -71,18 +73,18 @@ export interface BesideOptions {
   /** Absent when nobody can be asked. */
   readonly confirm: Confirm | undefined;
   /** The command that starts the run. */
-  readonly command: string;
+  readonly command: readonly string[];
 }
 
 /** Whether a run may start, and whether the person accepts the runs beside it; may refuse (Q1). */
 export async function startsBeside(
   project: Project,
   own: Worker,
-  { beside, confirm, command }: BesideOptions,
+  { beside, confirm, command: typed }: BesideOptions,
 ): Promise<{ readonly starts: boolean; readonly beside: boolean }> {
   const other = beside ? undefined : await rivalOf(project, own);
   if (other === undefined) return { starts: true, beside };
-  if (confirm === undefined) throw besideError(other, command);
+  if (confirm === undefined) throw besideError(other, typed);
   const agreed = await confirm(`R${rivalText(other).slice(1)}`, "start it all the same");
   return { starts: agreed, beside: agreed };
 }

@@ -2,9 +2,8 @@
 import { existsSync } from "node:fs";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
 import type { PreflightSite } from "./preflight.ts";
+import { advice, after, Refusal } from "./refusal.ts";
 
 /**
  * The environment as a plain object. Node asks the system for each variable at each look, so that a
@@ -22,12 +21,12 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
 }
 
 /** Variables that a plan's expressions name must be there before anything is started. */
-export function checkEnvironment(names: readonly string[], command: string): void {
+export function checkEnvironment(names: readonly string[], typed: readonly string[]): void {
   const missing = names.filter((name) => process.env[name] === undefined);
   if (missing.length === 0) return;
   const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
   const values = missing.map((name) => `${name}=...`).join(" ");
-  throw new CliError(EXIT.usage, message, `export ${values}, then: ${command}`);
+  throw new Refusal("missing-variables", message, after(`export ${values}`, ...typed));
 }
 
 /**
@@ -37,20 +36,20 @@ export function checkEnvironment(names: readonly string[], command: string): voi
 export async function readiness(
   plan: Plan,
   { preflight, isDone }: Pick<PreflightSite, "isDone"> & { readonly preflight?: boolean },
-  command: string,
+  typed: readonly string[],
   cwd = process.cwd(),
 ): Promise<readonly string[]> {
   if (preflight === false || Object.keys(plan.agents).length === 0) return [];
   const { requireReady } = await import("./preflight.ts");
   const site = { cwd, env: process.env, ...(isDone === undefined ? {} : { isDone }) };
-  return requireReady(plan, site, command);
+  return requireReady(plan, site, typed);
 }
 
 /** Refuses a system on which nobody can tell which processes live, and whose they are. */
 export function requireProc(): void {
   if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
   const message = "/proc is not mounted, so nobody can tell which processes live";
-  throw new CliError(EXIT.error, message, "mount -t proc proc /proc");
+  throw new Refusal("no-proc", message, advice("mount -t proc proc /proc"));
 }
 
 /** Works as if started in another directory. */
@@ -60,7 +59,7 @@ export function enter(directory: string): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
-    throw new CliError(EXIT.usage, `-C ${directory}: ${why}`);
+    throw new Refusal("no-directory", `-C ${directory}: ${why}`);
   }
 }
 
@@ -72,6 +71,10 @@ export function checkDirectory(): void {
     const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
     const why = gone ? "is gone" : "has a path that is too long for this system";
     const message = `the directory that perdure was started in ${why}`;
-    throw new CliError(EXIT.error, message, "cd to another directory, then the same command again");
+    throw new Refusal(
+      "no-directory",
+      message,
+      advice("cd to another directory, then the same command again"),
+    );
   }
 }

@@ -11,8 +11,7 @@ import { schemaErrors } from "../util/json-schema.ts";
 import { nearest } from "../util/nearest.ts";
 import { valueText } from "../util/template.ts";
 import { shortList } from "../view/display-text.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
+import { advice, command, Refusal } from "./refusal.ts";
 
 /** How large an input may be. */
 const INPUT_BYTES_MAX = 1024 * 1024;
@@ -45,7 +44,7 @@ export function parseInput(
   }
   if (given.length + json.length > 1) {
     const message = "several --input must all have the form key=value";
-    throw new CliError(EXIT.usage, message, "perdure run --help");
+    throw new Refusal("bad-input", message, command("run", "--help"));
   }
   const [text = ""] = given;
   if (text === "-") return fromFile("stdin", 0);
@@ -63,7 +62,7 @@ function jsonPair(text: string): readonly [string, Json] {
   const [, key, value = ""] = PAIR.exec(text) ?? [];
   if (key !== undefined) return [key, fromJson(value, `--json ${key}`)];
   const message = `--json takes key=JSON, such as --json 'tags=["a", "b"]', not ${text}`;
-  throw new CliError(EXIT.usage, message);
+  throw new Refusal("bad-input", message);
 }
 
 /** True when the schema lets the whole input be a text. */
@@ -125,7 +124,11 @@ function refuseLostDigits(text: string, name: string): void {
   const read = String(Number(text));
   if (digitsOf(text) === digitsOf(read)) return;
   const message = `the input ${name}: ${text} is too long for a number, which would be ${read}`;
-  throw new CliError(EXIT.usage, message, "declare it as `type: string` in the pipeline's input");
+  throw new Refusal(
+    "bad-input",
+    message,
+    advice("declare it as `type: string` in the pipeline's input"),
+  );
 }
 
 function digitsOf(text: string): string {
@@ -140,11 +143,11 @@ function fromFile(name: string, source: string | 0): Json {
     text = readFileSync(source, "utf8");
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new CliError(EXIT.usage, `the input cannot be read from ${name}: ${reason}`);
+    throw new Refusal("bad-input", `the input cannot be read from ${name}: ${reason}`);
   }
   if (Buffer.byteLength(text) > INPUT_BYTES_MAX) {
-    throw new CliError(
-      EXIT.usage,
+    throw new Refusal(
+      "bad-input",
       `the input from ${name} is larger than ${INPUT_BYTES_MAX} bytes`,
     );
   }
@@ -164,10 +167,14 @@ function fromJson(text: string, name: string): Json {
       return value;
     });
   } catch (error) {
-    if (error instanceof CliError) throw error;
+    if (error instanceof Refusal) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     const message = `the input from ${name} is not JSON: ${reason}`;
-    throw new CliError(EXIT.usage, message, `write it like ["a", "b"] or {"a": 1}, in quotes`);
+    throw new Refusal(
+      "bad-input",
+      message,
+      advice(`write it like ["a", "b"] or {"a": 1}, in quotes`),
+    );
   }
 }
 
@@ -186,7 +193,7 @@ export function refuseUnknownKeys(input: Json, schema: Json | undefined, file: s
   });
   const message = `the input does not fit the pipeline's schema: ${problems.join("; ")}`;
   const [first = "key"] = unknown.flatMap((key) => nearest(key, known) ?? known[0] ?? []);
-  throw new CliError(EXIT.usage, message, `perdure run ${file} --input ${first}=...`);
+  throw new Refusal("bad-input", message, command("run", file, "--input", `${first}=...`));
 }
 
 /** With one of these, `properties` is not all that a schema says about keys. */
@@ -213,7 +220,7 @@ export async function fitInput(input: Json, schema: Json | undefined, file: stri
       problemText(keyword, instanceLocation.slice(2), error),
     );
   const message = `the input does not fit the pipeline's schema: ${problems.join("; ")}`;
-  throw new CliError(EXIT.usage, message, `perdure run ${file} ${inputWords(schema)}`);
+  throw new Refusal("bad-input", message, command("run", file, ...inputWords(schema)));
 }
 
 /** These only repeat what an inner error says. */
@@ -236,10 +243,10 @@ function problemText(keyword: string, place: string, error: string): string {
 }
 
 /** The options that give what the schema asks for at least. */
-function inputWords(schema: Json): string {
+function inputWords(schema: Json): readonly string[] {
   const required = isObject(schema) && Array.isArray(schema.required) ? schema.required : [];
   const names = required.length === 0 ? ["key"] : required;
-  return names.map((name) => `--input ${String(name)}=...`).join(" ");
+  return names.flatMap((name) => ["--input", `${String(name)}=...`]);
 }
 
 function withDefaults(input: Json, schema: Json): Json {

@@ -4,25 +4,36 @@
  * Owns: loading it, and reading its plans.
  * Does not: find it (project.ts) or change it.
  */
+
+import { existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Answer, Recorded, RunMoved } from "../core/event.ts";
 import { evolve, replay } from "../core/evolve.ts";
-import { move } from "../core/move.ts";
+import { move, movedPath } from "../core/move.ts";
 import { attemptText } from "../core/place.ts";
 import { attemptOf, type Run } from "../core/run.ts";
 import { fullSummary } from "../core/summary.ts";
-import { type RunDir, runDirOf } from "../engine/state-dir.ts";
+import { type RunDir, runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError } from "../journal/journal.ts";
 import type { Lease } from "../journal/leases.ts";
 import { planFingerprints } from "../journal/run-log.ts";
+import { openSqliteJournal } from "../journal/sqlite.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
+import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { assert } from "../util/assert.ts";
-import { secretInputs, textsIn } from "../util/redact.ts";
-import { EXIT } from "../view/exit-code.ts";
+import { secretInputs, textsIn } from "../util/secrets.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
-import { CliError } from "./cli-error.ts";
-import { moveTo, refuseCopy } from "./moved-project.ts";
-import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
+import { ownerText } from "./owner.ts";
+import {
+  findRunId,
+  isElsewhere,
+  livenessOf,
+  openProject,
+  type Project,
+  shortIdOf,
+} from "./project.ts";
+import { command, Refusal, when } from "./refusal.ts";
 import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
 /** A run with everything that is known about it. */
@@ -47,6 +58,16 @@ export interface KnownRun {
   readonly cleanedAt: number | undefined;
   /** The project is not where the run left it; the paths in `run` are those of this place. */
   readonly moved: RunMoved | undefined;
+}
+
+/** Opens the project that serves a directory, and loads the run that is named, or the newest one. */
+export async function openRun(
+  from: string,
+  mode: "read-write" | "read-only",
+  id: string | undefined,
+): Promise<{ readonly project: Project; readonly known: KnownRun }> {
+  const project = await openProject(from, mode);
+  return { project, known: await loadRun(project, await findRunId(project, id)) };
 }
 
 /** Loads a run and says whether somebody owns it. */
@@ -161,7 +182,7 @@ export function parsePlan(text: string, runId: string): Plan {
   }
   if (plan.format !== PLAN_FORMAT) {
     const message = `run ${runId} has a plan that this perdure cannot read`;
-    throw new CliError(EXIT.error, message, "look at it with: perdure list runs");
+    throw new Refusal("unreadable-plan", message, when("look at it with", "list", "runs"));
   }
   return plan;
 }
@@ -180,4 +201,70 @@ export function whyInputOf(known: KnownRun, now: number): WhyInput {
     answers: known.answers,
     now,
   };
+}
+
+/** How the paths of a run change when its project is this one; undefined when they do not. */
+export function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
+  if (created === undefined) return undefined;
+  const to = dirname(dir.root);
+  const from = created.project ?? oldProject(created.cwd, to);
+  return from === to ? undefined : { type: "run.moved", from, to };
+}
+
+/** An older version did not record the project; most runs are started in its own directory. */
+function oldProject(cwd: string, project: string): string {
+  return movedPath({ from: project, to: "" }, cwd) === cwd ? cwd : project;
+}
+
+/** Refuses to go on in a copy of the project, unless a person wants that and the run is dead (M5). */
+export async function refuseCopy(
+  dir: StateDir,
+  run: { readonly id: string; readonly shortId: string; readonly moved?: RunMoved | undefined },
+  asCopy: boolean,
+): Promise<void> {
+  const { id, shortId, moved } = run;
+  if (moved === undefined) return;
+  const original = stateDirOf(moved.from);
+  const lease = await originalLease(original, dir, id);
+  if (lease === "none") return;
+  if (!asCopy) {
+    const message = `this project is a copy of ${moved.from}, which has run ${shortId} as well`;
+    const there = command("-C", moved.from, "resume", shortId);
+    const here = when("to use the files here instead", "resume", shortId, "--as-copy");
+    throw new Refusal("project-copied", message, [there, here]);
+  }
+  const [pid] = findMarked(runMarker(id));
+  const owner =
+    lease?.owner !== undefined && livenessOf(lease) === "owned" ? lease.owner : undefined;
+  if (owner === undefined && pid === undefined) return;
+  const who = owner === undefined ? `process ${pid} of it lives` : `owned by ${ownerText(owner)}`;
+  const message = `run ${shortId} goes on in ${moved.from} (${who})`;
+  throw new Refusal("run-owned", message, command("-C", moved.from, "stop", shortId));
+}
+
+/** The lease of a run in the project that this one was copied from, or that there is no such run. */
+async function originalLease(
+  original: StateDir,
+  dir: StateDir,
+  id: string,
+): Promise<Lease | undefined | "none"> {
+  if (!existsSync(original.database) || isSame(original.root, dir.root)) return "none";
+  try {
+    const journal = await openSqliteJournal(original.database, { mode: "read-only" });
+    try {
+      return (await journal.log.resolve(id)).includes(id) ? await journal.leases.of(id) : "none";
+    } finally {
+      await journal.close();
+    }
+  } catch (error) {
+    // What cannot be read may hold the run.
+    if (error instanceof JournalError) return undefined;
+    throw error;
+  }
+}
+
+/** One directory under two names: a mount, or a link. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [statSync(one), statSync(other)];
+  return a.dev === b.dev && a.ino === b.ino;
 }

@@ -11,15 +11,13 @@ import { dirname, join, relative, resolve } from "node:path";
 import { envNamesOf } from "../plan/build.ts";
 import type { TakesUp } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
-import { sha256 } from "../util/hash.ts";
-import { isObject, type JsonObject } from "../util/json.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
+import { isObject, type JsonObject, sha256 } from "../util/json.ts";
 import { checkEnvironment } from "./environment.ts";
 import { loadRun } from "./known-run.ts";
 import { createRun } from "./new-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import { createProject, openProject, type Project } from "./project.ts";
+import { advice, command, Refusal, when } from "./refusal.ts";
 
 /** A copy of the other engine's checkpoint; ours is written over it. */
 const KEPT_FILE = "checkpoint.before.json";
@@ -36,31 +34,35 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   const logs = resolve(given);
   const path = join(logs, "checkpoint.json");
   const text = textOf(path);
-  const again = `perdure run ${file ?? "FILE"} --logs ${relative(process.cwd(), logs) || "."}`;
+  const again = command("run", file ?? "FILE", "--logs", relative(process.cwd(), logs) || ".");
   if (text === undefined) {
-    throw new CliError(EXIT.usage, `there is no checkpoint in ${given}: ${path} is missing`, again);
+    throw new Refusal(
+      "bad-logs-directory",
+      `there is no checkpoint in ${given}: ${path} is missing`,
+      again,
+    );
   }
   const { run_id: runId, project } = ownPart(text);
   if (typeof runId !== "string" || typeof project !== "string") {
     const takesUp = stoppedAt(parsedJson(text));
     if (takesUp !== undefined && file !== undefined) return continueForeign(logs, file, takesUp);
     const message = `${path} is not of perdure: it names no run`;
-    throw new CliError(
-      EXIT.error,
+    throw new Refusal(
+      "bad-logs-directory",
       takesUp === undefined ? `${message}, nor where one stopped` : message,
       takesUp === undefined
-        ? `start anew in another directory: perdure run ${file ?? "FILE"}`
-        : `go on from behind \`${takesUp.node}\`: perdure resume --logs ${given} FILE.dot`,
+        ? when("start anew in another directory", "run", file ?? "FILE")
+        : when(`continue after \`${takesUp.node}\``, "resume", "--logs", given, "FILE.dot"),
     );
   }
   if (!existsSync(join(project, "state.db"))) {
     const message = `run ${runId} of ${given} is gone: there is no state in ${project}`;
-    throw new CliError(EXIT.error, message, again);
+    throw new Refusal("bad-logs-directory", message, again);
   }
   const opened = await openProject(dirname(project), "read-write");
   if (!(await opened.journal.log.resolve(runId)).includes(runId)) {
     const message = `run ${runId} of ${given} is not in ${project} any more`;
-    throw new CliError(EXIT.error, message, again);
+    throw new Refusal("bad-logs-directory", message, again);
   }
   await refuseOtherFile(opened, runId, file);
   return { project: opened, runId };
@@ -75,8 +77,10 @@ export function refuseUsedLogs(given: string): void {
   const what =
     typeof runId === "string" ? `run ${runId}, which is unfinished` : "another engine's run";
   const next =
-    typeof runId === "string" ? `perdure resume --logs ${given}` : "name another directory";
-  throw new CliError(EXIT.usage, `${given} holds the checkpoint of ${what}`, next);
+    typeof runId === "string"
+      ? command("resume", "--logs", given)
+      : advice("name another directory");
+  throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
 }
 
 async function refuseOtherFile(
@@ -90,7 +94,7 @@ async function refuseOtherFile(
   );
   if (run !== undefined) return;
   const message = `run ${runId} is not one of ${file}`;
-  throw new CliError(EXIT.usage, message, `perdure show ${runId.slice(0, 8)}`);
+  throw new Refusal("wrong-pipeline", message, command("show", runId.slice(0, 8)));
 }
 
 /** What perdure wrote into a checkpoint beside what the language asks for. */
@@ -120,9 +124,9 @@ function stoppedAt(checkpoint: unknown): TakesUp | undefined {
 /** The run that continues from there: a new one, unless it was created before. */
 async function continueForeign(logs: string, file: string, takesUp: TakesUp): Promise<LogsRun> {
   const path = resolve(file);
-  const read = await requirePlan(path, `perdure run ${file}`, { takesUp });
+  const read = await requirePlan(path, ["run", file], { takesUp });
   const { plan, text } = read;
-  checkEnvironment(envNamesOf(plan), "the same command again");
+  checkEnvironment(envNamesOf(plan), ["resume", "--logs", logs, file]);
   const project = await createProject(process.cwd());
   for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
     if (cleanedAt !== undefined) continue;

@@ -1,7 +1,7 @@
 /** Who we are, and whether another owner is alive: by evidence, never by a timeout. */
 import { hostname, userInfo } from "node:os";
 import type { Owner } from "../core/event.ts";
-import { type Life, lifeOf, ownIdentity } from "../runner/identity.ts";
+import { type Life, lifeOf, ownIdentity } from "../runner/process/identity.ts";
 
 /** This process as the owner of a run. */
 export function thisOwner(): Owner {

@@ -1,4 +1,5 @@
 /** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+
 import { isUtf8 } from "node:buffer";
 import { existsSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
@@ -6,11 +7,11 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
 import type { ModuleValue } from "../pipeline/module-source.ts";
 import type { DotFile } from "../plan/dot-plan.ts";
-import type { Plan, PlanReading } from "../plan/plan.ts";
+import type { Plan, PlanReading, Simulation } from "../plan/plan.ts";
+import { AGENT_NAMES } from "../runner/agents/registry.ts";
 import { bytesOf } from "../runner/file-text.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError, PipelineInvalid } from "./cli-error.ts";
-import { isDotFile } from "./reading.ts";
+import { PERMISSION_LEVELS } from "../util/agent-access.ts";
+import { advice, after, command, PipelineInvalid, Refusal } from "./refusal.ts";
 
 export interface ReadPipeline {
   readonly plan?: Plan;
@@ -37,7 +38,7 @@ async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: stri
   const rest = (await import("../plan/take-up.ts")).takenUp(whole, takesUp);
   if (typeof rest !== "string") return rest;
   const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
-  throw new CliError(EXIT.error, message, `perdure run ${nameOf(path)}`);
+  throw new Refusal("impossible", message, command("run", nameOf(path)));
 }
 
 async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
@@ -118,7 +119,7 @@ export type ReadPlan = ReadPipeline & { readonly plan: Plan };
 /** The plan of a file. Throws `PipelineInvalid` when there is an error among its diagnostics. */
 export async function requirePlan(
   path: string,
-  next = `perdure run ${relative(process.cwd(), path)}`,
+  typed: readonly string[] = ["run", relative(process.cwd(), path)],
   reading: PlanReading = {},
 ): Promise<ReadPlan> {
   const { plan, ...read } = await readPipeline(path, reading);
@@ -128,7 +129,7 @@ export async function requirePlan(
   const count = errors === 1 ? "1 mistake" : `${errors} mistakes`;
   const shown = relative(process.cwd(), path);
   const message = `${shown} is not a valid pipeline: ${count}; nothing was run`;
-  throw new PipelineInvalid(message, `mend it, then: ${next}`, read);
+  throw new PipelineInvalid(message, after("mend it", ...typed), read);
 }
 
 /** The text of a file that a pipeline names; undefined when there is none. */
@@ -138,7 +139,11 @@ function namedText(path: string): string | undefined {
   const { text, mistake } = decoded(path, bytes);
   if (mistake === undefined) return text;
   const { file, line, column, message, help } = mistake;
-  throw new CliError(EXIT.invalid, `${file}:${line}:${column}: ${message}`, help);
+  throw new Refusal(
+    "invalid-pipeline",
+    `${file}:${line}:${column}: ${message}`,
+    help === undefined ? undefined : advice(help),
+  );
 }
 
 const REPLACEMENT = "\ufffd";
@@ -177,5 +182,76 @@ function readText(path: string): ReadText {
   if (bytes !== undefined) return decoded(path, bytes);
   const why = existsSync(path) ? "it is not a file that you may read" : "there is no such file";
   const remedy = "give the path of a pipeline file (YAML, DOT or TypeScript)";
-  throw new CliError(EXIT.usage, `${path}: ${why}`, remedy);
+  throw new Refusal("missing-file", `${path}: ${why}`, advice(remedy));
+}
+
+export interface ReadingOptions {
+  /** True without a word behind it. */
+  readonly simulate?: string | true;
+  readonly agent?: string;
+  readonly permissions?: string;
+  readonly handler?: readonly string[];
+}
+
+const SIMULATIONS: readonly Simulation[] = ["agents", "all"];
+/** What files in DOT are called. */
+const DOT_FILE = /\.(dot|gv|fabro)$/i;
+
+/** Whether a file is written in DOT, by its name. */
+export function isDotFile(path: string): boolean {
+  return DOT_FILE.test(path);
+}
+
+/** How a file is to be read, as the person asks for it. */
+export function readingOf(options: ReadingOptions, file: string): PlanReading {
+  const { agent } = options;
+  if (!isDotFile(file)) refuseForYaml(options, file);
+  if (agent !== undefined && (!AGENT_NAMES.includes(agent) || agent === "acp")) {
+    const names = AGENT_NAMES.filter((name) => name !== "acp").join(", ");
+    throw new Refusal(
+      "bad-option",
+      `--agent ${agent}: there is no such agent`,
+      advice(`one of ${names}`),
+    );
+  }
+  const simulate =
+    options.simulate === undefined
+      ? undefined
+      : oneOf("--simulate", SIMULATIONS, options.simulate === true ? "agents" : options.simulate);
+  const permissions =
+    options.permissions === undefined
+      ? undefined
+      : oneOf("--permissions", PERMISSION_LEVELS, options.permissions);
+  const handlers = Object.fromEntries((options.handler ?? []).map(handlerOf));
+  return {
+    ...(simulate === undefined ? {} : { simulate }),
+    ...(agent === undefined ? {} : { agent }),
+    ...(permissions === undefined ? {} : { permissions }),
+    ...(Object.keys(handlers).length === 0 ? {} : { handlers }),
+  };
+}
+
+function refuseForYaml(options: ReadingOptions, file: string): void {
+  for (const name of ["agent", "permissions", "handler"] as const) {
+    if (options[name] === undefined) continue;
+    const message = `--${name} is for pipelines in DOT; ${file} says such things itself`;
+    throw new Refusal("bad-option", message, command("run", file));
+  }
+}
+
+function oneOf<T extends string>(option: string, words: readonly T[], given: string): T {
+  const word = words.find((known) => known === given);
+  if (word !== undefined) return word;
+  throw new Refusal("bad-option", `${option} ${given}: one of ${words.join(", ")} is meant`);
+}
+
+function handlerOf(text: string): readonly [string, string] {
+  const found = /^([^=\s]+)=(.+)$/s.exec(text);
+  if (found !== null) return [found[1] ?? "", found[2] ?? ""];
+  const message = `--handler ${text}: it has the form TYPE=COMMAND`;
+  throw new Refusal(
+    "bad-option",
+    message,
+    command("run", "flow.dot", "--handler", "deploy=./deploy.sh"),
+  );
 }

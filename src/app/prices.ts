@@ -10,23 +10,27 @@
  * - M1 No run with a limit in US dollars pays for a model of which nobody knows the price: what the
  *   plan names is refused here, what only the stream names is stopped after its first answer.
  */
+
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { needsTurns } from "../core/conversation.ts";
 import type { Recorded } from "../core/event.ts";
+import { stepPath } from "../core/place.ts";
+import { resumeGrants } from "../core/rewind.ts";
+import { placeOf } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
-import type { PriceList, Prices } from "../runner/agents/prices.ts";
+import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
+import { parseDuration } from "../util/duration.ts";
 import { type Json, parseJson } from "../util/json.ts";
-import { perdure } from "../view/command-text.ts";
 import { shortList } from "../view/display-text.ts";
-import { EXIT } from "../view/exit-code.ts";
+import { TURNS_SUGGESTED } from "../view/failure-advice.ts";
 import { priceRemedy } from "../view/spent-text.ts";
-import { parseBudget } from "./budget.ts";
-import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
+import { after, command, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
 
@@ -44,7 +48,7 @@ export function priceFile(): string {
 
 /** The prices that hold for the runs of a plan. */
 export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
-  const { PriceList, pricesIn } = await import("../runner/agents/prices.ts");
+  const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
   return new PriceList({
     ...(prices === undefined ? {} : { pipeline: prices }),
@@ -60,15 +64,18 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   const found = parsed.ok ? read(parsed.json as Json) : `it is no JSON: ${parsed.message}`;
   if (typeof found !== "string") return found;
   const form = '{ "MODEL": { "input": 1.5, "output": 6 } }';
-  const next = `correct it, such as ${form}, then: perdure prices`;
-  throw new CliError(EXIT.usage, `${file} cannot be used: ${found}`, next);
+  throw new Refusal(
+    "bad-price-file",
+    `${file} cannot be used: ${found}`,
+    after(`correct it, such as ${form}`, "prices"),
+  );
 }
 
 /** The lines that a person should see before a run with a limit in dollars begins; or a refusal. */
 export async function checkPrices(
   plan: Plan,
   { usd }: Budget,
-  command: string,
+  typed: readonly string[],
   used: readonly string[] = [],
 ): Promise<readonly string[]> {
   if (usd === undefined || !hasAgents(plan)) return [];
@@ -86,7 +93,7 @@ export async function checkPrices(
     else unnamed.add(agent);
   }
   const [first] = missing;
-  if (first !== undefined) throw noPrice([...missing], first, usd, command);
+  if (first !== undefined) throw noPrice([...missing], first, usd, typed);
   if (unnamed.size === 0) return [];
   const agents = shortList([...unnamed], NAMES_SHOWN_MAX);
   return [
@@ -95,14 +102,19 @@ export async function checkPrices(
   ];
 }
 
-function noPrice(models: readonly string[], first: string, usd: number, command: string): CliError {
+function noPrice(
+  models: readonly string[],
+  first: string,
+  usd: number,
+  typed: readonly string[],
+): Refusal {
   const names = shortList(models, NAMES_SHOWN_MAX);
   const message =
     `no price is known for ${names}, so the limit of ${usdText(usd)} cannot be kept; ` +
     "nothing was started";
   const keys = "or set `billing: subscription` or `budget: { tokens }`";
   const others = `or into ${priceFile()}, ${keys}`;
-  return new CliError(EXIT.invalid, message, `${priceRemedy(first)}, ${others}; then: ${command}`);
+  return new Refusal("unknown-price", message, after(`${priceRemedy(first)}, ${others}`, ...typed));
 }
 
 /** The same for a run that goes on: what its agents have used so far is known by name. */
@@ -115,7 +127,7 @@ export async function checkPricesOnResume(
   const budget = addBudget(now.budget ?? {}, run.added);
   const funds = added === undefined ? budget : addBudget(budget, parseBudget(added));
   const used = unpricedSpending(events).flatMap(({ model }) => model ?? []);
-  return checkPrices(now, funds, perdure("resume", shortId, "--update"), used);
+  return checkPrices(now, funds, ["resume", shortId, "--update"], used);
 }
 
 /** What earlier attempts cost whose model had no price then; undefined while one has none. */
@@ -189,4 +201,39 @@ function agentCalls(plan: Plan, graph: Graph): readonly AgentCall[] {
     });
     return [...asked, ...inner];
   });
+}
+
+/** `+5usd`, `+100000tokens`, `+20turns` or `+30m`; several of them with commas between. */
+export function parseBudget(text: string): Budget {
+  return text.split(",").map(parseAmount).reduce(addBudget);
+}
+
+/** `+20`. */
+export function parseTurns(text: string): number {
+  const [, turns] = /^\+?(\d{1,6})$/.exec(text) ?? [];
+  if (turns !== undefined && Number(turns) > 0) return Number(turns);
+  throw new Refusal("bad-option", `--turns takes a number such as +20, not "${text}"`);
+}
+
+/** Refuses to continue agents that have used up their turns: each would end at its limit again. */
+export function refuseWithoutTurns({ run, shortId }: KnownRun): void {
+  const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
+  if (visit === undefined || run.state.status !== "failed") return;
+  const message = `step ${stepPath(placeOf(visit))} has used up its turns (max_turns)`;
+  throw new Refusal(
+    "turns-used-up",
+    message,
+    command("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`),
+  );
+}
+
+function parseAmount(text: string): Budget {
+  const [, amount, unit] = /^\+?(\d+(?:\.\d+)?)(usd|tokens|turns)$/.exec(text) ?? [];
+  if (amount !== undefined && unit !== undefined && Number(amount) > 0) {
+    return { [unit]: Number(amount) };
+  }
+  const timeMs = parseDuration(text.replace(/^\+/, ""));
+  if (timeMs !== undefined && timeMs > 0) return { timeMs };
+  const message = `--budget takes +5usd, +100000tokens, +20turns or +30m, not "${text}"`;
+  throw new Refusal("bad-option", message);
 }

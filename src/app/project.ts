@@ -11,10 +11,9 @@ import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/
 import type { Journal } from "../journal/journal.ts";
 import type { Lease } from "../journal/leases.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
-import { EXIT } from "../view/exit-code.ts";
 import type { Liveness } from "../view/step-status.ts";
-import { CliError } from "./cli-error.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
+import { advice, command, Refusal, when } from "./refusal.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 
 /** The shortest prefix of a run id that is accepted. */
@@ -58,7 +57,7 @@ export async function openProject(
     const [foreign] = dir === undefined ? stateDirsAbove(from) : [];
     const but = foreign === undefined ? "" : ` (${foreign.root} is another user's)`;
     const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it${but}`;
-    throw new CliError(EXIT.error, message, "perdure run FILE");
+    throw new Refusal("no-runs", message, command("run", "FILE"));
   }
   refuseLongPath(dir);
   const journal = await openSqliteJournal(dir.database, { mode });
@@ -77,7 +76,11 @@ export async function createProject(from: string): Promise<Project> {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const message = `the state of the run cannot be kept in ${dir.root}: ${reason}`;
-    throw new CliError(EXIT.error, message, "make the directory writable, or run with -C DIR");
+    throw new Refusal(
+      "cannot-keep-state",
+      message,
+      advice("make the directory writable, or run with -C DIR"),
+    );
   }
   return { dir, journal: await openSqliteJournal(dir.database, { mode: "create" }) };
 }
@@ -93,7 +96,11 @@ function refuseLongPath({ database }: StateDir): void {
   if (bytes <= DATABASE_PATH_BYTES_MAX) return;
   const limit = `the path of its journal has ${bytes} bytes, and at most ${DATABASE_PATH_BYTES_MAX} can be`;
   const message = `the path of this project is too long: ${limit}`;
-  throw new CliError(EXIT.error, message, "move the project to a directory with a shorter path");
+  throw new Refusal(
+    "cannot-keep-state",
+    message,
+    advice("move the project to a directory with a shorter path"),
+  );
 }
 
 function newStateDir(from: string): StateDir {
@@ -112,20 +119,20 @@ export function isUnused(dir: StateDir): boolean {
 function refuseMissingJournal(dir: StateDir): void {
   if (existsSync(dir.database) || isUnused(dir)) return;
   const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
-  throw new CliError(EXIT.error, message, "perdure doctor --repair");
+  throw new Refusal("missing-journal", message, command("doctor", "--repair"));
 }
 
 /** What a run met whose state was removed while it ran, whatever failed first because of it. */
-export function removedState(dir: StateDir, shortId: string, file = "FILE"): CliError | undefined {
+export function removedState(dir: StateDir, shortId: string, file = "FILE"): Refusal | undefined {
   if (existsSync(dir.database)) return undefined;
   if (!isUnused(dir)) {
     const message = `${dir.database} was removed while run ${shortId} was using it`;
-    return new CliError(EXIT.error, message, "perdure doctor --repair");
+    return new Refusal("missing-journal", message, command("doctor", "--repair"));
   }
   const message =
     `${dir.root} was removed while run ${shortId} was using it: ` +
     "everything that was recorded of the runs in it is lost";
-  return new CliError(EXIT.error, message, `start again with: perdure run ${relative("", file)}`);
+  return new Refusal("state-removed", message, when("start again with", "run", relative("", file)));
 }
 
 function repositoryRoot(from: string): string | undefined {
@@ -139,16 +146,16 @@ function repositoryRoot(from: string): string | undefined {
 export async function resolveRunId(journal: Journal, prefix: string): Promise<string> {
   if (prefix.length < PREFIX_MIN) {
     const message = `"${prefix}" is too short for a run id: give at least ${PREFIX_MIN} characters`;
-    throw new CliError(EXIT.usage, message, "perdure list runs");
+    throw new Refusal("unknown-run", message, command("list", "runs"));
   }
   const found = await journal.log.resolve(prefix.toLowerCase());
   const [first, second] = found;
   if (first === undefined) {
-    throw new CliError(EXIT.usage, `there is no run ${prefix} here`, "perdure list runs");
+    throw new Refusal("unknown-run", `there is no run ${prefix} here`, command("list", "runs"));
   }
   if (second !== undefined) {
     const message = `${prefix} is not unique: it may be ${found.join(" or ")}`;
-    throw new CliError(EXIT.usage, message, "perdure list runs");
+    throw new Refusal("ambiguous-run", message, command("list", "runs"));
   }
   return first;
 }
@@ -158,7 +165,7 @@ export async function findRunId({ journal }: Project, id: string | undefined): P
   if (id !== undefined) return await resolveRunId(journal, id);
   const [newest] = await journal.log.list({ limit: 1 });
   if (newest !== undefined) return newest.runId;
-  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
 /** The shortest prefix of 8 or more that only this run has. */

@@ -15,12 +15,10 @@ import type { RememberedEnvironment } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import { envNamesOf } from "../plan/build.ts";
 import type { Plan } from "../plan/plan.ts";
-import { isSecretVariable, secretsIn } from "../util/redact.ts";
-import { isMarked, markSecrets } from "../util/secret-mark.ts";
+import { isMarked, isSecretVariable, markSecrets, secretsIn } from "../util/secrets.ts";
 import { perdure } from "../view/command-text.ts";
 import { shortList } from "../view/display-text.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
+import { advice, after, Refusal } from "./refusal.ts";
 
 const SALT_BYTES = 16;
 /** How many secrets of one environment are marked. */
@@ -170,7 +168,7 @@ export function requireVariables(
   const why = secrets.length === 0 ? "" : "; a run does not keep its secrets";
   const message = `run ${shortId} relies on ${missing.join(", ")} in the environment${why}`;
   const values = missing.map((name) => `${name}=...`).join(" ");
-  throw new CliError(EXIT.usage, message, `export ${values}, then: ${perdure("resume", shortId)}`);
+  throw new Refusal("missing-variables", message, after(`export ${values}`, "resume", shortId));
 }
 
 /** What `--env` says: `NAME` is the variable of this shell, `NAME=value` a value of its own. */
@@ -180,17 +178,21 @@ export function givenVariables(words: readonly string[], { secrets = [] }: Plan)
       const [, name = "", value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(word) ?? [];
       const here = process.env[name];
       if (name === "") {
-        throw new CliError(EXIT.usage, `--env takes NAME or NAME=value, not ${word}`);
+        throw new Refusal("bad-option", `--env takes NAME or NAME=value, not ${word}`);
       }
       if (value === undefined && here === undefined) {
         const message = `--env ${name}: the variable is not set here`;
-        throw new CliError(EXIT.usage, message, `--env ${name}=value`);
+        throw new Refusal("bad-option", message, advice(`--env ${name}=value`));
       }
       const taken = value ?? here ?? "";
       if (!secrets.includes(name) && !isSecretVariable(name, taken)) return [[name, taken]];
       if (value === undefined) return [];
       const message = `--env ${name}: a run does not keep its secrets`;
-      throw new CliError(EXIT.usage, message, `export ${name}=..., then the same without --env`);
+      throw new Refusal(
+        "bad-option",
+        message,
+        advice(`export ${name}=..., then the same without --env`),
+      );
     }),
   );
 }

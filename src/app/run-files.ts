@@ -22,7 +22,7 @@ import { attemptText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { EventsFile } from "../journal/events-file.ts";
-import { clearAttempt } from "../runner/attempt-folder.ts";
+import { clearAttempt } from "../runner/process/attempt-folder.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";

@@ -12,16 +12,14 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
-import { mayLive } from "../runner/adopt.ts";
-import { perdure } from "../view/command-text.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
+import { mayLive } from "../runner/process/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
+import type { WalkFiles } from "./logs-files.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
+import { after, command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
-import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function filesExecutorOf(
@@ -56,11 +54,7 @@ export async function filesExecutorOf(
     if (!(error instanceof WorkspaceError)) throw error;
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
-    if (!optional) {
-      const resume = perdure("resume", known.shortId);
-      const next = error.code === "git-killed" ? resume : `${error.remedy}, then: ${resume}`;
-      throw new CliError(EXIT.error, error.message, next);
-    }
+    if (!optional) throw new RunError(known.shortId, error);
     say(`The files of this run are not kept: ${error.message}`);
     return undefined;
   }
@@ -76,7 +70,7 @@ function hasOwnWorkspaces(graph: Graph): boolean {
  */
 export async function settleOutputs(
   { plan, run, events, dir, shortId }: KnownRun,
-  wishes: readonly Fact[],
+  asked: readonly Fact[],
 ): Promise<readonly string[]> {
   const { handedOn, outputsNamedBy } = await import("../core/handed-on.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
@@ -84,10 +78,10 @@ export async function settleOutputs(
   // Who lives may be at work on them right now.
   if (living) return [];
   // Nothing starts that could read them.
-  if (wishes.some((wish) => wish.type === "stop-requested" && wish.mode === "now")) return [];
-  const reopened = wishes.flatMap((wish) =>
-    wish.type === "retry-requested" || wish.type === "rewind-requested"
-      ? reopenedBy(plan, run, wish.step)
+  if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
+  const reopened = asked.flatMap((fact) =>
+    fact.type === "retry-requested" || fact.type === "rewind-requested"
+      ? reopenedBy(plan, run, fact.step)
       : [],
   );
   const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
@@ -98,10 +92,10 @@ export async function settleOutputs(
   const [first] = gone;
   if (first === undefined) return lines;
   const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;
-  throw new CliError(EXIT.error, message, `perdure retry ${shortId} ${first.root}`);
+  throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
-/** The steps that a wish opens again: their files are made anew. */
+/** The steps that a request reopens: they write their files again. */
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];
@@ -140,14 +134,17 @@ export async function walkFilesOf(
 ): Promise<WalkFiles | undefined> {
   const logs = run.created?.logs;
   if (logs === undefined) return undefined;
-  const { WalkFiles } = await import("./walk-files.ts");
+  const { WalkFiles } = await import("./logs-files.ts");
   try {
     return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    const next = `make it writable, then: perdure resume ${shortId}`;
-    throw new CliError(EXIT.error, `the directory for --logs cannot be written: ${message}`, next);
+    throw new Refusal(
+      "cannot-write",
+      `the directory for --logs cannot be written: ${message}`,
+      after("make it writable", "resume", shortId),
+    );
   }
 }
 

@@ -8,12 +8,11 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { EXIT } from "../view/exit-code.ts";
 import type { SnapshotStore } from "../workspace/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import { CliError } from "./cli-error.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
+import { advice, Refusal } from "./refusal.ts";
 
 export interface RunWorkspace {
   readonly store: SnapshotStore;
@@ -44,7 +43,11 @@ export async function openRunWorkspace(project: Project, known: KnownRun): Promi
   const { workspace: wanted } = plan;
   if (wanted?.snapshots !== true) {
     const message = `no snapshots of the files of run ${shortId} are kept`;
-    throw new CliError(EXIT.usage, message, "`workspace: { snapshots: true }` in the pipeline");
+    throw new Refusal(
+      "no-snapshots",
+      message,
+      advice("`workspace: { snapshots: true }` in the pipeline"),
+    );
   }
   const { openStore } = await import("../workspace/store.ts");
   const { workspaceAt } = await import("../engine/workspace-place.ts");

@@ -7,7 +7,7 @@ import type { Answer, AttemptRef, Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { RunDir } from "../engine/state-dir.ts";
 import type { Answered } from "../journal/inbox.ts";
-import type { LineReaders } from "./agent-lines.ts";
+import type { LineReaders } from "./output.ts";
 
 export interface Screen {
   /** Says something about the run as a whole. */

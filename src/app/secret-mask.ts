@@ -5,8 +5,15 @@
  * as one (`hideSecrets`), and what they only have marks of (`hideMarked`).
  * Does not: print; every face masks what it shows with `masked`.
  */
-import { type Redact, redactJson, redactorOf, secretsIn } from "../util/redact.ts";
-import { isMarked, markedRedactor, type SecretMarks } from "../util/secret-mark.ts";
+import {
+  isMarked,
+  markedRedactor,
+  type Redact,
+  redactJson,
+  redactorOf,
+  type SecretMarks,
+  secretsIn,
+} from "../util/secrets.ts";
 
 const secrets = new Set<string>();
 /** The marks whose values are not known here, by their salts. */

@@ -26,8 +26,7 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import { textOf } from "../runner/file-text.ts";
 import { shellWord } from "../view/command-text.ts";
-import { EXIT } from "../view/exit-code.ts";
-import { CliError } from "./cli-error.ts";
+import { advice, Refusal } from "./refusal.ts";
 
 /** The file that says for which directory and which index of git the check was passed. */
 const RECORD = "checked";
@@ -154,7 +153,7 @@ function refuseTracked(root: string): void {
   );
 }
 
-function foreign(root: string, owner: number): CliError {
+function foreign(root: string, owner: number): Refusal {
   const uid = process.geteuid?.() ?? 0;
   return refusal(
     `${root} belongs to user ${owner}, and perdure runs as user ${uid}`,
@@ -162,7 +161,7 @@ function foreign(root: string, owner: number): CliError {
   );
 }
 
-function linked(root: string, entry: Dirent): CliError {
+function linked(root: string, entry: Dirent): Refusal {
   const path = join(root, entry.name);
   return refusal(
     `${path} is a symbolic link, which perdure does not make`,
@@ -170,13 +169,13 @@ function linked(root: string, entry: Dirent): CliError {
   );
 }
 
-function unknownMaker(root: string): CliError {
+function unknownMaker(root: string): Refusal {
   return refusal(
     `${root} is open to other users, so perdure has not made it; it may have come with an archive`,
     `rm -r ${shellWord(root)}; or, if the runs in it are yours: chmod 700 ${shellWord(root)}`,
   );
 }
 
-function refusal(message: string, next: string): CliError {
-  return new CliError(EXIT.error, `${message}; it is not used`, next);
+function refusal(message: string, next: string): Refusal {
+  return new Refusal("untrusted-state", `${message}; it is not used`, advice(next));
 }

@@ -16,28 +16,27 @@ import type { RunDir } from "../engine/state-dir.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { EXIT } from "../view/exit-code.ts";
 import type { Part } from "../workspace/archive.ts";
 import { describeFile } from "../workspace/artifact.ts";
 import { keepArtifact } from "../workspace/artifact-store.ts";
 import { readBundle } from "../workspace/bundle.ts";
 import { flush } from "../workspace/disk.ts";
 import { hasCommit, openStore, type SnapshotStore } from "../workspace/store.ts";
+import { advice, command, Refusal } from "./refusal.ts";
 import {
   ARTIFACT_PART,
+  type ArchivedConversation,
+  type ArchivedRun,
   BUNDLE_PART,
-  type CarriedConversation,
-  type CarriedRun,
   RUN_PART,
-} from "./carried-run.ts";
-import { CliError } from "./cli-error.ts";
+} from "./run-archive.ts";
 import { runEnvironment } from "./run-environment.ts";
 
 const OWNER_EXECUTES = 0o100;
 
 /** An imported run on its way in. */
 export interface Arrival {
-  readonly about: CarriedRun;
+  readonly about: ArchivedRun;
   readonly plan: Plan;
   /** After the move. */
   readonly run: Run;
@@ -69,17 +68,17 @@ export async function missingTranscripts(arrival: Arrival): Promise<readonly New
   return missing;
 }
 
-function anotherTranscript({ place }: CarriedConversation, path: string): CliError {
+function anotherTranscript({ place }: ArchivedConversation, path: string): Refusal {
   const step = stepPath(place);
   const message = `another transcript of the conversation of ${step} is here already: ${path}`;
-  return new CliError(EXIT.error, message, "move it away, then import again");
+  return new Refusal("files-in-the-way", message, advice("move it away, then import again"));
 }
 
 /** Refuses to take the place of a run that only its folder knows. */
 export function checkFolder({ dir }: Arrival): void {
   if (!existsSync(dir.events)) return;
   const message = `${dir.root} holds a run that the journal does not know`;
-  throw new CliError(EXIT.error, message, "perdure doctor --repair");
+  throw new Refusal("missing-journal", message, command("doctor", "--repair"));
 }
 
 /** Puts all parts in their places; `staging` has them under their hashes. */
@@ -110,7 +109,11 @@ export async function unpack(
 async function needBase(store: SnapshotStore, commit: string): Promise<void> {
   if (await hasCommit(store, commit)) return;
   const message = `the run was exported without its base, and the commit ${commit} is not here`;
-  throw new CliError(EXIT.error, message, "git fetch it, or export the run with its base");
+  throw new Refusal(
+    "bad-archive",
+    message,
+    advice("git fetch it, or export the run with its base"),
+  );
 }
 
 async function placeTranscript(

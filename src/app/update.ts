@@ -20,18 +20,16 @@ import {
 import { type Journal, JournalError } from "../journal/journal.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
-import { sha256 } from "../util/hash.ts";
-import type { Json } from "../util/json.ts";
+import { type Json, sha256 } from "../util/json.ts";
 import { type Estimate, estimatesOf } from "../view/estimate.ts";
-import { EXIT } from "../view/exit-code.ts";
 import { updatePlan } from "../view/update-plan.ts";
-import type { FilesOption } from "./back-files.ts";
-import { CliError, RunError } from "./cli-error.ts";
-import { evidenceOf } from "./evidence.ts";
 import { fitInput } from "./input.ts";
 import type { KnownRun } from "./known-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import type { Project } from "./project.ts";
+import { command, naming, Refusal } from "./refusal.ts";
+import { evidenceOf } from "./resume.ts";
+import type { FilesOption } from "./rewind-files.ts";
 
 /** How many other runs of the same file are asked how long a step takes. */
 const RUNS_ASKED_MAX = 20;
@@ -61,9 +59,9 @@ export async function readEdit(
   const file = run.created?.file ?? "";
   if (file === "") {
     const message = `run ${shortId} has no file that could be edited: a program gave its pipeline`;
-    throw new CliError(EXIT.usage, message, `perdure resume ${shortId}`);
+    throw new Refusal("no-edit-possible", message, command("resume", shortId));
   }
-  const read = await requirePlan(file, `perdure resume ${shortId} --update`, known.plan.reading);
+  const read = await requirePlan(file, ["resume", shortId, "--update"], known.plan.reading);
   const { plan, text } = read;
   const { fingerprint } = freeze(plan);
   const fileSha256 = sha256(text);
@@ -100,7 +98,7 @@ export async function previewUpdate(
 }
 
 function changesOf({ plan: before, run, shortId }: KnownRun, plan: Plan, input: Json): PlanUpdate {
-  return refusing(shortId, () => {
+  return naming(shortId, () => {
     refuseOtherWorkspace(before, plan, run);
     return planUpdate(before, plan, { before: run.created?.input ?? null, after: input }, run);
   });
@@ -108,22 +106,16 @@ function changesOf({ plan: before, run, shortId }: KnownRun, plan: Plan, input: 
 
 function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string | undefined {
   if (plan.workspace?.snapshots !== true) {
-    throw new CliError(EXIT.usage, "the files cannot be put back: the pipeline keeps no snapshots");
+    throw new Refusal(
+      "no-snapshots",
+      "the files cannot be put back: the pipeline keeps no snapshots",
+    );
   }
   if (plan.workspace.kind === "here") {
     const message = "the files of the project itself are not put back: the edit would go with them";
-    throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+    throw new Refusal("files-in-the-way", message, command("resume", known.shortId, "--update"));
   }
-  return refusing(known.shortId, () => filesBefore(known.run, changes));
-}
-
-/** A refusal that names the run. */
-function refusing<T>(shortId: string, body: () => T): T {
-  try {
-    return body();
-  } catch (error) {
-    throw new RunError(shortId, error);
-  }
+  return naming(known.shortId, () => filesBefore(known.run, changes));
 }
 
 /** From this run itself; what it does not know, from others of the same file, newest first. */

@@ -2,8 +2,8 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { CliError } from "../app/cli-error.ts";
 import { livenessOf, type Project } from "../app/project.ts";
+import { command, Refusal } from "../app/refusal.ts";
 import { runDirOf } from "../engine/state-dir.ts";
 import type { Lease } from "../journal/leases.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
@@ -48,10 +48,10 @@ export async function detach(
   subscription.close();
   lease = await project.journal.leases.of(runId);
   if ((lease?.epoch ?? 0) === before) {
-    throw new CliError(
-      EXIT.error,
+    throw new Refusal(
+      "not-started",
       `the run could not be started; see ${log}`,
-      `perdure resume ${shortId}`,
+      command("resume", shortId),
     );
   }
   const state =

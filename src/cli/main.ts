@@ -415,7 +415,7 @@ function addKeeping(program: Command, finish: Finish): void {
     .option("--into <dir>", "the project that it is to go on in; this directory if absent")
     .option("--files <which>", "for the project's files: restore those of the run, or keep yours")
     .action(async (file, options) =>
-      finish(await (await import("./commands/import.ts")).importCommand(file, options)),
+      finish(await (await import("./commands/export.ts")).importCommand(file, options)),
     );
   program
     .command("prices")

@@ -28,7 +28,7 @@ export function addReturning(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--dry-run", "say what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
+      finish(await (await import("./commands/rewind.ts")).rewindCommand(id, step, options)),
     );
   program
     .command("invalidate")
@@ -38,7 +38,7 @@ export function addReturning(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--dry-run", "say what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),
+      finish(await (await import("./commands/rewind.ts")).invalidateCommand(id, step, options)),
     );
   program
     .command("fork")
@@ -79,7 +79,7 @@ export function addComparing(program: Command, finish: Finish): void {
     .option("--into <dir>", "write them there instead; it must be empty")
     .option("--yes", "yes, overwrite my own files")
     .action(async (id, point, options) =>
-      finish(await (await import("./commands/restore.ts")).restoreCommand(id, point, options)),
+      finish(await (await import("./commands/rewind.ts")).restoreCommand(id, point, options)),
     );
   program
     .command("timeline")

@@ -1,7 +1,7 @@
 /** What events are made of: places, evidence, conversations, snapshots. Plain JSON, like them (V1). */
 import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { SecretMarks } from "../util/secret-mark.ts";
+import type { SecretMarks } from "../util/secrets.ts";
 
 /** Where a run works. */
 export interface Placed {

@@ -4,7 +4,7 @@
  * Owns: what makes two failures the same, and how often one has come in a row.
  * Does not: decide what follows (decide.ts).
  */
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import type { FailureReason } from "./event.ts";
 import { childScopeId } from "./place.ts";
 import { isPrompt, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";

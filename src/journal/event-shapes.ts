@@ -27,7 +27,7 @@ import type {
   Told,
   UsedBefore,
 } from "../core/event.ts";
-import type { SecretMarks } from "../util/secret-mark.ts";
+import type { SecretMarks } from "../util/secrets.ts";
 import {
   boolean,
   type Fields,

@@ -16,8 +16,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { Owner, Recorded, RunCreated } from "../core/event.ts";
 import type { RunStatus, SummaryChange } from "../core/summary.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { sha256 } from "../util/hash.ts";
-import { canonicalJson } from "../util/json.ts";
+import { canonicalJson, sha256 } from "../util/json.ts";
 import { checkJournal, type Problem } from "./check.ts";
 import {
   buildDatabase,

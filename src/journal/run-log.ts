@@ -15,8 +15,7 @@
 import type { Answer, Recorded, RunCreated, RunEvent } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
-import { sha256 } from "../util/hash.ts";
-import type { Json } from "../util/json.ts";
+import { type Json, sha256 } from "../util/json.ts";
 import type { Lease } from "./leases.ts";
 import type { Subscription } from "./subscription.ts";
 

@@ -5,10 +5,11 @@
  * Owns: the reading of damaged files.
  * Does not: change the file (it reads a copy), or decide what is used (repair.ts).
  */
+
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import type { Recorded } from "../core/event.ts";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import { chainCrc, chainStart, type StoredEvent } from "./chain.ts";
 import { Database } from "./database.ts";
 import { decode } from "./event-codec.ts";

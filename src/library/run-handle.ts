@@ -1,7 +1,7 @@
 /**
  * A run that this process drives, in the hands of a program.
  *
- * Owns: the program's end of a run: events, the result, the wish to stop.
+ * Owns: the program's end of a run: events, the result, the request to stop.
  * Does not: drive anything itself: it goes the way of the command line (cli/execute.ts), without its
  * signals and its printing.
  * Invariants:
@@ -10,17 +10,18 @@
  *   name in the lease would be no evidence.
  */
 import { dirname } from "node:path";
-import { driveOwned, type ExecuteOptions, type OwnedRun, own } from "../app/execute.ts";
+import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
+import { OwnerRequests } from "../app/owner-requests.ts";
+import { type OwnedRun, own } from "../app/ownership.ts";
 import type { Project } from "../app/project.ts";
+import { asRefusal } from "../app/refusal.ts";
 import { NO_DISPLAY } from "../app/screen.ts";
-import { Wishes } from "../app/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
 import type { ToldEvent } from "../view/event-json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
 import { eventStream } from "./event-stream.ts";
-import { publicError } from "./perdure-error.ts";
 import { type RunView, runView } from "./run-view.ts";
 
 /** Where a run stands after our part of it. */
@@ -52,22 +53,22 @@ export async function drivenRun(
   options: HandleOptions,
 ): Promise<RunHandle> {
   const { id } = known;
-  const wishes = await Wishes.open(project.journal.inbox, id);
+  const requests = await OwnerRequests.open(project.journal.inbox, id);
   const display = NO_DISPLAY;
-  const owned = await own(project, known, { ...options, display, beside: true });
-  const abort = (): void => wishes.end("its program");
+  const owned = await own(project, known, { ...options, beside: true });
+  const abort = (): void => requests.end("its program");
   options.signal?.addEventListener("abort", abort);
   if (options.signal?.aborted === true) abort();
   let over = false;
   const drive = async (): Promise<RunResult> => {
     try {
-      const run = await driveOwned(project, owned, wishes, { ...options, display });
+      const run = await driveOwned(project, owned, requests, { ...options, display });
       await project.journal.leases.release(id, owned.epoch);
-      const exitCode = exitCodeOf(run, wishes.first);
+      const exitCode = exitCodeOf(run, requests.first);
       return { ...runView(await loadRun(project, id)), exitCode };
     } catch (error) {
       await releaseIfPossible(project, owned);
-      throw publicError(error);
+      throw asRefusal(error) ?? error;
     } finally {
       options.signal?.removeEventListener("abort", abort);
       await project.journal.close();
@@ -82,7 +83,7 @@ export async function drivenRun(
       after,
       isOver: async () => over,
     }),
-    stop: (mode) => wishes.end("its program", mode),
+    stop: (mode) => requests.end("its program", mode),
   });
 }
 

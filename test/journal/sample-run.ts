@@ -5,8 +5,7 @@ import type { StepSummary, SummaryChange } from "../../src/core/summary.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import { takeLease } from "../../src/journal/journal.ts";
 import type { NewRun, Write } from "../../src/journal/run-log.ts";
-import { sha256 } from "../../src/util/hash.ts";
-import { canonicalJson } from "../../src/util/json.ts";
+import { canonicalJson, sha256 } from "../../src/util/json.ts";
 
 /** When the first sample run was created. */
 export const TIME = Date.UTC(2026, 0, 31, 12);

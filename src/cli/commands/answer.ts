@@ -1,6 +1,6 @@
 /** `perdure answer RUN [GATE [CHOICE]]`: answers a question of a run, or lists what is asked. */
 
-import { answerGate, askedAt, openQuestions } from "../../app/give-answer.ts";
+import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { findRunId, openProject } from "../../app/project.ts";
 import type { Visit } from "../../core/run.ts";

@@ -1,7 +1,6 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
-import { lineReaders } from "../../app/agent-lines.ts";
-import { CliError } from "../../app/cli-error.ts";
-import { giveAnswer } from "../../app/give-answer.ts";
+
+import { giveAnswer } from "../../app/answer.ts";
 import {
   hideSecretsOf,
   type KnownRun,
@@ -9,7 +8,9 @@ import {
   readPlans,
   whyInputOf,
 } from "../../app/known-run.ts";
+import { lineReaders } from "../../app/output.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
@@ -41,7 +42,7 @@ export async function attachCommand(
 async function newestRun({ journal }: Project): Promise<string> {
   const [newest] = await journal.log.list({ limit: 1 });
   if (newest !== undefined) return newest.runId;
-  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {

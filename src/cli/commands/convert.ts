@@ -1,8 +1,8 @@
 /** `perdure convert FILE`: the same pipeline in the other language, and what it cannot say there. */
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
-import { CliError } from "../../app/cli-error.ts";
-import { isDotFile } from "../../app/reading.ts";
+import { isDotFile } from "../../app/pipeline-file.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import { placeInDot, placeInYaml, type StepFinding } from "../../pipeline/step-place.ts";
 import { convertPlan, type Language } from "../../plan/convert.ts";
@@ -28,7 +28,7 @@ export async function convertCommand(file: string, options: ConvertOptions): Pro
   const language = languageOf(file, output);
   const command = `perdure convert ${file}${output === undefined ? "" : ` -o ${output}`}`;
   if (output !== undefined) refuseOverwriting(output, command, options);
-  const { plan, text } = await readPlan(resolve(file), command);
+  const { plan, text } = await readPlan(resolve(file), ["convert", file]);
   const converted = convertPlan(plan, language, output ?? `${plan.name}.${language}`);
   const { differences } = converted;
   await printDiagnostics({
@@ -37,10 +37,10 @@ export async function convertCommand(file: string, options: ConvertOptions): Pro
   });
   if (differences.length > 0 && !lossy) {
     const count = differences.length === 1 ? "1 thing" : `${differences.length} things`;
-    throw new CliError(
-      EXIT.invalid,
+    throw new Refusal(
+      "invalid-pipeline",
       `${count} of ${file} cannot be said in ${NAMES[language]}; nothing was written`,
-      `to write the rest: ${command} --lossy`,
+      advice(`to write the rest: ${command} --lossy`),
     );
   }
   deliver(converted.text, output === undefined ? {} : { output });
@@ -56,7 +56,7 @@ function languageOf(file: string, output: string | undefined): Language {
   if (isDotFile(output)) return "dot";
   if (YAML_FILE.test(output)) return "yaml";
   const message = `-o ${output}: its name says neither YAML nor DOT`;
-  throw new CliError(EXIT.usage, message, `perdure convert ${file} -o flow.yaml`);
+  throw new Refusal("bad-option", message, advice(`perdure convert ${file} -o flow.yaml`));
 }
 
 function refuseOverwriting(
@@ -66,10 +66,10 @@ function refuseOverwriting(
 ): void {
   if (force === true || !existsSync(output)) return;
   const more = lossy === true ? " --lossy" : "";
-  throw new CliError(
-    EXIT.usage,
+  throw new Refusal(
+    "files-in-the-way",
     `${output} is there already; nothing was written`,
-    `to write over it: ${command}${more} --force`,
+    advice(`to write over it: ${command}${more} --force`),
   );
 }
 

@@ -1,8 +1,8 @@
 /** `perdure graph FILE|RUN`: the plan of a pipeline, or a run with its states, as a picture. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { CliError } from "../../app/cli-error.ts";
 import { findStateDir } from "../../app/project.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph-drawing.ts";
 import { readPlan } from "../diagnostics.ts";
@@ -37,7 +37,11 @@ async function drawingOf(what: string | undefined): Promise<Drawing> {
   }
   if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
     const message = `${what}: there is no such file`;
-    throw new CliError(EXIT.usage, message, "give the path of a pipeline file, or a run");
+    throw new Refusal(
+      "missing-file",
+      message,
+      advice("give the path of a pipeline file, or a run"),
+    );
   }
   const { plan, run, events, liveness } = await findRun(what);
   return runDrawing(plan, run, events, liveness);

@@ -1,7 +1,7 @@
 /** `perdure list`: the runs of a project, from the summary rows alone. */
 
-import { CliError } from "../../app/cli-error.ts";
 import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../../app/project.ts";
+import { Refusal } from "../../app/refusal.ts";
 import type { RunFilter } from "../../journal/run-log.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
@@ -52,11 +52,11 @@ async function listRows(options: ListOptions): Promise<readonly RunRow[]> {
   const { journal } = await openProject(process.cwd(), "read-only");
   const limit = Number(options.limit);
   if (!Number.isInteger(limit) || limit < 1) {
-    throw new CliError(EXIT.usage, `--limit takes a whole number above 0, not "${options.limit}"`);
+    throw new Refusal("bad-option", `--limit takes a whole number above 0, not "${options.limit}"`);
   }
   const status = STATUSES.find((name) => name === options.status);
   if (options.status !== undefined && status === undefined) {
-    throw new CliError(EXIT.usage, `--status takes one of ${STATUSES.join(", ")}`);
+    throw new Refusal("bad-option", `--status takes one of ${STATUSES.join(", ")}`);
   }
   const filter: RunFilter = options.pipeline === undefined ? {} : { pipeline: options.pipeline };
   // A run that its row calls running may be interrupted: only the evidence tells, so it is asked

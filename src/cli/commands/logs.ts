@@ -1,18 +1,18 @@
 /** `perdure logs RUN [STEP] [-f]`: what the steps printed, attempt by attempt. */
+
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
-import { CliError } from "../../app/cli-error.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { outputFiles } from "../../app/output-files.ts";
+import { type LineReaders, lineReaders, outputFiles } from "../../app/output.ts";
 import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import type { Subscription } from "../../journal/subscription.ts";
-import { followLines } from "../../runner/output.ts";
+import { followLines } from "../../runner/process/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -33,10 +33,10 @@ export async function logsCommand(
   const known = await loadRun(project, await resolveRunId(project.journal, id));
   checkStep(known, step);
   if (known.cleanedAt !== undefined) {
-    throw new CliError(
-      EXIT.error,
+    throw new Refusal(
+      "files-removed",
       `the files of run ${known.shortId} were removed by perdure clean`,
-      `perdure show ${known.shortId}`,
+      command("show", known.shortId),
     );
   }
   const wanted: Wanted = { step, readers: await lineReaders(known.plan), lines: 0 };
@@ -152,5 +152,5 @@ function checkStep(known: KnownRun, step: string | undefined): void {
   if (graph.steps.some((one) => one.id === id)) return;
   const ids = graph.steps.slice(0, 20).map((one) => one.id);
   const message = `run ${shortId} has no step ${step}; its steps are ${ids.join(", ")}`;
-  throw new CliError(EXIT.usage, message, `perdure show ${shortId}`);
+  throw new Refusal("unknown-step", message, command("show", shortId));
 }

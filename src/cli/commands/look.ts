@@ -35,7 +35,7 @@ export async function whyCommand(
   const project = await openProject(process.cwd(), "read-only");
   const known = await findRun(id, project);
   const input = whyInputOf(known, Date.now());
-  const { partialWork } = await import("../../app/partial-work.ts");
+  const { partialWork } = await import("../../app/interrupted-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
     const partial = { partial_work: cut.map(partialJson) };

@@ -1,7 +1,7 @@
 /** `perdure prices`: what models cost, since when, and who says so. */
 
 import { priceFile, priceListOf } from "../../app/prices.ts";
-import { LIST_DATE, type Rates } from "../../runner/agents/prices.ts";
+import { LIST_DATE, type Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { tableLines } from "../../view/table.ts";
@@ -16,8 +16,7 @@ export async function pricesCommand(
   file: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const command = `perdure prices ${file ?? ""}`.trimEnd();
-  const plan = file === undefined ? {} : (await readPlan(file, command)).plan;
+  const plan = file === undefined ? {} : (await readPlan(file, ["prices", file])).plan;
   const prices = (await priceListOf(plan)).all();
   if (wantsJson(options)) {
     printJson({

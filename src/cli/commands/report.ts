@@ -29,7 +29,7 @@ export async function reportCommand(
   const { plan, events } = known;
   const outputs =
     options.withOutput === true
-      ? await (await import("../../app/output-tail.ts")).outputTails(known)
+      ? await (await import("../../app/output.ts")).outputTails(known)
       : new Map<string, string>();
   const story = postMortem({ ...whyInputOf(known, Date.now()), plan, events, outputs });
   deliver(await textOf(story, format), options);

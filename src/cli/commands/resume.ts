@@ -1,29 +1,37 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { unavailable } from "../../app/available-run.ts";
-import { filesOption } from "../../app/back-files.ts";
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
-import { parseBudget, parseTurns, refuseWithoutTurns } from "../../app/budget.ts";
-import { CliError } from "../../app/cli-error.ts";
+import { execute } from "../../app/drive.ts";
 import { readiness } from "../../app/environment.ts";
-import { execute } from "../../app/execute.ts";
-import { type Back, type BackRequest, filesLines, linesOf } from "../../app/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../../app/going-on.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { type CutOff, partialWork } from "../../app/interrupted-work.ts";
+import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
-import { refuseCopy } from "../../app/moved-project.ts";
-import { type CutOff, partialWork } from "../../app/partial-work.ts";
-import { checkPricesOnResume } from "../../app/prices.ts";
+import { unavailable } from "../../app/ownership.ts";
+import {
+  checkPricesOnResume,
+  parseBudget,
+  parseTurns,
+  refuseWithoutTurns,
+} from "../../app/prices.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
-import { agreedRequest } from "../../app/repeat.ts";
+import { command, Refusal } from "../../app/refusal.ts";
+import { completeFiles, resumeOptions } from "../../app/resume.ts";
+import {
+  confirmRepeat,
+  previewRewind,
+  type RewindPreview,
+  type RewindRequest,
+  rewindFilesLines,
+  rewindLines,
+} from "../../app/rewind.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
-import { sha256 } from "../../util/hash.ts";
-import { perdure } from "../../view/command-text.ts";
+import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
@@ -80,7 +88,7 @@ export async function resumeCommand(
   if (read !== undefined) await printDiagnostics(read);
   if (runId === undefined) return nothingStarted();
   const files = filesOption(options.files);
-  const request: BackRequest | undefined =
+  const request: RewindRequest | undefined =
     options.fromStep === undefined
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
@@ -97,7 +105,7 @@ async function chosenRun(
   }
   if (id !== undefined && options.pipelineId !== undefined) {
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
-    throw new CliError(EXIT.usage, message, `perdure resume ${id}`);
+    throw new Refusal("bad-option", message, command("resume", id));
   }
   const project = await openProject(process.cwd(), "read-write");
   const given = id ?? options.pipelineId;
@@ -107,7 +115,7 @@ async function chosenRun(
     if (file !== undefined) refuseOtherFile(await loadRun(project, runId), file, fromStep);
     return { project, runId };
   }
-  const { lastRun } = await import("../../app/last-run.ts");
+  const { lastRun } = await import("../../app/resume.ts");
   const failedToo = fromStep !== undefined || dryRun === true;
   return {
     project,
@@ -133,7 +141,7 @@ export async function retryCommand(
 async function refuse(
   project: Project,
   known: KnownRun,
-  wanted: BackRequest | undefined,
+  wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<void> {
   if (options.budget !== undefined) parseBudget(options.budget);
@@ -143,19 +151,19 @@ async function refuse(
   if (refusal !== undefined) throw refusal;
   await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
-  const message = "--update and --from-step are two wishes: first the one, then the other";
-  throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+  const message = "--update and --from-step cannot go together: first the one, then the other";
+  throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
 async function goOn(
   project: Project,
   runId: string,
-  wanted: BackRequest | undefined,
+  wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = await loadRun(project, runId);
   await refuse(project, known, wanted, options);
-  const request = wanted && (await agreedRequest(known, wanted, options, confirmation(options)));
+  const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
   const agreed: AgreedUpdate =
     options.update === true
@@ -168,7 +176,7 @@ async function goOn(
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
-  const back = request && (await workedOut(project, known, request));
+  const back = request && (await previewRewind(project, known, request));
   const kept = options.files === "keep" ? "continue" : undefined;
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
@@ -185,7 +193,7 @@ async function goOn(
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
-    command: `perdure resume ${known.shortId}`,
+    command: ["resume", known.shortId],
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
@@ -197,7 +205,7 @@ async function goOn(
   const screen = screenKind(options);
   const { known: after, endedBy } = await execute(project, known, {
     display: displayOf(screen),
-    ...goingOn(project, { request, back }, { ...options, beside }),
+    ...resumeOptions(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
@@ -206,7 +214,7 @@ async function goOn(
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
       ...(await besideLines(project, worker)),
-      ...(back === undefined ? [] : linesOf(now, back)),
+      ...(back === undefined ? [] : rewindLines(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
@@ -220,13 +228,13 @@ async function lookAhead(
   {
     update,
     back,
-  }: { readonly update: UpdateRequested | undefined; readonly back: Back | undefined },
+  }: { readonly update: UpdateRequested | undefined; readonly back: RewindPreview | undefined },
   options: ResumeOptions,
 ): Promise<void> {
   const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
   const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
   const looked = { ...options, isDone: done };
-  const found = await readiness(update?.plan ?? plan, looked, `perdure resume ${shortId}`);
+  const found = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
   for (const line of found) printError(line);
 }
 
@@ -245,7 +253,7 @@ function refuseOtherFile(
   if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
   const message = `run ${shortId} is a run of ${own}, not of ${file}`;
   const from = fromStep === undefined ? [] : ["--from-step", fromStep];
-  throw new CliError(EXIT.usage, message, perdure("resume", shortId, ...from));
+  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
 }
 
 /** A path without links; one that leads nowhere is taken as it is written. */
@@ -259,7 +267,7 @@ function realPath(path: string): string {
 }
 
 /** What the person typed, without its options. */
-function commandOf(shortId: string, request: BackRequest | undefined): readonly string[] {
+function commandOf(shortId: string, request: RewindRequest | undefined): readonly string[] {
   if (request === undefined) return ["resume", shortId];
   if (request.verb === "retry") return ["retry", shortId, request.step];
   return ["resume", shortId, "--from-step", request.step];
@@ -323,11 +331,11 @@ function fileNow({ run }: KnownRun): "same" | "edited" | "unreadable" {
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
   known: KnownRun,
-  { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
+  { back, cut }: { readonly back: RewindPreview | undefined; readonly cut: readonly CutOff[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const { resumeEvidence } = await import("../../app/resume-evidence.ts");
+  const { resumeEvidence } = await import("../../app/resume.ts");
   const steps = resumePlan({
     plan: known.plan,
     run: known.run,
@@ -341,7 +349,7 @@ async function showPlan(
     return EXIT.done;
   }
   for (const line of resumePlanLines(steps)) print(line);
-  for (const line of back === undefined ? [] : filesLines(known, back)) print(line);
+  for (const line of back === undefined ? [] : rewindFilesLines(known, back)) print(line);
   for (const line of cutLines(cut, known.shortId)) print(line);
   return EXIT.done;
 }

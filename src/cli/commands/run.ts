@@ -1,19 +1,19 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { relative, resolve } from "node:path";
 import { besideLines, startsBeside } from "../../app/beside.ts";
+import { execute } from "../../app/drive.ts";
 import { checkEnvironment, readiness } from "../../app/environment.ts";
-import { execute } from "../../app/execute.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
 import { createRun } from "../../app/new-run.ts";
+import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
 import { checkPrices } from "../../app/prices.ts";
 import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
-import { type ReadingOptions, readingOf } from "../../app/reading.ts";
 import { hideSecrets } from "../../app/secret-mask.ts";
 import type { RunSummary } from "../../journal/run-log.ts";
 import { envNamesOf } from "../../plan/build.ts";
-import { sha256 } from "../../util/hash.ts";
-import { secretInputs } from "../../util/redact.ts";
+import { sha256 } from "../../util/json.ts";
+import { secretInputs } from "../../util/secrets.ts";
 import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
@@ -42,22 +42,23 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const path = resolve(file);
   const screen = screenKind(options);
   const reading = readingOf(options, file);
+  const typed = ["run", file];
   if (options.validate === true) {
     const { validateCommand } = await import("./validate.ts");
     return validateCommand([file], options);
   }
-  const { plan, text } = await readPlan(path, `perdure run ${file}`, reading);
+  const { plan, text } = await readPlan(path, typed, reading);
   if (options.logs !== undefined) {
     (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);
   }
   const { inputSchema: schema } = plan;
-  const typed = parseInput(options, schema);
-  hideSecrets([...secretInputs(typed, plan.secrets).values()].flat());
-  refuseUnknownKeys(typed, schema, file);
-  const input = await fitInput(typed, schema, file);
-  checkEnvironment(envNamesOf(plan), `perdure run ${file}`);
-  const priceLines = await checkPrices(plan, plan.budget ?? {}, `perdure run ${file}`);
-  for (const line of await readiness(plan, options, `perdure run ${file}`)) printError(line);
+  const given = parseInput(options, schema);
+  hideSecrets([...secretInputs(given, plan.secrets).values()].flat());
+  refuseUnknownKeys(given, schema, file);
+  const input = await fitInput(given, schema, file);
+  checkEnvironment(envNamesOf(plan), typed);
+  const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
+  for (const line of await readiness(plan, options, typed)) printError(line);
   const project = await createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
@@ -73,7 +74,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
-    command: `perdure run ${file}`,
+    command: typed,
   });
   if (!starts) return nothingStarted();
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };

@@ -1,8 +1,9 @@
 /** `perdure resume --update`: shows what the edit of a pipeline file does to a run, and asks. */
-import { filesOption } from "../../app/back-files.ts";
-import { CliError } from "../../app/cli-error.ts";
+
 import type { KnownRun } from "../../app/known-run.ts";
 import type { Project } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { previewUpdate, readEdit } from "../../app/update.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -60,7 +61,7 @@ async function confirmed({ shortId }: KnownRun, options: UpdateOptions): Promise
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   if (!terminal || options.detach === true || screenKind(options) === "json") {
     const message = "an update needs your word, and there is no terminal to ask on";
-    throw new CliError(EXIT.usage, message, `perdure resume ${shortId} --update --yes`);
+    throw new Refusal("no-terminal", message, command("resume", shortId, "--update", "--yes"));
   }
   return (await ask("Adopt the edit and go on? [y/N] ")).startsWith("y");
 }

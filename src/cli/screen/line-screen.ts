@@ -5,13 +5,13 @@
  * Does not: change a run, or keep it from going on when nobody can see it any more.
  */
 import { join } from "node:path";
-import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output-files.ts";
+import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptText, stepPath } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
-import { type FollowedFile, followLines } from "../../runner/output.ts";
+import { type FollowedFile, followLines } from "../../runner/process/output.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
 import { eventLine } from "../../view/event-line.ts";

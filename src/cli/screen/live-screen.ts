@@ -1,15 +1,15 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { outputFiles, printedAttempt } from "../../app/output-files.ts";
+import { outputFiles, printedAttempt } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import { masked } from "../../app/secret-mask.ts";
 import type { Recorded } from "../../core/event.ts";
 import { attemptText } from "../../core/place.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
-import { ATTEMPT_FILE } from "../../runner/attempt-folder.ts";
-import { lastLine } from "../../runner/output.ts";
+import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
+import { lastLine } from "../../runner/process/output.ts";
 import { checkReportLines } from "../../view/check-text.ts";
 import { progressLines, type ScreenSize } from "../../view/progress.ts";
 import type { Style } from "../../view/style.ts";

@@ -1,6 +1,5 @@
 /** How a command is asked to show what happens. */
-import { CliError } from "../../app/cli-error.ts";
-import { EXIT } from "../../view/exit-code.ts";
+import { Refusal } from "../../app/refusal.ts";
 
 /** How a run is shown. */
 export type ScreenKind = "live" | "plain" | "json" | "quiet";
@@ -21,5 +20,5 @@ export function screenKind(options: OutputOptions): ScreenKind {
 /** True when the output is for a program. */
 export function wantsJson({ output }: OutputOptions): boolean {
   if (output === undefined || output === "text" || output === "json") return output === "json";
-  throw new CliError(EXIT.usage, `--output takes text or json, not "${output}"`);
+  throw new Refusal("bad-option", `--output takes text or json, not "${output}"`);
 }

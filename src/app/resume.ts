@@ -1,0 +1,199 @@
+/**
+ * Going on with a run: what a person or a program wants beside that, as options of the one way to
+ * drive it.
+ */
+
+import { resolve } from "node:path";
+import { sessionWanted } from "../core/conversation.ts";
+import type { ConversationOffer } from "../core/fact.ts";
+import { attemptText } from "../core/place.ts";
+import { attemptOf, placeOf, type Visit } from "../core/run.ts";
+import type { AgentSteps } from "../engine/agent-steps.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import type { RunSummary } from "../journal/run-log.ts";
+import { lookAt } from "../runner/process/adopt.ts";
+import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
+import { shownStatus } from "../view/run-table.ts";
+import { utcText } from "../view/time-text.ts";
+import type { ExecuteOptions } from "./drive.ts";
+import type { KnownRun } from "./known-run.ts";
+import { parseBudget, parseTurns } from "./prices.ts";
+import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { command, type Next, Refusal } from "./refusal.ts";
+import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
+import { type FilesOption, filesOption } from "./rewind-files.ts";
+import { runEnvironment } from "./run-environment.ts";
+import { RunFiles } from "./run-files.ts";
+import { agentsOf, walkFilesOf } from "./run-parts.ts";
+import type { Confirm } from "./screen.ts";
+
+export interface ResumeWishes {
+  readonly takeOver?: boolean;
+  /** Go on beside other runs in the same directory. */
+  readonly beside?: boolean;
+  /** Go on in a copy of the run's project. */
+  readonly asCopy?: boolean;
+  /** What to add to the run's budget. */
+  readonly budget?: string;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: string;
+  /** What to do with the files: keep or restore. */
+  readonly files?: string;
+  /** Wait for people's answers when nothing else can move. */
+  readonly stay?: boolean;
+  /** Answer every question with the choice that approves. */
+  readonly autoApprove?: boolean;
+}
+
+/** How a run is driven so that it goes on in this way. */
+export function resumeOptions(
+  project: Project,
+  {
+    request,
+    back,
+  }: { readonly request: RewindRequest | undefined; readonly back: RewindPreview | undefined },
+  options: ResumeWishes,
+): Omit<ExecuteOptions, "display"> {
+  const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
+  return {
+    takeOver: options.takeOver === true,
+    asCopy: options.asCopy === true,
+    beside: options.beside === true,
+    stay: options.stay === true,
+    autoApprove: options.autoApprove === true,
+    ...(request === undefined
+      ? {}
+      : { requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)) }),
+    ...(turns === undefined ? {} : { turns }),
+    ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
+    ...foreignChoice(back, options),
+    ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
+  };
+}
+
+/** Changes by others do not stand in the way of files that are put back: they are set aside. */
+function foreignChoice(
+  back: RewindPreview | undefined,
+  options: ResumeWishes,
+): { foreign?: FilesOption } {
+  if (back?.files.request.restore !== undefined) return { foreign: "keep" };
+  const foreign = filesOption(options.files);
+  return foreign === undefined ? {} : { foreign };
+}
+
+/** Its owner may have been killed after the last event and before the files that tell of it. */
+export async function completeFiles(project: Project, known: KnownRun): Promise<void> {
+  const { dir, run, events } = known;
+  RunFiles.open(dir, run, known, events).close(run);
+  await walkFilesOf(project, known);
+}
+
+/** How many runs a refusal names. */
+const NAMED_MAX = 5;
+
+export interface LastRunOptions {
+  /** Only runs of this pipeline file count. */
+  readonly file?: string | undefined;
+  /** Absent when nobody can be asked. */
+  readonly confirm: Confirm | undefined;
+  /** The person says what is to become of a failed run, or only wants to look. */
+  readonly failedToo: boolean;
+}
+
+/** The id of that run; undefined when the person at the terminal does not want it. */
+export async function lastRun(
+  project: Project,
+  options: LastRunOptions,
+): Promise<string | undefined> {
+  const { file } = options;
+  const all = await project.journal.log.list(file === undefined ? {} : { file: resolve(file) });
+  const runs = all
+    .filter((run) => run.cleanedAt === undefined || run.status === "completed")
+    .toSorted((one, other) => other.updatedAt - one.updatedAt);
+  const where = file === undefined ? "here" : `of ${file}`;
+  const unfinished = runs.filter(({ status }) => status !== "completed");
+  const unowned = unfinished.filter((run) => !isOwned(run));
+  // The only ones that are left are owned: whoever looks at the lease says by whom.
+  const candidates = unowned.length === 0 ? unfinished : unowned;
+  const [candidate] = candidates;
+  if (candidate === undefined) {
+    throw new Refusal(
+      "no-unfinished-run",
+      `there is no unfinished run ${where}`,
+      command("list", "runs"),
+    );
+  }
+  const last = runs.find((run) => !isOwned(run)) ?? candidate;
+  const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
+  if (!surprise) return candidate.runId;
+  const told = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
+  if (options.confirm !== undefined) {
+    const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;
+    const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
+    return agreed ? candidate.runId : undefined;
+  }
+  const named = candidates.slice(0, NAMED_MAX);
+  const commands = await Promise.all(named.map((run) => commandFor(project, run)));
+  throw new Refusal("run-not-named", `${told}: name the run to resume`, commands);
+}
+
+async function commandFor(project: Project, run: RunSummary): Promise<Next> {
+  const shortId = await shortIdOf(project.journal, run.runId);
+  return { ...command("resume", shortId), note: `${run.pipeline}: ${stateOf(run)}` };
+}
+
+function stateOf(run: RunSummary): string {
+  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps done`;
+  return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
+}
+
+async function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): Promise<string> {
+  return `${await shortIdOf(journal, runId)} (${pipeline})`;
+}
+
+function isOwned({ lease }: RunSummary): boolean {
+  return livenessOf(lease) === "owned";
+}
+
+/** What became of each attempt that the journal says is running. */
+export function evidenceOf({ run, dir }: KnownRun): ReadonlyMap<string, Evidence> {
+  const evidence = new Map<string, Evidence>();
+  for (const visit of run.running) {
+    const at = attemptOf(visit);
+    evidence.set(attemptText(at), lookAt(attemptDirOf(dir, at)));
+  }
+  return evidence;
+}
+
+/** What became of running attempts, and what can be had of the conversations that are not over. */
+export async function resumeEvidence(
+  known: KnownRun,
+): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
+  const { plan, run, dir } = known;
+  const agents = await agentsOf(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const evidence = new Map<string, Evidence>();
+  for (const visit of run.running) {
+    evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
+  }
+  const offers = new Map<string, ConversationOffer>();
+  const unfinished = [run.running, run.waiting, run.interrupted, run.ready, run.failed];
+  for (const visit of unfinished.flatMap((visits) => [...visits])) {
+    const offer =
+      visit.talk === undefined
+        ? undefined
+        : agents?.offer(placeOf(visit), sessionWanted(plan, run, visit));
+    if (offer !== undefined) offers.set(attemptText(attemptOf(visit)), offer);
+  }
+  return { evidence, offers };
+}
+
+async function found(
+  { dir }: KnownRun,
+  visit: Visit,
+  agents: AgentSteps | undefined,
+): Promise<Evidence> {
+  const at = attemptOf(visit);
+  const seen = lookAt(attemptDirOf(dir, at));
+  if (seen !== "dead" || agents?.serves(visit) !== true) return seen;
+  return (await agents.hasAnswered(visit, at)) ? "answered" : seen;
+}
