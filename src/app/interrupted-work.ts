@@ -1,13 +1,13 @@
 /**
- * Work that was cut off by a stop or a loss: found, and put in front of a person before it goes on.
+ * Work that a stop or a loss interrupted, for a person to see before it continues.
  *
  * Owns: which visits have some, and the evidence of what they had done.
  * Does not: decide what becomes of it (core/decide.ts) or change anything.
  */
 import { join } from "node:path";
 import { startsOver } from "../core/attempt-files.ts";
-import { attemptText } from "../core/place.ts";
-import { attemptOf, recoverFor, stepOf, type Visit } from "../core/run.ts";
+import { attemptText, placeText } from "../core/place.ts";
+import { attemptOf, placeOf, recoverFor, stepOf, type Visit } from "../core/run.ts";
 import { workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";
@@ -27,9 +27,11 @@ const OUTPUT_LINES = 3;
 /** How much of the end of an output is looked at for its last lines. */
 const OUTPUT_BYTES_MAX = 64 * 1024;
 
-/** A visit that was cut off, with what it had done. */
-export interface CutOff {
+/** A visit that was interrupted, with what it had done. */
+export interface InterruptedWork {
   readonly visit: Visit;
+  /** `fix@2`. */
+  readonly place: string;
   readonly work: PartialWork;
 }
 
@@ -38,18 +40,18 @@ export async function partialWork(
   project: Project,
   known: KnownRun,
   recover?: Recover,
-): Promise<readonly CutOff[]> {
+): Promise<readonly InterruptedWork[]> {
   const visits = cutOff(known);
   if (visits.length === 0) return [];
   const files = await filesOf(project, known);
   const history = new Map(workHistory(known.events).map((work) => [attemptText(work.at), work]));
-  const found: CutOff[] = [];
+  const found: InterruptedWork[] = [];
   for (const visit of visits) {
     const work = history.get(attemptText(attemptOf(visit)));
     const partial = work && (await describe(known, visit, { work, files, recover }));
     if (partial === undefined) continue;
     if ((partial.files?.length ?? 0) === 0 && partial.talk === undefined) continue;
-    found.push({ visit, work: partial });
+    found.push({ visit, place: placeText(placeOf(visit)), work: partial });
   }
   return found;
 }

@@ -14,10 +14,10 @@ import { textOf } from "../runner/file-text.ts";
 import { isObject, type JsonObject, sha256 } from "../util/json.ts";
 import { checkEnvironment } from "./environment.ts";
 import { loadRun } from "./known-run.ts";
-import { createRun } from "./new-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import { createProject, openProject, type Project } from "./project.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
+import { createRun } from "./start.ts";
 
 /** A copy of the other engine's checkpoint; ours is written over it. */
 const KEPT_FILE = "checkpoint.before.json";

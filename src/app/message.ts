@@ -13,6 +13,7 @@ import type { Message } from "../core/event.ts";
 import { messagesFor } from "../core/message.ts";
 import { parsePlace, stepPath } from "../core/place.ts";
 import {
+  currentVisit,
   findRecord,
   type LeftMessage,
   type Run,
@@ -202,4 +203,27 @@ function unknownStep({ plan, run, shortId }: KnownRun, name: string): Refusal {
   const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
   const message = `run ${shortId} has no step ${name}${hint}`;
   return new Refusal("unknown-step", message, command("show", shortId));
+}
+
+/** When an agent gets a message that was left for it. */
+export type Delivery =
+  /** The owner of the run has not recorded it yet. */
+  | "not-recorded"
+  /** The step is over; its agent gets the message if the step runs again. */
+  | "when-run-again"
+  | "when-resumed"
+  | "after-turn"
+  | "at-start"
+  | "next-attempt";
+
+/** When the agent of a step gets what `leaveMessage` has left. */
+export function deliveryOf({ known, message }: LeftResult, { record }: AgentStep): Delivery {
+  if (message === undefined) return "not-recorded";
+  const status = currentVisit(record)?.state.status ?? "ready";
+  if (status === "completed" || status === "skipped" || status === "abandoned") {
+    return "when-run-again";
+  }
+  if (known.liveness !== "owned") return "when-resumed";
+  if (status === "running") return "after-turn";
+  return status === "ready" ? "at-start" : "next-attempt";
 }

@@ -255,3 +255,12 @@ function handlerOf(text: string): readonly [string, string] {
     command("run", "flow.dot", "--handler", "deploy=./deploy.sh"),
   );
 }
+
+/** Diagnostics as a person reads them, with the lines of the file that they are about. */
+export async function diagnosticsText(
+  { diagnostics, text }: Pick<ReadPipeline, "diagnostics" | "text">,
+  style: { readonly color: boolean },
+): Promise<string> {
+  const { renderDiagnostics } = await import("../pipeline/diagnostic-text.ts");
+  return renderDiagnostics(diagnostics, text, style);
+}

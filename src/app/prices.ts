@@ -237,3 +237,12 @@ function parseAmount(text: string): Budget {
   const message = `--budget takes +5usd, +100000tokens, +20turns or +30m, not "${text}"`;
   throw new Refusal("bad-option", message);
 }
+
+/** All prices that are known for a plan, and the day of Perdure's own list. */
+export async function knownPrices(plan: Parameters<typeof priceListOf>[0]): Promise<{
+  readonly date: string;
+  readonly prices: ReturnType<Awaited<ReturnType<typeof priceListOf>>["all"]>;
+}> {
+  const { LIST_DATE } = await import("../runner/agents/usage.ts");
+  return { date: LIST_DATE, prices: (await priceListOf(plan)).all() };
+}

@@ -1,23 +1,34 @@
 /**
- * Going on with a run: what a person or a program wants beside that, as options of the one way to
- * drive it.
+ * Resumes a run: which run is meant, what stands in the way, and how it is driven.
+ *
+ * Owns: the checks before a run continues, and the preview of what would happen to its steps.
+ * Does not: drive it (drive.ts) or ask a person.
+ * Invariants:
+ * - resume/L1 Nothing that has failed, and nothing older than a run that has completed, is started
+ *   unless a person names it or agrees to it.
  */
 
+import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { sessionWanted } from "../core/conversation.ts";
-import type { ConversationOffer } from "../core/fact.ts";
-import { attemptText } from "../core/place.ts";
-import { attemptOf, placeOf, type Visit } from "../core/run.ts";
+import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
+import { attemptText, ROOT_SCOPE } from "../core/place.ts";
+import { attemptOf, findRecord, isDone, placeOf, type Visit } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
+import type { Recover } from "../plan/plan.ts";
+import { textOf } from "../runner/file-text.ts";
 import { lookAt } from "../runner/process/adopt.ts";
-import type { Evidence, ResumePlanInput } from "../view/resume-plan.ts";
+import { defined } from "../util/defined.ts";
+import { sha256 } from "../util/json.ts";
+import type { Evidence, ResumePlanInput, resumePlan } from "../view/resume-plan.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/time-text.ts";
 import type { ExecuteOptions } from "./drive.ts";
+import { readiness } from "./environment.ts";
 import type { KnownRun } from "./known-run.ts";
-import { parseBudget, parseTurns } from "./prices.ts";
+import { checkPricesOnResume, parseBudget, parseTurns, refuseWithoutTurns } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { command, type Next, Refusal } from "./refusal.ts";
 import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
@@ -27,11 +38,11 @@ import { RunFiles } from "./run-files.ts";
 import { agentsOf, walkFilesOf } from "./run-parts.ts";
 import type { Confirm } from "./screen.ts";
 
-export interface ResumeWishes {
+export interface ResumeSettings {
   readonly takeOver?: boolean;
-  /** Go on beside other runs in the same directory. */
+  /** Continue beside other runs in the same directory. */
   readonly beside?: boolean;
-  /** Go on in a copy of the run's project. */
+  /** Continue in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
@@ -77,14 +88,14 @@ export async function addBudgetToOwned(
   }
 }
 
-/** How a run is driven so that it goes on in this way. */
+/** How a run is driven so that it continues in this way. */
 export function resumeOptions(
   project: Project,
   {
     request,
     back,
   }: { readonly request: RewindRequest | undefined; readonly back: RewindPreview | undefined },
-  options: ResumeWishes,
+  options: ResumeSettings,
 ): Omit<ExecuteOptions, "display"> {
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
   return {
@@ -106,7 +117,7 @@ export function resumeOptions(
 /** Changes by others do not stand in the way of files that are put back: they are set aside. */
 function foreignChoice(
   back: RewindPreview | undefined,
-  options: ResumeWishes,
+  options: ResumeSettings,
 ): { foreign?: FilesOption } {
   if (back?.files.request.restore !== undefined) return { foreign: "keep" };
   const foreign = filesOption(options.files);
@@ -198,7 +209,7 @@ export function evidenceOf({ run, dir }: KnownRun): ReadonlyMap<string, Evidence
 }
 
 /** What became of running attempts, and what can be had of the conversations that are not over. */
-export async function resumeEvidence(
+async function resumeEvidence(
   known: KnownRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
@@ -228,4 +239,91 @@ async function found(
   const seen = lookAt(attemptDirOf(dir, at));
   if (seen !== "dead" || agents?.serves(visit) !== true) return seen;
   return (await agents.hasAnswered(visit, at)) ? "answered" : seen;
+}
+
+/** What somebody wants of a run that is about to continue. */
+export interface ResumeRequest {
+  readonly update?: UpdateRequested | undefined;
+  readonly request?: RewindRequest | undefined;
+  readonly preview?: RewindPreview | undefined;
+  readonly recover?: Recover | undefined;
+  readonly preflight?: boolean | undefined;
+  readonly turns?: string | undefined;
+  readonly budget?: string | undefined;
+}
+
+/** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
+export async function checkResume(
+  known: KnownRun,
+  { update, request, preview, recover, preflight, turns, budget }: ResumeRequest,
+): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
+  const { run, plan, shortId } = known;
+  const raised = turns !== undefined || update !== undefined || recover === "restart";
+  if (!raised && request?.verb !== "from-step") refuseWithoutTurns(known);
+  const priceLines = await checkPricesOnResume(known, update?.plan, budget);
+  // Where steps run again, all of them count.
+  const again = update !== undefined || preview !== undefined;
+  const root = again ? undefined : run.scopes.get(ROOT_SCOPE);
+  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  const looked = { ...defined({ preflight }), isDone: done };
+  const warnings = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
+  return { priceLines, warnings };
+}
+
+/** What a resume would do to each step, and why. Changes nothing. */
+export async function planResume(
+  known: KnownRun,
+  preview: RewindPreview | undefined,
+  recover: Recover | undefined,
+): Promise<ReturnType<typeof resumePlan>> {
+  const { resumePlan: planOf } = await import("../view/resume-plan.ts");
+  const { plan, run } = known;
+  const evidence = await resumeEvidence(known);
+  return planOf({ plan, run, ...evidence, rewind: preview?.rewind, recover, now: Date.now() });
+}
+
+/** The step that a run continues with: its position in the pipeline, from 1. */
+export function firstStep(
+  { run, plan }: KnownRun,
+  fromStep: string | undefined,
+): { readonly position: number; readonly total: number; readonly step: string } {
+  const { steps } = plan.graph;
+  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
+  const first = steps.findIndex(({ id }, position) =>
+    fromStep === undefined ? !isDone(records[position]) : id === fromStep,
+  );
+  const at = first === -1 ? steps.length - 1 : first;
+  return { position: at + 1, total: steps.length, step: steps[at]?.id ?? "" };
+}
+
+/** Refuses a run that is not one of the pipeline that was named with it, by its file or its name. */
+export function refuseOtherFile(
+  { run, plan, shortId }: KnownRun,
+  file: string,
+  fromStep: string | undefined,
+): void {
+  const own = run.created?.file ?? "";
+  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
+  const message = `run ${shortId} is a run of ${own}, not of ${file}`;
+  const from = fromStep === undefined ? [] : ["--from-step", fromStep];
+  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
+}
+
+/** A path without links; one that leads nowhere is taken as it is written. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return path;
+  }
+}
+
+/** Whether the pipeline file of a run is still the one that the run began with. */
+export function pipelineFileState({ run }: KnownRun): "same" | "edited" | "unreadable" {
+  const { file, fileSha256 } = run.created ?? {};
+  if (file === undefined || fileSha256 === undefined) return "same";
+  const text = textOf(file);
+  if (text === undefined) return "unreadable";
+  return sha256(text) === fileSha256 ? "same" : "edited";
 }

@@ -289,7 +289,7 @@ function addLooking(program: Command, finish: Finish): void {
     .argument("<step>", "the step")
     .option("-o, --output <format>", "text or json")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/explain.ts")).explainCommand(id, step, options)),
+      finish(await (await import("./commands/look.ts")).explainCommand(id, step, options)),
     );
   program
     .command("logs")
@@ -331,7 +331,7 @@ function addTelling(program: Command, finish: Finish): void {
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
-      finish(await (await import("./commands/replay.ts")).replayCommand(id, options)),
+      finish(await (await import("./commands/look.ts")).replayCommand(id, options)),
     );
 }
 

@@ -1,13 +1,9 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
 import { answerGate } from "../app/answer.ts";
-import { checkEnvironment, readiness } from "../app/environment.ts";
-import { fitInput, refuseUnknownKeys } from "../app/input.ts";
 import { loadRun } from "../app/known-run.ts";
-import { createRun } from "../app/new-run.ts";
 import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
-import { checkPrices, checkPricesOnResume, refuseWithoutTurns } from "../app/prices.ts";
 import {
   createProject,
   livenessOf,
@@ -16,14 +12,14 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
-import { completeFiles, resumeOptions } from "../app/resume.ts";
+import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
 import { previewRewind, type RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { requireVariables } from "../app/run-environment.ts";
+import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
-import { envNamesOf } from "../plan/build.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
 import type { ToldEvent } from "../view/event-json.ts";
@@ -86,14 +82,10 @@ export async function startRun(
   return publicly(async () => {
     const cwd = resolve(options.cwd ?? ".");
     const { plan, origin } = await planOf(pipeline, cwd);
-    const { inputSchema: schema } = plan;
     const file = origin.file || "FILE";
-    const typed = ["run", file];
-    refuseUnknownKeys(options.input ?? null, schema, file);
-    const input = await fitInput(options.input ?? null, schema, file);
-    checkEnvironment(envNamesOf(plan), typed);
-    await checkPrices(plan, plan.budget ?? {}, typed);
-    await readiness(plan, options, typed, cwd);
+    const { preflight } = options;
+    const site = { file, typed: ["run", file], preflight, cwd };
+    const { input } = await prepareRun(plan, options.input ?? null, site);
     return holding(await createProject(cwd), async (project) => {
       const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -156,10 +148,8 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   }
   const back = request && (await previewRewind(project, known, request));
   requireVariables(known, known.shortId);
-  const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
-  if (!raised) refuseWithoutTurns(known);
-  await checkPricesOnResume(known, undefined, options.budget);
-  await readiness(known.plan, options, ["resume", known.shortId]);
+  const { preflight, turns, budget } = options;
+  await checkResume(known, { request, preview: back, recover, preflight, turns, budget });
   return await drivenRun(project, known, known.run.seq, {
     ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

@@ -340,8 +340,6 @@ describe("a run that is looked at", () => {
     await cli.ended;
     expect((await followed).at(-1)).toBe("run.completed");
     expect((await opened.view()).status).toBe("completed");
-    await expect(openRun("00000000", { cwd })).rejects.toMatchObject({
-      code: "unknown-run",
-    });
+    await expect(openRun("00000000", { cwd })).rejects.toMatchObject({ code: "unknown-run" });
   });
 });

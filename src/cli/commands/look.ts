@@ -1,13 +1,12 @@
-/** Commands that only look at one run: `show`, `why`. */
+/** Commands that only look at one run: `show`, `why`, `explain` and `replay`. */
 
-import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
-import { findRunId, openProject, type Project } from "../../app/project.ts";
-import { hidesMarked, maskedJson } from "../../app/secret-mask.ts";
-import { replay } from "../../core/evolve.ts";
-import { move } from "../../core/move.ts";
+import { explain, openShown, replayRun } from "../../app/inspect.ts";
+import { openRun, whyInputOf } from "../../app/known-run.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { explainJson, explainLines } from "../../view/explain.ts";
 import { exposureLines } from "../../view/exposure-text.ts";
 import { partialJson, partialLines } from "../../view/partial-text.ts";
+import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
 import { showJson } from "../../view/run-json.ts";
 import { reportLines } from "../../view/run-report.ts";
 import { why, whyLines } from "../../view/why.ts";
@@ -19,21 +18,20 @@ export async function showCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const known = await findRun(id);
+  const { known } = await openShown(process.cwd(), id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
   else for (const line of reportLines(input)) print(line);
   return EXIT.done;
 }
 
-/** What happened, what is done, and the command that goes on. */
+/** What happened, what is done, and the command that continues the run. */
 export async function whyCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = await openProject(process.cwd(), "read-only");
-  const known = await findRun(id, project);
+  const { project, known } = await openShown(process.cwd(), id);
   const input = whyInputOf(known, Date.now());
   const { partialWork } = await import("../../app/interrupted-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
@@ -49,18 +47,28 @@ export async function whyCommand(
   return EXIT.done;
 }
 
-/** The run that is named, or the newest one. */
-export async function findRun(id: string | undefined, opened?: Project): Promise<KnownRun> {
-  const project = opened ?? (await openProject(process.cwd(), "read-only"));
-  const known = await loadRun(project, await findRunId(project, id));
-  // A text that is cut within a secret has no mark any more.
-  return hidesMarked() ? maskedRun(known) : known;
+/** Why a step was run, run again, or not run again. */
+export async function explainCommand(
+  id: string,
+  step: string,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const { known } = await openRun(process.cwd(), "read-only", id);
+  const explained = explain(known, step);
+  if (json) printJson(explainJson(explained));
+  else for (const line of explainLines(explained)) print(line);
+  return EXIT.done;
 }
 
-/** The run as its events tell it without secrets, for those who only show it. */
-export function maskedRun(known: KnownRun): KnownRun {
-  const events = maskedJson(known.events);
-  const run = replay(known.planOf, known.id, events);
-  if (known.moved !== undefined) move(run, known.moved);
-  return { ...known, events, run };
+/** Makes every recorded decision again; the status is 3 when one differs now. */
+export async function replayCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const replayed = await replayRun(process.cwd(), id);
+  if (json) printJson(replayJson(replayed));
+  else for (const line of replayLines(replayed)) print(line);
+  return replayDiffers(replayed.found) ? EXIT.failed : EXIT.done;
 }

@@ -1,10 +1,10 @@
 /** `perdure report RUN`: a post-mortem that needs nothing but itself. */
 
+import { maskedRun, openShown } from "../../app/inspect.ts";
 import { whyInputOf } from "../../app/known-run.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type PostMortem, postMortem } from "../../view/post-mortem.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
-import { findRun, maskedRun } from "./look.ts";
 
 export interface ReportOptions extends DocumentOptions {
   readonly withOutput?: boolean;
@@ -25,7 +25,7 @@ export async function reportCommand(
 ): Promise<ExitCode> {
   const format = formatOf(FORMATS, options);
   // Masked before it is told: a format may write a value in letters of its own.
-  const known = maskedRun(await findRun(id));
+  const known = maskedRun((await openShown(process.cwd(), id)).known);
   const { plan, events } = known;
   const outputs =
     options.withOutput === true

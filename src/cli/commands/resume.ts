@@ -1,23 +1,24 @@
-/** `perdure resume`: goes on with a run from exactly where it was. */
-import { realpathSync } from "node:fs";
-import { resolve } from "node:path";
+/** `perdure resume` and `perdure retry`: continue a run from where it stopped. */
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
 import { execute } from "../../app/drive.ts";
-import { readiness } from "../../app/environment.ts";
-import { type CutOff, partialWork } from "../../app/interrupted-work.ts";
+import { type InterruptedWork, partialWork } from "../../app/interrupted-work.ts";
 import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
 import { ownerText } from "../../app/owner.ts";
 import { unavailable } from "../../app/ownership.ts";
-import {
-  checkPricesOnResume,
-  parseBudget,
-  parseTurns,
-  refuseWithoutTurns,
-} from "../../app/prices.ts";
+import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
 import { isElsewhere, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { addBudgetToOwned, completeFiles, resumeOptions } from "../../app/resume.ts";
+import {
+  addBudgetToOwned,
+  checkResume,
+  completeFiles,
+  firstStep,
+  pipelineFileState,
+  planResume,
+  refuseOtherFile,
+  resumeOptions,
+} from "../../app/resume.ts";
 import {
   confirmRepeat,
   previewRewind,
@@ -28,11 +29,6 @@ import {
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
-import type { UpdateRequested } from "../../core/fact.ts";
-import { ROOT_SCOPE } from "../../core/place.ts";
-import { findRecord, isDone } from "../../core/run.ts";
-import { textOf } from "../../runner/file-text.ts";
-import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
@@ -50,11 +46,11 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
-  /** Go on beside other runs in the same directory. */
+  /** Continue beside other runs in the same directory. */
   readonly beside?: boolean;
   /** False: what the plan needs is not looked for first. */
   readonly preflight?: boolean;
-  /** Go on in a copy of the run's project. */
+  /** Continue in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
@@ -62,7 +58,7 @@ export interface ResumeOptions extends OutputOptions {
   readonly env?: readonly string[];
   /** How many turns more agents get that have used up theirs. */
   readonly turns?: string;
-  /** What to do with work that was cut off. */
+  /** What to do with work that was interrupted. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
   readonly update?: boolean;
@@ -124,7 +120,7 @@ async function chosenRun(
   };
 }
 
-/** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
+/** Another attempt of a failed step, or a done step and every step after it again. */
 export async function retryCommand(
   id: string,
   step: string,
@@ -210,10 +206,10 @@ async function goOn(
   const adopted = { run, plan: update?.plan ?? plan };
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
-  const raised = options.turns !== undefined || update !== undefined;
-  if (!raised && recover !== "restart" && request?.verb !== "from-step") refuseWithoutTurns(known);
-  const priceLines = await checkPricesOnResume(known, update?.plan, options.budget);
-  await lookAhead(known, { update, back }, options);
+  const { preflight, turns, budget } = options;
+  const wishes = { update, request, preview: back, recover, preflight, turns, budget };
+  const { priceLines, warnings } = await checkResume(known, wishes);
+  for (const line of warnings) printError(line);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -222,8 +218,8 @@ async function goOn(
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
-    const { detach, peopleOptions } = await import("../detach.ts");
-    const told = [...detachedOptions(options), ...peopleOptions(options)];
+    const { detach, gateOptions } = await import("../detach.ts");
+    const told = [...detachedOptions(options), ...gateOptions(options)];
     return detach(project, runId, known.shortId, told);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
@@ -247,48 +243,9 @@ async function goOn(
   return exitCodeOf(after.run, endedBy);
 }
 
-/** Looks whether what the steps ahead need is there; where some run again, all of them count. */
-async function lookAhead(
-  { run, plan, shortId }: KnownRun,
-  {
-    update,
-    back,
-  }: { readonly update: UpdateRequested | undefined; readonly back: RewindPreview | undefined },
-  options: ResumeOptions,
-): Promise<void> {
-  const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
-  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
-  const looked = { ...options, isDone: done };
-  const found = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
-  for (const line of found) printError(line);
-}
-
 function nothingStarted(): ExitCode {
   print("Nothing was started.");
   return EXIT.interrupted;
-}
-
-/** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
-function refuseOtherFile(
-  { run, plan, shortId }: KnownRun,
-  file: string,
-  fromStep: string | undefined,
-): void {
-  const own = run.created?.file ?? "";
-  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
-  const message = `run ${shortId} is a run of ${own}, not of ${file}`;
-  const from = fromStep === undefined ? [] : ["--from-step", fromStep];
-  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
-}
-
-/** A path without links; one that leads nowhere is taken as it is written. */
-function realPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    return path;
-  }
 }
 
 /** What the person typed, without its options. */
@@ -319,19 +276,15 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
 
 function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {
   const { run, plan, shortId } = known;
-  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
-  const first = plan.graph.steps.findIndex(({ id }, position) =>
-    fromStep === undefined ? !isDone(records[position]) : id === fromStep,
-  );
-  const at = first === -1 ? plan.graph.steps.length - 1 : first;
-  const from = `step ${at + 1} of ${plan.graph.steps.length}: ${plan.graph.steps[at]?.id}`;
+  const { position, total, step } = firstStep(known, fromStep);
+  const from = `step ${position} of ${total}: ${step}`;
   const lines = [
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const now = fileNow(known);
+  const now = pipelineFileState(known);
   if (now === "same") return lines;
-  const asItWas = "the run goes on with its plan as it was";
+  const asItWas = "the run continues with its plan as it was";
   if (now === "unreadable") {
     return [...lines, `${run.created?.file} cannot be read; ${asItWas}`];
   }
@@ -340,35 +293,21 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
 }
 
 /** What was cut off, and what becomes of it. */
-function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
+function cutLines(cut: readonly InterruptedWork[], shortId: string): readonly string[] {
   return cut.flatMap(({ work }) => partialLines(work, shortId));
-}
-
-/** What has become of the author's file. */
-function fileNow({ run }: KnownRun): "same" | "edited" | "unreadable" {
-  const { file, fileSha256 } = run.created ?? {};
-  if (file === undefined || fileSha256 === undefined) return "same";
-  const text = textOf(file);
-  if (text === undefined) return "unreadable";
-  return sha256(text) === fileSha256 ? "same" : "edited";
 }
 
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
   known: KnownRun,
-  { back, cut }: { readonly back: RewindPreview | undefined; readonly cut: readonly CutOff[] },
+  {
+    back,
+    cut,
+  }: { readonly back: RewindPreview | undefined; readonly cut: readonly InterruptedWork[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const { resumeEvidence } = await import("../../app/resume.ts");
-  const steps = resumePlan({
-    plan: known.plan,
-    run: known.run,
-    ...(await resumeEvidence(known)),
-    rewind: back?.rewind,
-    recover: recoverWord(options.recover),
-    now: Date.now(),
-  });
+  const { resumePlanLines } = await import("../../view/resume-plan.ts");
+  const steps = await planResume(known, back, recoverWord(options.recover));
   if (wantsJson(options)) {
     printJson(steps);
     return EXIT.done;
