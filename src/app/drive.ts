@@ -245,6 +245,7 @@ async function drive(
       message: ({ scope, step, message }) =>
         mailbox.post({ type: "message-left", scope, step, message }),
       killNow: () => processes.killNow(),
+      addBudget: (added) => mailbox.post({ type: "funds-added", added }),
       lookForAnswers: () => mailbox.wake(),
       renewLease: () => leases.renew(known.id, epoch),
       fail: (error) => mailbox.fail(error),

@@ -1,13 +1,13 @@
 /**
- * The requests that reach the owner of a run: others ask it to stop, answer a gate, or leave a message
- * for an agent. They come through the inbox, and as signals or calls of this process.
+ * The requests that reach the owner of a run: others ask it to stop, answer a gate, leave a message
+ * for an agent, or add to the budget. They come through the inbox, and as signals or calls of this process.
  *
  * Owns: reading the inbox for as long as a run is driven, and handing each request to the driver, also
  *   those that came before there was one.
  * Does not: decide what follows from a request.
  */
 import type { StopMode } from "../core/event.ts";
-import type { Inbox, MessageRequest, Request } from "../journal/inbox.ts";
+import type { AddBudgetRequest, Inbox, MessageRequest, Request } from "../journal/inbox.ts";
 import type { Subscription } from "../journal/subscription.ts";
 
 /** What a driven run offers to those who ask something of it. */
@@ -18,6 +18,8 @@ export interface DrivenRun {
   killNow(): void;
   /** Takes in a message for an agent; one that the run knows changes nothing. */
   message(request: MessageRequest): void;
+  /** Adds to the budget. */
+  addBudget(added: AddBudgetRequest["added"]): void;
   /** Looks for answers that others have given. */
   lookForAnswers(): void;
   /** Keeps the lease. Throws when another owner has the run. */
@@ -107,6 +109,7 @@ export class OwnerRequests {
   #hand(driver: DrivenRun, request: Request): void {
     if (request.type === "message") driver.message(request);
     else if (request.type === "stop") this.#stop(request.mode, request.by);
+    else if (request.type === "add-budget") driver.addBudget(request.added);
     else driver.lookForAnswers();
   }
 }

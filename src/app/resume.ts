@@ -56,6 +56,38 @@ export interface ResumeSettings {
   readonly autoApprove?: boolean;
 }
 
+/** How long an owner has to take a request in while somebody waits for that. */
+const TAKEN_MS_MAX = 10_000;
+
+/**
+ * Adds to the budget of a run that a living process drives: a request to that owner. False when the
+ * owner ended, or took too long, before the run had it; then nothing was added.
+ */
+export async function addBudgetToOwned(
+  { journal }: Project,
+  { id, run }: KnownRun,
+  budget: string,
+): Promise<boolean> {
+  const added = parseBudget(budget);
+  const subscription = journal.log.subscribe(id);
+  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
+  try {
+    await journal.inbox.send(id, { type: "add-budget", added });
+    let seq = run.seq;
+    do {
+      const isOwned = livenessOf(await journal.leases.of(id)) === "owned";
+      const news = await journal.log.eventsAfter(id, seq);
+      if (news.some(({ event }) => event.type === "run.funded")) return true;
+      seq = news.at(-1)?.seq ?? seq;
+      if (!isOwned) return false;
+    } while (await subscription.changed());
+    return false;
+  } finally {
+    clearTimeout(patience);
+    subscription.close();
+  }
+}
+
 /** How a run is driven so that it continues in this way. */
 export function resumeOptions(
   project: Project,

@@ -9,6 +9,7 @@
  *   the others: people, the timeout, this machine or another.
  */
 import type { Answer, Message, StopMode } from "../core/event.ts";
+import type { Fact } from "../core/fact.ts";
 import type { Subscription } from "./subscription.ts";
 
 export interface Inbox {
@@ -42,6 +43,12 @@ export interface MessageRequest {
   readonly message: Message;
 }
 
+/** Adds to the budget of the run. Like a stop, it lapses with the owner that it was meant for. */
+export interface AddBudgetRequest {
+  readonly type: "add-budget";
+  readonly added: Extract<Fact, { type: "funds-added" }>["added"];
+}
+
 /** The answer to an attempt of a gate. */
 export interface AnswerRequest {
   readonly type: "answer";
@@ -50,7 +57,7 @@ export interface AnswerRequest {
 }
 
 /** A request that is added as it is; of answers only the first one counts, so they have `answer`. */
-export type SentRequest = StopRequest | MessageRequest;
+export type SentRequest = StopRequest | MessageRequest | AddBudgetRequest;
 
 /** A request in the queue; ids grow. */
 export type Request = (SentRequest | AnswerRequest) & { readonly id: number };

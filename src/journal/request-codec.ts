@@ -1,13 +1,21 @@
 /** The requests of an inbox as JSON text and back; checked like events (event-codec.ts). */
 import type { Answer } from "../core/event.ts";
 import { answer, message, stopMode } from "./event-shapes.ts";
-import { type Check, parseObject, record, text } from "./field-check.ts";
+import { type Check, number, optional, parseObject, record, text } from "./field-check.ts";
 import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
 import { JournalError } from "./journal.ts";
+
+const budget = record({
+  usd: optional(number),
+  tokens: optional(number),
+  turns: optional(number),
+  timeMs: optional(number),
+});
 
 const REQUEST_CHECKS = new Map<string, Check>([
   ["stop", record({ mode: stopMode, by: text })],
   ["message", record({ scope: text, step: text, message })],
+  ["add-budget", record({ added: budget })],
   ["answer", record({ attempt: text, answer: record(answer) })],
 ]);
 

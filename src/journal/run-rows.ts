@@ -168,6 +168,7 @@ export function keyOf(database: Database, runId: string): number {
   return integerIn(database.get(RUN.key, runId) ?? unknownRun(runId), "run");
 }
 
+/** Refuses a run that the journal does not have. */
 export function unknownRun(runId: string): never {
   throw new JournalError("unknown-run", `There is no run ${runId}.`);
 }

@@ -289,6 +289,9 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await journal.inbox.send(runIdOf(0), { type: "message", scope: "", step: "work", message });
     const requests = await journal.inbox.after(runIdOf(0), 0);
     expect(requests.map(({ type }) => type)).toEqual(["stop", "message"]);
+    const added = { usd: 5 };
+    await journal.inbox.send(runIdOf(1), { type: "add-budget", added });
+    expect((await journal.inbox.after(runIdOf(1), 0)).at(-1)).toMatchObject({ added });
     expect(requests[1]).toMatchObject({ scope: "", step: "work", message });
     expect(requests[0]).toMatchObject({ type: "stop", by: "me" });
     expect(await journal.inbox.after(runIdOf(0), requests[0]?.id ?? 0)).toEqual([requests[1]]);

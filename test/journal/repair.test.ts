@@ -215,7 +215,7 @@ test("one repair at a time", async () => {
   const other = new DatabaseSync(`${file}.lock`);
   other.exec("BEGIN EXCLUSIVE");
   expect(() => repair(directory, OPTIONS)).toThrow(expect.objectContaining({ code: "busy" }));
-  await other.close();
+  other.close();
   expect(repair(directory, OPTIONS).outcome).toBe("repaired");
 });
 

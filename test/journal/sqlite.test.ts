@@ -76,7 +76,7 @@ describe("the file", () => {
   });
 
   test("it is durable by WAL with full synchronisation, and says whose it is", async () => {
-    (await open("create")).close();
+    await (await open("create")).close();
     const connection = new DatabaseSync(file);
     const pragma = (name: string) =>
       Object.values(connection.prepare(`PRAGMA ${name}`).get() ?? {});
@@ -141,7 +141,7 @@ describe("opening refuses", () => {
   });
 
   test.each(MODES)("what a newer program wrote (%s)", async (mode) => {
-    (await open("create")).close();
+    await (await open("create")).close();
     sql("PRAGMA user_version = 7");
     await expect(open(mode)).rejects.toThrow(refusal("newer"));
     await expect(open(mode)).rejects.toThrow(
@@ -206,7 +206,7 @@ describe("opening refuses", () => {
   });
 
   test("what another process keeps locked", async () => {
-    (await open("create")).close();
+    await (await open("create")).close();
     const connection = new DatabaseSync(file);
     connection.exec("BEGIN EXCLUSIVE");
     const database = new Database(file, new DatabaseSync(file, { timeout: 0 }));

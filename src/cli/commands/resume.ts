@@ -4,11 +4,13 @@ import { execute } from "../../app/drive.ts";
 import { type InterruptedWork, partialWork } from "../../app/interrupted-work.ts";
 import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
+import { ownerText } from "../../app/owner.ts";
 import { unavailable } from "../../app/ownership.ts";
-import { parseBudget, parseTurns } from "../../app/prices.ts";
-import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
+import { isElsewhere, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import {
+  addBudgetToOwned,
   checkResume,
   completeFiles,
   firstStep,
@@ -150,6 +152,29 @@ async function refuse(
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
+/** Options that ask nothing of the run itself. */
+const BESIDE_BUDGET: ReadonlySet<string> = new Set([
+  ...["budget", "pipelineId", "file", "preflight", "output", "quiet"],
+]);
+
+/** With nothing but `--budget`, the living owner of a run is asked to add to it. */
+async function isBudgetAdded(
+  project: Project,
+  known: KnownRun,
+  options: ResumeOptions,
+): Promise<boolean> {
+  const { budget } = options;
+  const owner = known.liveness === "owned" ? known.lease?.owner : undefined;
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const isAlone = given.every(([name]) => BESIDE_BUDGET.has(name));
+  if (budget === undefined || !isAlone || owner === undefined) return false;
+  if (owner.opens !== undefined || isElsewhere(known.lease)) return false;
+  await checkPricesOnResume(known, undefined, budget);
+  if (!(await addBudgetToOwned(project, known, budget))) return false;
+  print(`Added ${budget} to the budget of run ${known.shortId}, which ${ownerText(owner)} drives.`);
+  return true;
+}
+
 async function goOn(
   project: Project,
   runId: string,
@@ -157,6 +182,7 @@ async function goOn(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = await loadRun(project, runId);
+  if (wanted === undefined && (await isBudgetAdded(project, known, options))) return EXIT.done;
   await refuse(project, known, wanted, options);
   const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
