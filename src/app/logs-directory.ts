@@ -37,7 +37,7 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   const again = command("run", file ?? "FILE", "--logs", relative(process.cwd(), logs) || ".");
   if (text === undefined) {
     throw new Refusal(
-      "bad-logs-directory",
+      "missing-file",
       `there is no checkpoint in ${given}: ${path} is missing`,
       again,
     );

@@ -161,7 +161,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   }
   if (!hasConversations(plan, first.step)) {
     const message = `step ${name} of run ${shortId} has no agent with a conversation`;
-    throw new Refusal("no-conversation", message, command("show", shortId));
+    throw new Refusal("unknown-step", message, command("show", shortId));
   }
   const record = findRecord(first.scope, id);
   const place = { scope: first.scope.id, step: id };

@@ -38,7 +38,7 @@ async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: stri
   const rest = (await import("../plan/attractor/continue-run.ts")).takenUp(whole, takesUp);
   if (typeof rest !== "string") return rest;
   const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
-  throw new Refusal("impossible", message, command("run", nameOf(path)));
+  throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 
 async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {

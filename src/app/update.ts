@@ -113,7 +113,7 @@ function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string 
   }
   if (plan.workspace.kind === "here") {
     const message = "the files of the project itself are not put back: the edit would go with them";
-    throw new Refusal("files-in-the-way", message, command("resume", known.shortId, "--update"));
+    throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
   }
   return naming(known.shortId, () => filesBefore(known.run, changes));
 }
