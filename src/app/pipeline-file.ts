@@ -8,9 +8,8 @@ import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
 import type { ModuleValue } from "../pipeline/module.ts";
 import type { DotFile } from "../plan/attractor/build.ts";
 import type { Plan, PlanReading, Simulation } from "../plan/plan.ts";
-import { AGENT_NAMES } from "../runner/agents/registry.ts";
 import { bytesOf } from "../runner/file-text.ts";
-import { PERMISSION_LEVELS } from "../util/agent-access.ts";
+import { KNOWN_AGENTS, PERMISSION_LEVELS } from "../util/agent-access.ts";
 import { advice, after, command, PipelineInvalid, Refusal } from "./refusal.ts";
 
 export interface ReadPipeline {
@@ -206,8 +205,8 @@ export function isDotFile(path: string): boolean {
 export function readingOf(options: ReadingOptions, file: string): PlanReading {
   const { agent } = options;
   if (!isDotFile(file)) refuseForYaml(options, file);
-  if (agent !== undefined && (!AGENT_NAMES.includes(agent) || agent === "acp")) {
-    const names = AGENT_NAMES.filter((name) => name !== "acp").join(", ");
+  if (agent !== undefined && !KNOWN_AGENTS.some((name) => name === agent)) {
+    const names = KNOWN_AGENTS.join(", ");
     throw new Refusal(
       "bad-option",
       `--agent ${agent}: there is no such agent`,

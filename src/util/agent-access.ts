@@ -1,11 +1,19 @@
 /**
- * What agents may do and use, in the words that pipelines, plans and adapters share: permission
- * levels, MCP servers, and rules for tools. A rule is `Name`, or `Name(pattern)` for some calls of
- * the tool. The name is the agent's own; so is the pattern, as far as the agent has patterns.
+ * The agents, and what they may do and use, in the words that pipelines, plans and adapters share:
+ * names, permission levels, MCP servers, and rules for tools. A rule is `Name`, or `Name(pattern)`
+ * for some calls of the tool. The name is the agent's own; so is the pattern, as far as the agent
+ * has patterns.
  *
  * Owns: these words and the notation of rules, both ways.
  * Does not: know how any one agent implements them.
  */
+
+/** Agents that steps may name without declaring them; each has an adapter of its own. */
+export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
+export type KnownAgent = (typeof KNOWN_AGENTS)[number];
+/** The adapter for every agent of the Agent Client Protocol; `command` says which one. */
+export const PROTOCOL_ADAPTER = "acp";
+export const ADAPTER_NAMES = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 
 /** What an agent may do without asking; `default` is what the agent itself allows headless. */
 export const PERMISSION_LEVELS = ["default", "plan", "edit", "all"] as const;

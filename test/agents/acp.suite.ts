@@ -161,16 +161,6 @@ steps:
   async finish(...args: readonly string[]): Promise<Result> {
     return this.begin(...args).ended;
   }
-
-  killSteps(): void {
-    for (const pid of this.stepProcesses()) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
-  }
 }
 
 const TOOL = "echo tool >> effects";

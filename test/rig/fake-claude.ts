@@ -64,17 +64,6 @@ export class FakeClaude extends Project {
     return this.begin(args).ended;
   }
 
-  /** Kills the processes of the running steps, agent and tools alike. */
-  killSteps(): void {
-    for (const pid of this.stepProcesses()) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
-  }
-
   /** Kills the agents that a runner has started, and nothing around them. */
   killAgent(runner: Program): void {
     const wrapperOf = (pid: number): number => statOf(pid)?.parent ?? 0;

@@ -284,6 +284,17 @@ export class Project {
     return stepProcessesOf(this.dir);
   }
 
+  /** Kills the processes of the running steps, agents and tools alike. */
+  killSteps(): void {
+    for (const pid of this.stepProcesses()) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
+  }
+
   /** Ends what is left of the programs, decides their runs again and removes the directory. */
   async remove(): Promise<void> {
     await this.#endAll();
@@ -305,7 +316,7 @@ export class Project {
       program.child.kill("SIGKILL");
       await program.ended;
     }
-    endMarked(this.dir);
+    this.killSteps();
   }
 
   #removeFiles(): void {
@@ -343,17 +354,6 @@ export function cleanEnvironment(): Record<string, string> {
       value !== undefined && !/^(PERDURE|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_)/.test(name),
   );
   return Object.fromEntries(entries) as Record<string, string>;
-}
-
-/** Kills steps that outlived their test: those that work in its directory. */
-function endMarked(dir: string): void {
-  for (const pid of stepProcessesOf(dir)) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-    }
-  }
 }
 
 /** The living processes whose environment says that they work for an attempt below a directory. */

@@ -10,8 +10,8 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { Launch, Limits } from "../../src/runner/process/step-process.ts";
 import { attemptMarker, sweep } from "../../src/runner/process/sweep.ts";
+import { eventually } from "../rig/project.ts";
 
-const WAIT_MAX_MS = 15_000;
 const LONE_RUNNER = fileURLToPath(new URL("lone-runner.ts", import.meta.url));
 
 /** Generous limits; a test overrides the one it is about. */
@@ -98,13 +98,12 @@ export class Attempt {
 
 /** Waits until the probe gives something. */
 export async function waitFor<T>(what: string, probe: () => T | undefined | false): Promise<T> {
-  const deadline = performance.now() + WAIT_MAX_MS;
-  for (;;) {
-    const found = probe();
-    if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  let found: T | undefined | false;
+  await eventually(what, () => {
+    found = probe();
+    return found !== undefined && found !== false;
+  });
+  return found as T;
 }
 
 /** Releases a step that reads this pipe. */
