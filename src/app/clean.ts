@@ -7,7 +7,7 @@
 
 import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { outputsNamedBy } from "../core/handed-on.ts";
+import { outputsNamedBy } from "../core/outputs.ts";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";

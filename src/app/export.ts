@@ -8,7 +8,7 @@
 
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { outputsNamedBy } from "../core/handed-on.ts";
+import { outputsNamedBy } from "../core/outputs.ts";
 import { stepPath } from "../core/place.ts";
 import { attemptOf, placeOf } from "../core/run.ts";
 import { type Departure, saveForDeparture } from "../engine/departure.ts";

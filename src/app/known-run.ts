@@ -147,7 +147,7 @@ export async function reloadOwned(
 
 /** What was answered to the questions of a run and is not in it yet. */
 async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string, Answer>> {
-  const asked = new Set([...run.asked].map((visit) => attemptText(attemptOf(visit))));
+  const asked = new Set([...run.waiting.person].map((visit) => attemptText(attemptOf(visit))));
   if (asked.size === 0) return new Map();
   return new Map(
     [...(await journal.inbox.answers(run.id))].filter(([attempt]) => asked.has(attempt)),

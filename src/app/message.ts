@@ -20,6 +20,7 @@ import {
   type Scope,
   type StepRecord,
 } from "../core/run.ts";
+import { statusWord } from "../core/visit-state.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { settle } from "../engine/settle.ts";
 import { takeLease } from "../journal/journal.ts";
@@ -219,7 +220,8 @@ export type Delivery =
 /** When the agent of a step gets what `leaveMessage` has left. */
 export function deliveryOf({ known, message }: LeftResult, { record }: AgentStep): Delivery {
   if (message === undefined) return "not-recorded";
-  const status = currentVisit(record)?.state.status ?? "ready";
+  const visit = currentVisit(record);
+  const status = visit === undefined ? "ready" : statusWord(visit.state);
   if (status === "completed" || status === "skipped" || status === "abandoned") {
     return "when-run-again";
   }

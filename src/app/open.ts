@@ -162,7 +162,7 @@ function sizeOf(transcript: string): number | undefined {
 function resultOf({ run, shortId }: KnownRun, visit: Visit, left: number): OpenResult {
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   // Files that changed in a workspace of the run would else be taken for somebody else's.
-  const cut = run.interrupted.size + run.running.size > 0;
+  const cut = run.waiting.owner.size + run.running.size > 0;
   return {
     processesEnded: left,
     completed: run.state.status === "completed",

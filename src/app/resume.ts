@@ -13,7 +13,7 @@ import { resolve } from "node:path";
 import { sessionWanted } from "../core/conversation.ts";
 import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
 import { attemptText, ROOT_SCOPE } from "../core/place.ts";
-import { attemptOf, findRecord, isDone, placeOf, type Visit } from "../core/run.ts";
+import { attemptOf, findRecord, isDone, placeOf, type Visit, waitingFor } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
@@ -219,8 +219,8 @@ async function resumeEvidence(
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
   }
   const offers = new Map<string, ConversationOffer>();
-  const unfinished = [run.running, run.waiting, run.interrupted, run.ready, run.failed];
-  for (const visit of unfinished.flatMap((visits) => [...visits])) {
+  const waiting = waitingFor(run, "retry", "owner", "slot");
+  for (const visit of [...run.running, ...waiting, ...run.failed]) {
     const offer =
       visit.talk === undefined
         ? undefined

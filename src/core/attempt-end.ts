@@ -9,11 +9,11 @@
  *   other than 0 it has failed, whatever it says.
  */
 import type { RetryPolicy } from "../plan/plan.ts";
-import { chooseArrows } from "./arrow-choice.ts";
 import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { afterFailure } from "./conversation.ts";
 import type { Completion } from "./doubt.ts";
+import { chooseEdges } from "./edge-choice.ts";
 import type { AttemptRef, FailureReason, LeftRunning, RunEvent, Saved, Spent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
@@ -116,13 +116,13 @@ export function complete(
     ...(exposes && { exposes }),
     ...findingsIn(result),
   };
-  return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
+  return { ...completed, ...evidence, ...paid, arrows: chosen.edges };
 }
 
 /** The arrows that lead on, unless they would lead where they must not. */
-function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseArrows> {
-  const chosen = chooseArrows(run, visit, outcome);
-  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
+function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
+  const chosen = chooseEdges(run, visit, outcome);
+  const problem = chosen.ok ? restartProblem(visit, chosen.edges) : undefined;
   return problem === undefined ? chosen : { ok: false, reason: "restart", message: problem };
 }
 

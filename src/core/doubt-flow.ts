@@ -10,8 +10,9 @@ import { assert } from "../util/assert.ts";
 import { draft } from "./draft.ts";
 import { forgetEffect, noteEffect } from "./effect.ts";
 import type { RunEvent, StepCompleted } from "./event.ts";
-import { closeIfOver, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
 import { isInDoubt, type Run, stepOf, type Visit } from "./run.ts";
+import { closeIfOver, revive } from "./scope.ts";
+import { enter, LOSSES_MAX } from "./visit.ts";
 
 type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
 
@@ -30,7 +31,7 @@ export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: numb
         noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
       }
       if (asks === "person") return leaveToPerson(run, visit, message, time);
-      return enter(run, visit, { status: "unsettled", message });
+      return enter(run, visit, { status: "waiting", for: "probe", message });
     }
     case "step.probed":
       if (event.answer === "unknown") leaveToPerson(run, visit, event.message ?? "", time);
@@ -73,8 +74,6 @@ function leaveToPerson(run: Run, visit: Visit, why: string, at: number): void {
 function takeUp(run: Run, visit: Visit): void {
   const { state } = visit;
   if (state.status !== "failed") return;
-  const closed = visit.record.scope.active === 0;
   const { message } = visit.doubt ?? state;
-  enter(run, visit, { status: "unsettled", message });
-  if (closed) reopenScope(run, visit.record.scope, "failed");
+  revive(run, visit, { status: "waiting", for: "probe", message });
 }

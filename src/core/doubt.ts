@@ -37,6 +37,7 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
+import { statusWord, waitsFor } from "./visit-state.ts";
 
 /** How much of another run's id is told. */
 const RUN_ID_SHOWN = 8;
@@ -132,7 +133,7 @@ export function afterProbe(
 ): readonly RunEvent[] {
   const { answer, identity, message, result = NO_RESULT } = fact;
   const visit = findVisit(run, fact.at);
-  if (visit?.state.status !== "unsettled" || visit.attempts !== fact.at.attempt) return [];
+  if (!waitsFor(visit?.state, "probe") || visit.attempts !== fact.at.attempt) return [];
   const said = { answer, ...(identity && { identity }), ...(message && { message }) };
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
   const doubt = doubtOf(visit);
@@ -261,7 +262,7 @@ export function visitInDoubt(run: Run, path: string): Visit {
   if (visit === undefined) {
     throw new Refusal(`there is nothing to settle: step ${path} has not started, or is not there`);
   }
-  const { status } = visit.state;
+  const status = statusWord(visit.state);
   if (status === "running" && stepOf(visit).once) {
     const remedy = `perdure resume ${run.id} finds out what became of it`;
     throw new Refusal(`there is nothing to settle yet: step ${path} is running; ${remedy}`);

@@ -11,11 +11,11 @@ import { ASKS_MAX, RELAYS_MAX } from "./conversation.ts";
 import type { RunEvent } from "./event.ts";
 import type { Ending } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
-import { LOSSES_MAX } from "./flow.ts";
 import { submitAgain } from "./judge.ts";
 import { placeText } from "./place.ts";
 import { PAUSES_MAX, retryAfterLoss, retryAfterPause } from "./retry.ts";
 import { attemptOf, placeOf, type Run, type Visit } from "./run.ts";
+import { LOSSES_MAX } from "./visit.ts";
 
 /** The events with which an attempt ends. */
 export function endAttempt(

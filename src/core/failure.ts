@@ -5,9 +5,9 @@
  * Does not: decide whether there is another try (decide.ts).
  */
 import type { JsonObject } from "../util/json.ts";
-import { wayAfterFailure } from "./arrow-choice.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
 import { afterFailure } from "./conversation.ts";
+import { edgesAfterFailure } from "./edge-choice.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
 import { restartProblem } from "./restart.ts";
 import { type Run, stepOf, type Visit } from "./run.ts";
@@ -54,7 +54,7 @@ export function finalFailure(
   const base = { ...failed, ...afterFailure(visit) };
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
   if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
-  const way = wayAfterFailure(run, visit, known);
+  const way = edgesAfterFailure(run, visit, known);
   const problem = restartProblem(visit, way.arrows);
   if (problem !== undefined) {
     return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };

@@ -8,8 +8,9 @@
 
 import { draft } from "./draft.ts";
 import type { Deadline, RunEvent } from "./event.ts";
-import { enter } from "./flow.ts";
-import type { Run, Visit } from "./run.ts";
+import { type Run, type Visit, waitingFor } from "./run.ts";
+import { enter } from "./visit.ts";
+import { waitsFor } from "./visit-state.ts";
 
 type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
 
@@ -18,7 +19,7 @@ export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time
   if (event.type === "step.answered") return;
   const { question, choices, text, deadline, default: otherwise } = event;
   enter(run, visit, {
-    ...{ status: "asked", since: time, question, choices, text },
+    ...{ status: "waiting", for: "person", since: time, question, choices, text },
     ...(deadline === undefined ? {} : { deadline }),
     ...(otherwise === undefined ? {} : { default: otherwise }),
   });
@@ -26,15 +27,15 @@ export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time
 
 /** A new owner: nothing waits longer than it was meant to, however the clock was set back. */
 export function shortenWaits(run: Run, time: number): void {
-  for (const visit of run.asked) {
+  for (const visit of waitingFor(run, "person", "time", "retry")) {
     const { state } = visit;
-    if (state.status !== "asked" || state.deadline === undefined) continue;
-    draft(visit).state = { ...state, deadline: shortened(state.deadline, time) };
-  }
-  for (const visit of run.sleeping) {
-    const { state } = visit;
-    if (state.status !== "sleeping") continue;
-    draft(visit).state = { ...state, wake: shortened(state.wake, time) };
+    if (waitsFor(state, "person") && state.deadline !== undefined) {
+      draft(visit).state = { ...state, deadline: shortened(state.deadline, time) };
+    } else if (waitsFor(state, "time")) {
+      draft(visit).state = { ...state, wake: shortened(state.wake, time) };
+    } else if (waitsFor(state, "retry")) {
+      draft(visit).state = { ...state, until: Math.min(state.until, time + state.delayMs) };
+    }
   }
 }
 

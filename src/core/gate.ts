@@ -18,6 +18,7 @@ import { finalFailure } from "./failure.ts";
 import { afterPermission } from "./permission.ts";
 import { attemptOf, findVisit, type Run, stepOf, type Visit } from "./run.ts";
 import { renderIn } from "./values.ts";
+import { waitsFor } from "./visit-state.ts";
 
 /** How much of a question is kept. */
 const QUESTION_LENGTH_MAX = 16_384;
@@ -79,7 +80,7 @@ export function answerEvents(
   now: number,
 ): readonly RunEvent[] {
   const visit = findVisit(run, at);
-  if (visit?.state.status !== "asked" || visit.attempts !== at.attempt) return [];
+  if (!waitsFor(visit?.state, "person") || visit.attempts !== at.attempt) return [];
   const { choices } = visit.state;
   const chosen = choices.find(({ key }) => key === answer.choice);
   const label = chosen === undefined ? {} : { label: chosen.label };
@@ -93,7 +94,7 @@ export function deadlineOf(
   { state }: Visit,
   by: string,
 ): { readonly at: number; readonly otherwise: Answer } | undefined {
-  if (state.status !== "asked" || state.deadline === undefined) return undefined;
+  if (!waitsFor(state, "person") || state.deadline === undefined) return undefined;
   const { at } = state.deadline;
   const choice = state.default === undefined ? {} : { choice: state.default };
   return { at, otherwise: { ...choice, by, from: "timeout", given: at } };
@@ -125,7 +126,7 @@ function endOf(
 }
 
 function lateText({ state }: Visit): string {
-  const delayMs = state.status === "asked" ? state.deadline?.delayMs : undefined;
+  const delayMs = waitsFor(state, "person") ? state.deadline?.delayMs : undefined;
   return delayMs === undefined
     ? `${UNANSWERED} in time`
     : `${UNANSWERED} within ${formatDuration(delayMs)}`;
@@ -138,7 +139,7 @@ function answerJson({ choice = "", text, by, from }: Answer, label: string): Jso
 
 /** What the end of a wait brings about. */
 export function wakeEvents(run: Run, visit: Visit | undefined): readonly RunEvent[] {
-  if (visit?.state.status !== "sleeping" || stepOf(visit).work.kind !== "wait") return [];
+  if (!waitsFor(visit?.state, "time") || stepOf(visit).work.kind !== "wait") return [];
   return [complete(run, visit, 0, { outputs: {}, context: {} })];
 }
 

@@ -31,6 +31,7 @@ import { endingsOf } from "./recorded-ending.ts";
 import { withRestart } from "./restart.ts";
 import { findVisit, isComposite, isPrompt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import type { StepEventType } from "./transition.ts";
+import { waitsFor } from "./visit-state.ts";
 
 export type Cause =
   /** It is no decision. */
@@ -294,7 +295,7 @@ function grantOf(run: Run, event: EventOf<"step.granted">, time: number): Cause 
   const facts: Fact[] = pathsAround(run, event).map((step) => ({ type: "retry-requested", step }));
   let due = false;
   for (let at = findVisit(run, event)?.record.scope.parent; at; at = at.record.scope.parent) {
-    if (at.state.status !== "waiting" || at.state.until > time) continue;
+    if (!waitsFor(at.state, "retry") || at.state.until > time) continue;
     facts.unshift({ type: "dispatched", place: placeOf(at), env: {} });
     due = true;
   }
@@ -395,11 +396,11 @@ function handsOn(visit: Visit): boolean {
 function endOf(run: Run, event: AttemptEnd): Cause {
   const visit = findVisit(run, event);
   if (visit === undefined) return said();
-  if (visit.state.status === "unsettled") return { kind: "unknown", needs: DOUBT_NEEDS };
-  if (visit.state.status === "sleeping") {
+  if (waitsFor(visit.state, "probe")) return { kind: "unknown", needs: DOUBT_NEEDS };
+  if (waitsFor(visit.state, "time")) {
     return { kind: "facts", facts: [{ type: "woken", place: placeOf(visit) }], action: "wake" };
   }
-  if (run.closing.has(visit)) return closingOf(event);
+  if (waitsFor(visit.state, "close")) return closingOf(event);
   if (event.type === "step.failed" && isAtStart(event, visit)) {
     const needs = envNeeded(stepOf(visit), visit.attempts - 1);
     return needs === undefined ? said() : { kind: "unknown", needs };

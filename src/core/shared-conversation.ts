@@ -10,7 +10,7 @@
 import type { Plan } from "../plan/plan.ts";
 import type { Thread } from "./event.ts";
 import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
-import { type Run, type SharedConversation, stepOf, type Visit } from "./run.ts";
+import { type Run, type SharedConversation, stepOf, type Visit, waitingFor } from "./run.ts";
 
 export type Sharing =
   /** It is part of no shared conversation, or the first in one. */
@@ -96,12 +96,10 @@ function unusable(
   { session, step }: SharedConversation,
 ): string | undefined {
   if (visit.talk?.gone === session) return `the conversation of ${step} is gone`;
-  const open = [run.running, run.waiting, run.interrupted, run.unsettled, run.ready, run.failed];
-  for (const visits of open) {
-    for (const other of visits) {
-      if (other === visit || other.talk?.session !== session) continue;
-      return `${stepOf(other).id} is still in the conversation of ${step}`;
-    }
+  const waiting = waitingFor(run, "retry", "owner", "probe", "slot");
+  for (const other of [...run.running, ...waiting, ...run.failed]) {
+    if (other === visit || other.talk?.session !== session) continue;
+    return `${stepOf(other).id} is still in the conversation of ${step}`;
   }
   return undefined;
 }

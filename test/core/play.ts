@@ -16,6 +16,7 @@ import type {
 import { attemptText, stepPath } from "../../src/core/place.ts";
 import { retriedBy } from "../../src/core/rewind.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
+import { waitsFor } from "../../src/core/visit-state.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 
@@ -147,10 +148,10 @@ export class Play {
   }
 
   #passPause(path: string): void {
-    const waits = [...this.run.waiting].find(
+    const waits = [...this.run.waiting.retry].find(
       (visit) => stepPath(attemptOf(visit)) === path && visit.losses > 0,
     );
-    if (waits?.state.status !== "waiting" || waits.state.until <= this.now) return;
+    if (!waitsFor(waits?.state, "retry") || waits.state.until <= this.now) return;
     this.now = waits.state.until;
     this.tell();
   }
