@@ -29,7 +29,7 @@ import { failpoint } from "../util/failpoint.ts";
 import { hideSecretsOf, type KnownRun, loadRun, reloadRun } from "./known-run.ts";
 import { lineReaders } from "./output.ts";
 import { thisPerson } from "./owner.ts";
-import { listen, OwnerRequests } from "./owner-requests.ts";
+import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
 import { type OwnedRun, type OwnOptions, own } from "./ownership.ts";
 import { lateCostOf } from "./prices.ts";
 import { type Project, removedState } from "./project.ts";
@@ -240,16 +240,8 @@ async function drive(
     stay: () => options.stay === true || prompt?.isOpen === true,
   });
   try {
-    await requests.attend({
-      stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
-      message: ({ scope, step, message }) =>
-        mailbox.post({ type: "message-left", scope, step, message }),
-      killNow: () => processes.killNow(),
-      addBudget: (added) => mailbox.post({ type: "funds-added", added }),
-      lookForAnswers: () => mailbox.wake(),
-      renewLease: () => leases.renew(known.id, epoch),
-      fail: (error) => mailbox.fail(error),
-    });
+    const renewLease = (): Promise<void> => leases.renew(known.id, epoch);
+    await requests.attend(drivenRunOf(mailbox, processes, renewLease));
     for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
     if (untold.length > 0) screen.update(untold, known.run);
     await loop.drive(asked);
@@ -260,6 +252,24 @@ async function drive(
     prompt?.close();
     await screen.close();
   }
+}
+
+/** What the requests of others become: facts for the loop, or signals for its processes. */
+function drivenRunOf(
+  mailbox: Mailbox,
+  processes: ProcessExecutor,
+  renewLease: () => Promise<void>,
+): DrivenRun {
+  return {
+    stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
+    message: ({ scope, step, message }) =>
+      mailbox.post({ type: "message-left", scope, step, message }),
+    killNow: () => processes.killNow(),
+    addBudget: (added) => mailbox.post({ type: "funds-added", added }),
+    lookForAnswers: () => mailbox.wake(),
+    renewLease,
+    fail: (error) => mailbox.fail(error),
+  };
 }
 
 /** The screen of a run, which has seen everything but what it is about to be shown. */

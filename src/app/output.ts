@@ -1,21 +1,23 @@
 /**
- * The files that hold what an attempt prints, and whose words each of them holds.
+ * What the attempts of a run print: the files that hold it, whose words each file holds, and the lines
+ * that a person sees of them. Of an agent's stream these are its words, its tools, and what delays it.
  *
- * Owns: their order and their marks.
- * Does not: read them.
+ * Owns: the order and the marks of the files, these lines, and how much of an output is read.
+ * Does not: judge a stream; the adapters are loaded only for plans that use them.
  */
 
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { RunEvent } from "../core/event.ts";
+import type { AttemptRef, RunEvent } from "../core/event.ts";
 import { judgeOf } from "../core/judge.ts";
 import { attemptText } from "../core/place.ts";
-import { findVisit, stepOf, type Visit } from "../core/run.ts";
-import { attemptDirOf } from "../engine/state-dir.ts";
+import { attemptOf, findVisit, stepOf, type Visit } from "../core/run.ts";
+import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { checksOf } from "../plan/check.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import type { AgentEvent } from "../runner/agents/adapter.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
+import { followLines, lastLine } from "../runner/process/output.ts";
 import { formatDuration } from "../util/duration.ts";
 import { firstLine } from "../view/display-text.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -157,4 +159,74 @@ function tailOf(path: string): readonly string[] {
   } finally {
     closeSync(file);
   }
+}
+
+/** A line that an attempt printed, and who says it beside the step itself. */
+export interface PrintedLine {
+  readonly text: string;
+  readonly mark: string | undefined;
+}
+
+/** The files of an attempt that are being followed. */
+export interface FollowedAttempt {
+  /** Resolves when everything that is in the files has been given. */
+  close(): Promise<void>;
+}
+
+/** Gives each line that an attempt prints, from the first byte on. */
+export function followAttempt(
+  {
+    dir,
+    at,
+    readers,
+  }: { readonly dir: RunDir; readonly at: AttemptRef; readonly readers: LineReaders },
+  printed: PrintedAttempt,
+  onLine: (line: PrintedLine) => void,
+  onError: (error: unknown) => void,
+): FollowedAttempt {
+  const folder = attemptDirOf(dir, at);
+  const read = readers(printed);
+  const files = outputFiles(printed).map(({ name, mark, isWork }) =>
+    followLines(
+      join(folder, name),
+      (line) => {
+        for (const text of isWork ? read(line) : [line]) onLine({ text, mark });
+      },
+      { onError },
+    ),
+  );
+  return {
+    close: async () => {
+      for (const file of files) await file.close();
+    },
+  };
+}
+
+/** The last line of an attempt, and the size of its output when it was read. */
+export interface LastLine {
+  readonly bytes: number;
+  readonly line: string;
+}
+
+/** Reads the last line of an attempt; only when its output has grown since `known`. */
+export function lastLineOf(
+  dir: RunDir,
+  visit: Visit,
+  readers: LineReaders,
+  known: LastLine | undefined,
+): LastLine {
+  const printed = printedAttempt(visit);
+  const folder = attemptDirOf(dir, attemptOf(visit));
+  const files = outputFiles(printed)
+    .filter(({ name }) => name !== ATTEMPT_FILE.stderr)
+    .map(({ name, ...file }) => ({ ...file, path: join(folder, name) }));
+  const sizes = files.map(({ path }) => statSync(path, { throwIfNoEntry: false })?.size ?? 0);
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  if (known?.bytes === bytes) return known;
+  const latest = files[sizes.findLastIndex((size) => size > 0)];
+  if (latest === undefined) return { bytes, line: "" };
+  const line = lastLine(latest.path);
+  const shown = latest.isWork ? (readers(printed)(line).at(-1) ?? "") : line;
+  const marked = latest.mark === undefined ? shown : `${latest.mark} │ ${shown}`;
+  return { bytes, line: masked(marked) };
 }

@@ -18,7 +18,6 @@ import type { Project } from "../app/project.ts";
 import { asRefusal } from "../app/refusal.ts";
 import { NO_DISPLAY } from "../app/screen.ts";
 import type { StopMode } from "../core/event.ts";
-import { JournalError } from "../journal/journal.ts";
 import type { ToldEvent } from "../view/event-json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
 import { eventStream } from "./event-stream.ts";
@@ -135,6 +134,6 @@ async function releaseIfPossible(project: Project, { known, epoch }: OwnedRun): 
   try {
     await project.journal.leases.release(known.id, epoch);
   } catch (error) {
-    if (!(error instanceof JournalError)) throw error;
+    if (asRefusal(error) === undefined) throw error;
   }
 }
