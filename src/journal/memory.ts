@@ -83,6 +83,11 @@ export function memoryJournal(options: MemoryOptions = {}): MemoryJournal {
 class MemoryRuns {
   readonly plans = new Map<string, string>();
   readonly #runs = new Map<string, StoredRun>();
+  #requests = 0;
+
+  nextRequestId(): number {
+    return ++this.#requests;
+  }
 
   find(runId: string): StoredRun {
     const run = this.#runs.get(runId);
@@ -129,7 +134,11 @@ class MemoryRuns {
 function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
   return {
     create: async (run) => runs.add(storedRun(run), [run.planText]),
-    receive: async (run) => runs.add(receivedRun(run), run.planTexts),
+    receive: async (run) =>
+      runs.add(
+        receivedRun(run, () => runs.nextRequestId()),
+        run.planTexts,
+      ),
     append: async (runId, write) => {
       options.beforeAppend?.();
       const fingerprint = planStoredBy(write);
@@ -169,7 +178,7 @@ function memoryLeases(runs: MemoryRuns): Leases {
     of: async (runId) => runs.find(runId).lease,
     held: async () => held(runs.all()),
     acquire: async (runId, request) => {
-      await unblocked;
+      while (unblocked !== undefined) await unblocked;
       return acquire(runs.find(runId), request);
     },
     renew: async (runId, epoch) => refuseStale(runs.find(runId), epoch),
@@ -180,7 +189,7 @@ function memoryLeases(runs: MemoryRuns): Leases {
       notify(run.followers);
     },
     block: async (dead) => {
-      await unblocked;
+      while (unblocked !== undefined) await unblocked;
       const judged = new Map(dead.map(({ runId, epoch }) => [runId, epoch]));
       const others = held(runs.all()).filter(({ runId, epoch }) => judged.get(runId) !== epoch);
       if (others.length > 0) return undefined;
@@ -198,9 +207,8 @@ function memoryLeases(runs: MemoryRuns): Leases {
 }
 
 function memoryInbox(runs: MemoryRuns): Inbox {
-  let requestCount = 0;
   const add = (run: StoredRun, request: SentRequest | AnswerRequest): void => {
-    run.requests.push({ id: ++requestCount, ...encodeRequest(request) });
+    run.requests.push({ id: runs.nextRequestId(), ...encodeRequest(request) });
     notify(run.owners);
   };
   return {
@@ -272,7 +280,10 @@ function storedRun(run: NewRun): StoredRun {
   };
 }
 
-function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
+function receivedRun(
+  { events, planTexts, ...run }: ReceivedRun,
+  nextRequestId: () => number,
+): StoredRun {
   const [planText = ""] = planTexts;
   const time = events[0]?.time ?? 0;
   const stored = storedRun({ ...run, planText, created: createdIn(events), time });
@@ -282,7 +293,7 @@ function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
     summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
     lease: { epoch: lastEpochIn(events) },
     requests: Object.entries(run.answers).map(([attempt, answer]) => {
-      return { id: 0, ...encodeRequest({ type: "answer", attempt, answer }) };
+      return { id: nextRequestId(), ...encodeRequest({ type: "answer", attempt, answer }) };
     }),
   };
 }

@@ -121,6 +121,9 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const run = { runId: runIdOf(1), planTexts: [planText], events: all, answers, summary };
     await journal.log.receive(run);
     expect((await journal.inbox.answers(runIdOf(1))).get("ask@1.1")).toEqual(answer);
+    expect(await journal.inbox.after(runIdOf(1), 0)).toMatchObject([
+      { attempt: "ask@1.1", answer },
+    ]);
     expect(await journal.log.load(runIdOf(1))).toEqual({
       runId: runIdOf(1),
       planText,
