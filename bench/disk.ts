@@ -15,13 +15,12 @@ const MIDDLE = 1_000;
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
-    const fixed = runBytes(join(directory, "1"), 1);
-    const perStep = new Map(
-      SIZES.map((steps) => {
-        const bytes = runBytes(join(directory, String(steps)), steps) - fixed;
-        return [steps, bytes / (steps - 1)];
-      }),
-    );
+    const fixed = await runBytes(join(directory, "1"), 1);
+    const perStep = new Map<number, number>();
+    for (const steps of SIZES) {
+      const bytes = (await runBytes(join(directory, String(steps)), steps)) - fixed;
+      perStep.set(steps, bytes / (steps - 1));
+    }
     const middle = perStep.get(MIDDLE) ?? Number.NaN;
     return SIZES.filter((steps) => steps !== MIDDLE).map((steps) => {
       const bytes = perStep.get(steps) ?? Number.NaN;
@@ -37,11 +36,11 @@ export async function bench(): Promise<readonly Line[]> {
 }
 
 /** The bytes on the disk after a run of so many steps that do nothing. */
-export function runBytes(project: string, steps: number): number {
+export async function runBytes(project: string, steps: number): Promise<number> {
   const { plan, planText } = frozenPlan(steps, "sequence");
-  const run = new NoopRun(project, plan, planText);
-  run.finish();
-  run.close();
+  const run = await NoopRun.open(project, plan, planText);
+  await run.finish();
+  await run.close();
   const names = readdirSync(project, { recursive: true, encoding: "utf8" });
   // A file with two names (a receipt and the one of its attempt) is there once.
   const sizes = new Map<number, number>();

@@ -24,15 +24,15 @@ const NO_FILES: Follower = { record: () => undefined, close: () => undefined };
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
     const { plan, planText } = frozenPlan(BLOCK * (ROUNDS + 2), "sequence");
-    const complete = new NoopRun(join(directory, "complete"), plan, planText);
-    const bare = new NoopRun(join(directory, "bare"), plan, planText, NO_FILES);
-    const bytes = stepBytes(join(directory, "sample"));
+    const complete = await NoopRun.open(join(directory, "complete"), plan, planText);
+    const bare = await NoopRun.open(join(directory, "bare"), plan, planText, NO_FILES);
+    const bytes = await stepBytes(join(directory, "sample"));
     const commit = plainCommit(join(directory, "plain.db"), "x".repeat(bytes));
     const line = async (what: string, run: NoopRun, limit?: number): Promise<Line> => {
       const floor = (): Promise<number> => perOne(commit);
       const subject = (): Promise<number> => perOne(() => run.step());
       const compared = await compare(ROUNDS, { floor, subject });
-      run.close();
+      await run.close();
       return timeLine(what, `one commit of ${bytes} bytes`, compared, limit);
     };
     return [
@@ -42,19 +42,19 @@ export async function bench(): Promise<readonly Line[]> {
   });
 }
 
-async function perOne(work: () => void): Promise<number> {
-  const took = await timed(() => {
-    for (let count = 0; count < BLOCK; count++) work();
+async function perOne(work: () => unknown): Promise<number> {
+  const took = await timed(async () => {
+    for (let count = 0; count < BLOCK; count++) await work();
   });
   return took / BLOCK;
 }
 
 /** The bytes that a step leaves on the disk; its share of the plan was there before. */
-function stepBytes(project: string): number {
+async function stepBytes(project: string): Promise<number> {
   const { planText } = frozenPlan(SAMPLE_STEPS, "sequence");
   // The plan is in state.db and in a file of its own.
   const plans = 2 * planText.length;
-  return Math.round((runBytes(project, SAMPLE_STEPS) - plans) / SAMPLE_STEPS);
+  return Math.round(((await runBytes(project, SAMPLE_STEPS)) - plans) / SAMPLE_STEPS);
 }
 
 function plainCommit(file: string, text: string): () => void {

@@ -24,7 +24,7 @@ const MINUTE_MS = 60_000;
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
-    createRuns(directory);
+    await createRuns(directory);
     const compared = await compare(ROUNDS, {
       floor: emptyNodeMs,
       subject: () => timed(() => run([PROGRAM, "list", "runs"], directory)),
@@ -34,16 +34,16 @@ export async function bench(): Promise<readonly Line[]> {
 }
 
 /** Through the journal, as the program does; only the disk is not waited for. */
-function createRuns(project: string): void {
+async function createRuns(project: string): Promise<void> {
   const { plan, planText } = frozenPlan(STEPS, "sequence");
   const state = stateDirOf(project);
   createStateDir(state);
-  const journal = openSqliteJournal(state.database, { mode: "create" });
+  const journal = await openSqliteJournal(state.database, { mode: "create" });
   const start = Date.now() - RUNS * MINUTE_MS;
   for (let index = 0; index < RUNS; index++) {
     const runId = crypto.randomUUID();
     const time = start + index * MINUTE_MS;
-    createRun(journal, { runId, plan, planText, project, time });
+    await createRun(journal, { runId, plan, planText, project, time });
   }
-  journal.close();
+  await journal.close();
 }

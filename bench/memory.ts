@@ -61,27 +61,27 @@ function megabytes(bytes: number): string {
 function weigh(directory: string, steps: number): Weight {
   const script = `
     const { weighRun } = await import(${JSON.stringify(import.meta.filename)});
-    console.log(JSON.stringify(weighRun(${JSON.stringify(directory)}, ${steps})));`;
+    console.log(JSON.stringify(await weighRun(${JSON.stringify(directory)}, ${steps})));`;
   return JSON.parse(run(["--input-type=module", "--eval", script], directory)) as Weight;
 }
 
 /** Runs in a process of its own. */
-export function weighRun(directory: string, steps: number): Weight {
+export async function weighRun(directory: string, steps: number): Promise<Weight> {
   const live = (): number => {
     collectGarbage();
     return process.memoryUsage().heapUsed;
   };
   // Once through everything, so that code and caches do not count as memory of the run.
   const warm = frozenPlan(100, "wide");
-  work(join(directory, `${steps}-warm`), warm.plan, warm.planText).close();
+  await (await work(join(directory, `${steps}-warm`), warm.plan, warm.planText)).close();
   const empty = live();
   const { plan, planText } = frozenPlan(steps, "wide");
   const planned = live();
-  const worked = work(join(directory, `${steps}`), plan, planText);
+  const worked = await work(join(directory, `${steps}`), plan, planText);
   const ended = live();
-  const replayed: Run[] = [worked.replay()];
+  const replayed: Run[] = [await worked.replay()];
   const again = live();
-  worked.close();
+  await worked.close();
   return {
     plan: planned - empty,
     run: ended - planned,
@@ -90,17 +90,21 @@ export function weighRun(directory: string, steps: number): Weight {
   };
 }
 
-function work(project: string, plan: Plan, planText: string) {
-  const { runId, journal, engine, close } = openRun(project, plan, planText, {
+async function work(project: string, plan: Plan, planText: string) {
+  const { runId, journal, engine, close } = await openRun(project, plan, planText, {
     follower: new Folds(),
   });
-  let turn = engine.open([]);
+  let turn = await engine.open([]);
   engine.show();
   while (engine.run.state.status === "running") {
-    turn = engine.turn(launchedIn(turn).map(succeeded));
+    turn = await engine.turn(launchedIn(turn).map(succeeded));
     engine.show();
   }
-  return { close, engine, replay: () => replay(plan, runId, journal.load(runId).events) };
+  return {
+    close,
+    engine,
+    replay: async () => replay(plan, runId, (await journal.log.load(runId)).events),
+  };
 }
 
 /** What the files of a run remember between two batches. */

@@ -2,6 +2,7 @@
  * A run as the program does it (engine, journal, files), whose steps do nothing: what would be a
  * process reports success at once. What is left is what Perdure itself costs.
  */
+
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { RunFiles } from "../src/app/run-files.ts";
@@ -13,10 +14,9 @@ import type { Run } from "../src/core/run.ts";
 import { initialSummary } from "../src/core/summary.ts";
 import type { Executors } from "../src/engine/executors/executor.ts";
 import { NO_FILES } from "../src/engine/executors/no-files.ts";
-import { Loop } from "../src/engine/loop.ts";
-import { Mailbox } from "../src/engine/mailbox.ts";
+import { Loop, Mailbox } from "../src/engine/loop.ts";
 import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
-import type { Journal } from "../src/journal/journal.ts";
+import { type Journal, takeLease } from "../src/journal/journal.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { systemClock } from "../src/util/clock.ts";
@@ -29,7 +29,7 @@ export interface OpenRun {
   readonly dir: RunDir;
   readonly journal: Journal;
   readonly engine: Loop;
-  readonly close: () => void;
+  readonly close: () => Promise<void>;
 }
 
 /** What is told of each batch of events: the files of the run, or less. */
@@ -45,27 +45,27 @@ export interface RunOptions {
 }
 
 /** A new run in our hands, wired as the program does it. */
-export function openRun(
+export async function openRun(
   project: string,
   plan: Plan,
   planText: string,
   options: RunOptions = {},
-): OpenRun {
+): Promise<OpenRun> {
   mkdirSync(project, { recursive: true });
   const state = stateDirOf(project);
   createStateDir(state);
-  const journal = openSqliteJournal(state.database, { mode: "create" });
+  const journal = await openSqliteJournal(state.database, { mode: "create" });
   const runId = crypto.randomUUID();
   const dir = runDirOf(state, runId);
-  createRun(journal, { runId, plan, planText, project, time: Date.now() });
-  const acquired = journal.acquire(runId, OWNER, () => false);
+  await createRun(journal, { runId, plan, planText, project, time: Date.now() });
+  const acquired = await takeLease(journal.leases, runId, { owner: OWNER, isAlive: () => false });
   if (!acquired.ok) throw new Error("the lease is free");
-  const { events } = journal.load(runId);
+  const { events } = await journal.log.load(runId);
   const run = replay(plan, runId, events);
   const files =
     options.follower ?? RunFiles.open(dir, run, { planText, planTexts: new Map() }, events);
   const engine: Loop = new Loop({
-    journal,
+    log: journal.log,
     runId,
     plan,
     run,
@@ -79,24 +79,33 @@ export function openRun(
     stay: () => false,
     watch: (recorded, after) => files.record(recorded, after),
   });
-  const close = (): void => {
+  const close = async (): Promise<void> => {
     files.close(engine.run);
-    journal.close();
+    await journal.close();
   };
   return { runId, dir, journal, engine, close };
 }
 
 export class NoopRun {
   readonly #engine: Loop;
-  readonly #close: () => void;
+  readonly #close: () => Promise<void>;
   #turn: Turn;
 
-  constructor(project: string, plan: Plan, planText: string, follower?: Follower) {
-    const { engine, close } = openRun(project, plan, planText, follower && { follower });
+  private constructor({ engine, close }: OpenRun, turn: Turn) {
     this.#engine = engine;
     this.#close = close;
-    this.#turn = engine.open([]);
+    this.#turn = turn;
     engine.show();
+  }
+
+  static async open(
+    project: string,
+    plan: Plan,
+    planText: string,
+    follower?: Follower,
+  ): Promise<NoopRun> {
+    const opened = await openRun(project, plan, planText, follower && { follower });
+    return new NoopRun(opened, await opened.engine.open([]));
   }
 
   get over(): boolean {
@@ -104,17 +113,17 @@ export class NoopRun {
   }
 
   /** Everything that runs has succeeded: one turn, which starts what follows. */
-  step(): void {
-    this.#turn = this.#engine.turn(launchedIn(this.#turn).map(succeeded));
+  async step(): Promise<void> {
+    this.#turn = await this.#engine.turn(launchedIn(this.#turn).map(succeeded));
     this.#engine.show();
   }
 
-  finish(): void {
-    while (!this.over) this.step();
+  async finish(): Promise<void> {
+    while (!this.over) await this.step();
   }
 
-  close(): void {
-    this.#close();
+  close(): Promise<void> {
+    return this.#close();
   }
 }
 
@@ -122,7 +131,7 @@ export class NoopRun {
 export const IDLE: Executors = {
   processes: { begin: () => undefined, close: () => Promise.resolve() },
   files: NO_FILES,
-  gates: { begin: () => undefined, look: () => undefined, close: () => Promise.resolve() },
+  gates: { begin: () => undefined, look: async () => undefined, close: () => Promise.resolve() },
   probes: { begin: () => undefined, close: () => Promise.resolve() },
 };
 
@@ -138,11 +147,11 @@ export function succeeded(at: AttemptRef): Fact {
 }
 
 /** Creates a run that nobody has opened yet. */
-export function createRun(
+export async function createRun(
   journal: Journal,
   run: { runId: string; plan: Plan; planText: string; project: string; time: number },
-): void {
-  journal.create({
+): Promise<void> {
+  await journal.log.create({
     runId: run.runId,
     planText: run.planText,
     created: {

@@ -80,7 +80,7 @@ function spawnTrue(): Promise<unknown> {
 async function runBlock(project: string): Promise<number> {
   const { plan, planText } = frozenPlan(BLOCK, "sequence");
   const env = { ...process.env };
-  const { engine, close } = openRun(project, plan, planText, {
+  const { engine, close } = await openRun(project, plan, planText, {
     executors: ({ run, dir }) => ({
       ...IDLE,
       processes: new ProcessExecutor({ plan, run, dir, env, agents: undefined }),
@@ -88,6 +88,6 @@ async function runBlock(project: string): Promise<number> {
   });
   const took = await timed(() => engine.drive([]));
   if (engine.run.state.status !== "completed") throw new Error("a step failed");
-  close();
+  await close();
   return took;
 }

@@ -3,9 +3,11 @@
  * `v<version>.json`, what a program must read from it for ever. Run once for each version of the
  * tables or the events, with `node scripts/fixture-journal.ts`; it never replaces a fixture.
  */
+
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
+import { takeLease } from "../src/journal/journal.ts";
 import { MIGRATIONS } from "../src/journal/migrations.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import { canonicalJson, sha256 } from "../src/util/json.ts";
@@ -59,8 +61,8 @@ const name = `v${MIGRATIONS.length}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSIO
 const file = join(import.meta.dirname, "..", "test", "journals", `${name}.db`);
 if (existsSync(file)) throw new Error(`${file} exists; a fixture is never replaced`);
 
-const journal = openSqliteJournal(file, { mode: "create" });
-journal.create({
+const journal = await openSqliteJournal(file, { mode: "create" });
+await journal.log.create({
   runId: RUN_ID,
   planText: PLAN,
   created: {
@@ -81,9 +83,9 @@ journal.create({
     steps: ["plan", "implement"].map((stepId) => ({ stepId, state: "pending", retryCount: 0 })),
   },
 });
-journal.acquire(RUN_ID, OWNER, () => false);
+await takeLease(journal.leases, RUN_ID, { owner: OWNER, isAlive: () => false });
 for (const [index, event] of EVENTS.entries()) {
-  journal.append(RUN_ID, {
+  await journal.log.append(RUN_ID, {
     epoch: 1,
     afterSeq: 1 + index,
     time: TIME + 1_000 * index,
@@ -106,13 +108,14 @@ for (const [index, event] of EVENTS.entries()) {
     },
   });
 }
-journal.request(RUN_ID, { type: "stop", mode: "now", by: "ada" });
+await journal.inbox.send(RUN_ID, { type: "stop", mode: "now", by: "ada" });
+const { plans: _, ...run } = await journal.log.load(RUN_ID);
 const expected = {
-  run: journal.load(RUN_ID),
-  list: journal.list({}),
-  steps: journal.stepsOf(RUN_ID),
-  requests: journal.requestsAfter(RUN_ID, 0),
+  run,
+  list: await journal.log.list({}),
+  steps: await journal.log.stepsOf(RUN_ID),
+  requests: await journal.inbox.after(RUN_ID, 0),
 };
-journal.close();
+await journal.close();
 for (const suffix of ["-wal", "-shm"]) rmSync(file + suffix, { force: true });
 writeFileSync(join(file, "..", `${name}.json`), `${JSON.stringify(expected, null, 2)}\n`);

@@ -28,29 +28,34 @@ export function workerOf({ id, plan, run }: KnownRun): Worker {
 }
 
 /** The runs that others drive in the directory of this one. */
-export function runsBeside(project: Project, own: Worker): readonly KnownRun[] {
+export async function runsBeside(project: Project, own: Worker): Promise<readonly KnownRun[]> {
   if (!worksHere(own.plan)) return [];
-  return (
-    project.journal
-      .list({ status: ["queued", "running", "waiting"] })
-      .filter(({ runId, lease }) => runId !== own.id && livenessOf(lease) === "owned")
-      // A step of a run may well start another run.
-      .filter(({ runId }) => runId !== process.env.PERDURE_RUN_ID)
-      .map(({ runId }) => loadRun(project, runId))
-      .filter(({ plan, run }) => worksHere(plan) && run.created?.cwd === own.cwd)
-  );
+  const open = await project.journal.log.list({ status: ["queued", "running", "waiting"] });
+  const beside: KnownRun[] = [];
+  for (const { runId, lease } of open) {
+    if (runId === own.id || livenessOf(lease) !== "owned") continue;
+    // A step of a run may well start another run.
+    if (runId === process.env.PERDURE_RUN_ID) continue;
+    const known = await loadRun(project, runId);
+    if (worksHere(known.plan) && known.run.created?.cwd === own.cwd) beside.push(known);
+  }
+  return beside;
 }
 
 /** What a person is told about the runs beside one. */
-export function besideLines(project: Project, own: Worker): readonly string[] {
-  return runsBeside(project, own).map(
+export async function besideLines(project: Project, own: Worker): Promise<readonly string[]> {
+  return (await runsBeside(project, own)).map(
     (other) => `R${nameOf(other).slice(1)} is at work in this directory as well`,
   );
 }
 
 /** Refuses a run with agents beside another run with agents (Q1); `typed` would start it. */
-export function refuseBeside(project: Project, own: Worker, typed: readonly string[]): void {
-  const other = rivalOf(project, own);
+export async function refuseBeside(
+  project: Project,
+  own: Worker,
+  typed: readonly string[],
+): Promise<void> {
+  const other = await rivalOf(project, own);
   if (other !== undefined) throw besideError(other, typed);
 }
 
@@ -77,16 +82,16 @@ export async function startsBeside(
   own: Worker,
   { beside, confirm, command: typed }: BesideOptions,
 ): Promise<{ readonly starts: boolean; readonly beside: boolean }> {
-  const other = beside ? undefined : rivalOf(project, own);
+  const other = beside ? undefined : await rivalOf(project, own);
   if (other === undefined) return { starts: true, beside };
   if (confirm === undefined) throw besideError(other, typed);
   const agreed = await confirm(`R${rivalText(other).slice(1)}`, "start it all the same");
   return { starts: agreed, beside: agreed };
 }
 
-function rivalOf(project: Project, own: Worker): KnownRun | undefined {
+async function rivalOf(project: Project, own: Worker): Promise<KnownRun | undefined> {
   if (!hasAgents(own.plan)) return undefined;
-  return runsBeside(project, own).find(({ plan }) => hasAgents(plan));
+  return (await runsBeside(project, own)).find(({ plan }) => hasAgents(plan));
 }
 
 function rivalText(other: KnownRun): string {

@@ -59,7 +59,7 @@ export function enter(directory: string): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
-    throw new Refusal("no-directory", `-C ${directory}: ${why}`);
+    throw new Refusal("bad-option", `-C ${directory}: ${why}`);
   }
 }
 

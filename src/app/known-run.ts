@@ -4,21 +4,36 @@
  * Owns: loading it, and reading its plans.
  * Does not: find it (project.ts) or change it.
  */
+
+import { existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Answer, Recorded, RunMoved } from "../core/event.ts";
 import { evolve, replay } from "../core/evolve.ts";
-import { move } from "../core/move.ts";
+import { move, movedPath } from "../core/move.ts";
 import { attemptText } from "../core/place.ts";
 import { attemptOf, type Run } from "../core/run.ts";
 import { fullSummary } from "../core/summary.ts";
-import { type RunDir, runDirOf } from "../engine/state-dir.ts";
-import { type Journal, JournalError, type Lease, planFingerprints } from "../journal/journal.ts";
+import { type RunDir, runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
+import { type Journal, JournalError } from "../journal/journal.ts";
+import type { Lease } from "../journal/leases.ts";
+import { planFingerprints } from "../journal/run-log.ts";
+import { openSqliteJournal } from "../journal/sqlite.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
+import { findMarked, runMarker } from "../runner/process/sweep.ts";
+import { assert } from "../util/assert.ts";
 import { secretInputs, textsIn } from "../util/secrets.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
-import { moveTo, refuseCopy } from "./moved-project.ts";
-import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project.ts";
-import { Refusal, when } from "./refusal.ts";
+import { ownerText } from "./owner.ts";
+import {
+  findRunId,
+  isElsewhere,
+  livenessOf,
+  openProject,
+  type Project,
+  shortIdOf,
+} from "./project.ts";
+import { command, Refusal, when } from "./refusal.ts";
 import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
 /** A run with everything that is known about it. */
@@ -31,6 +46,8 @@ export interface KnownRun {
   readonly planTexts: ReadonlyMap<string, string>;
   /** Where every plan that it went by is found. */
   readonly planOf: (fingerprint: string) => Plan;
+  /** What `planOf` looks in. */
+  readonly plans: Map<string, Plan>;
   readonly events: readonly Recorded[];
   readonly run: Run;
   readonly dir: RunDir;
@@ -43,31 +60,42 @@ export interface KnownRun {
   readonly moved: RunMoved | undefined;
 }
 
+/** Opens the project that serves a directory, and loads the run that is named, or the newest one. */
+export async function openRun(
+  from: string,
+  mode: "read-write" | "read-only",
+  id: string | undefined,
+): Promise<{ readonly project: Project; readonly known: KnownRun }> {
+  const project = await openProject(from, mode);
+  return { project, known: await loadRun(project, await findRunId(project, id)) };
+}
+
 /** Loads a run and says whether somebody owns it. */
-export function loadRun({ dir, journal }: Project, runId: string): KnownRun {
-  const { planText, events, cleanedAt } = journal.load(runId);
-  const plan = parsePlan(planText, runId);
-  const fingerprints = planFingerprints(events);
-  const planOf = planSource(journal, runId, fingerprints.at(-1) ?? "", plan);
-  const all = fingerprints.length > 1 ? fingerprints : [];
-  const lease = journal.leaseOf(runId);
+export async function loadRun({ dir, journal }: Project, runId: string): Promise<KnownRun> {
+  const { planText, plans: planTexts, events, cleanedAt } = await journal.log.load(runId);
+  const plans = new Map<string, Plan>();
+  for (const [fingerprint, text] of planTexts) plans.set(fingerprint, parsePlan(text, runId));
+  const planOf = planSource(plans);
+  const plan = planOf(planFingerprints(events).at(-1) ?? "");
+  const lease = await journal.leases.of(runId);
   const run = replay(planOf, runId, events);
   const moved = moveTo(dir, run);
   if (moved !== undefined) move(run, moved);
   hideSecretsOf(plan, run);
   return {
     id: runId,
-    shortId: shortIdOf(journal, runId),
+    shortId: await shortIdOf(journal, runId),
     plan,
     planText,
-    planTexts: new Map(all.map((one) => [one, journal.plan(one)])),
+    planTexts: planTexts.size > 1 ? planTexts : new Map(),
+    plans,
     planOf,
     events,
     run,
     dir: runDirOf(dir, runId),
     lease,
     liveness: livenessOf(lease),
-    answers: answersTo(journal, run),
+    answers: await answersTo(journal, run),
     cleanedAt,
     moved,
   };
@@ -85,15 +113,15 @@ export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
 }
 
 /** A run with what others wrote since it was loaded; takes the one that was loaded over. */
-export function reloadRun(project: Project, known: KnownRun): KnownRun {
+export async function reloadRun(project: Project, known: KnownRun): Promise<KnownRun> {
   const { journal } = project;
-  const news = journal.eventsAfter(known.id, known.run.seq);
+  const news = await journal.log.eventsAfter(known.id, known.run.seq);
   if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
   const { planOf } = known;
   const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);
-  const lease = journal.leaseOf(known.id);
+  const lease = await journal.leases.of(known.id);
   const events = [...known.events, ...news];
-  const answers = answersTo(journal, run);
+  const answers = await answersTo(journal, run);
   return { ...known, events, run, lease, liveness: livenessOf(lease), answers };
 }
 
@@ -101,39 +129,46 @@ export function reloadRun(project: Project, known: KnownRun): KnownRun {
  * A run whose lease is ours, as the journal has it now. If its project was moved, the journal says so
  * from here on; a copy of the project is refused unless that is wanted.
  */
-export function reloadOwned(
+export async function reloadOwned(
   project: Project,
   known: KnownRun,
   { epoch, asCopy = false }: { readonly epoch: number; readonly asCopy?: boolean },
-): KnownRun {
-  const loaded = known.moved === undefined ? reloadRun(project, known) : loadRun(project, known.id);
+): Promise<KnownRun> {
+  const loaded =
+    known.moved === undefined ? await reloadRun(project, known) : await loadRun(project, known.id);
   const { id, run, moved } = loaded;
   if (moved === undefined) return loaded;
-  refuseCopy(project.dir, loaded, asCopy);
+  await refuseCopy(project.dir, loaded, asCopy);
   const summary = fullSummary(run);
   const write = { epoch, afterSeq: run.seq, time: Date.now(), events: [moved], summary };
-  project.journal.append(id, write);
+  await project.journal.log.append(id, write);
   return loadRun(project, id);
 }
 
 /** What was answered to the questions of a run and is not in it yet. */
-function answersTo(journal: Journal, run: Run): ReadonlyMap<string, Answer> {
+async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string, Answer>> {
   const asked = new Set([...run.waiting.person].map((visit) => attemptText(attemptOf(visit))));
   if (asked.size === 0) return new Map();
-  return new Map([...journal.answersOf(run.id)].filter(([attempt]) => asked.has(attempt)));
+  return new Map(
+    [...(await journal.inbox.answers(run.id))].filter(([attempt]) => asked.has(attempt)),
+  );
 }
 
-/** Reads the plans of a run when they are asked for, each once. */
-function planSource(
-  journal: Journal,
-  runId: string,
-  fingerprint: string,
-  current: Plan,
-): KnownRun["planOf"] {
-  const known = new Map([[fingerprint, current]]);
-  return (wanted) => {
-    const plan = known.get(wanted) ?? parsePlan(journal.plan(wanted), runId);
-    known.set(wanted, plan);
+/** Reads the plans that new events of a run go by, so that its `planOf` finds them. */
+export async function readPlans(
+  { journal }: Project,
+  { id, plans }: KnownRun,
+  news: readonly Recorded[],
+): Promise<void> {
+  for (const fingerprint of planFingerprints(news)) {
+    plans.set(fingerprint, parsePlan(await journal.log.plan(fingerprint), id));
+  }
+}
+
+function planSource(plans: ReadonlyMap<string, Plan>): KnownRun["planOf"] {
+  return (fingerprint) => {
+    const plan = plans.get(fingerprint);
+    assert(plan !== undefined, `the plan ${fingerprint} was read`);
     return plan;
   };
 }
@@ -166,4 +201,70 @@ export function whyInputOf(known: KnownRun, now: number): WhyInput {
     answers: known.answers,
     now,
   };
+}
+
+/** How the paths of a run change when its project is this one; undefined when they do not. */
+export function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
+  if (created === undefined) return undefined;
+  const to = dirname(dir.root);
+  const from = created.project ?? oldProject(created.cwd, to);
+  return from === to ? undefined : { type: "run.moved", from, to };
+}
+
+/** An older version did not record the project; most runs are started in its own directory. */
+function oldProject(cwd: string, project: string): string {
+  return movedPath({ from: project, to: "" }, cwd) === cwd ? cwd : project;
+}
+
+/** Refuses to go on in a copy of the project, unless a person wants that and the run is dead (M5). */
+export async function refuseCopy(
+  dir: StateDir,
+  run: { readonly id: string; readonly shortId: string; readonly moved?: RunMoved | undefined },
+  asCopy: boolean,
+): Promise<void> {
+  const { id, shortId, moved } = run;
+  if (moved === undefined) return;
+  const original = stateDirOf(moved.from);
+  const lease = await originalLease(original, dir, id);
+  if (lease === "none") return;
+  if (!asCopy) {
+    const message = `this project is a copy of ${moved.from}, which has run ${shortId} as well`;
+    const there = command("-C", moved.from, "resume", shortId);
+    const here = when("to use the files here instead", "resume", shortId, "--as-copy");
+    throw new Refusal("project-copied", message, [there, here]);
+  }
+  const [pid] = findMarked(runMarker(id));
+  const owner =
+    lease?.owner !== undefined && livenessOf(lease) === "owned" ? lease.owner : undefined;
+  if (owner === undefined && pid === undefined) return;
+  const who = owner === undefined ? `process ${pid} of it lives` : `owned by ${ownerText(owner)}`;
+  const message = `run ${shortId} goes on in ${moved.from} (${who})`;
+  throw new Refusal("run-owned", message, command("-C", moved.from, "stop", shortId));
+}
+
+/** The lease of a run in the project that this one was copied from, or that there is no such run. */
+async function originalLease(
+  original: StateDir,
+  dir: StateDir,
+  id: string,
+): Promise<Lease | undefined | "none"> {
+  if (!existsSync(original.database) || isSame(original.root, dir.root)) return "none";
+  try {
+    const journal = await openSqliteJournal(original.database, { mode: "read-only" });
+    try {
+      return (await journal.log.resolve(id)).includes(id) ? await journal.leases.of(id) : "none";
+    } finally {
+      await journal.close();
+    }
+  } catch (error) {
+    // What cannot be read may hold the run.
+    if (error instanceof JournalError) return undefined;
+    throw error;
+  }
+}
+
+/** One directory under two names: a mount, or a link. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [statSync(one), statSync(other)];
+  return a.dev === b.dev && a.ino === b.ino;
 }

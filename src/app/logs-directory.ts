@@ -14,10 +14,10 @@ import { textOf } from "../runner/file-text.ts";
 import { isObject, type JsonObject, sha256 } from "../util/json.ts";
 import { checkEnvironment } from "./environment.ts";
 import { loadRun } from "./known-run.ts";
-import { createRun } from "./new-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import { createProject, openProject, type Project } from "./project.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
+import { createRun } from "./start.ts";
 
 /** A copy of the other engine's checkpoint; ours is written over it. */
 const KEPT_FILE = "checkpoint.before.json";
@@ -37,7 +37,7 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   const again = command("run", file ?? "FILE", "--logs", relative(process.cwd(), logs) || ".");
   if (text === undefined) {
     throw new Refusal(
-      "bad-logs-directory",
+      "missing-file",
       `there is no checkpoint in ${given}: ${path} is missing`,
       again,
     );
@@ -59,12 +59,12 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
     const message = `run ${runId} of ${given} is gone: there is no state in ${project}`;
     throw new Refusal("bad-logs-directory", message, again);
   }
-  const opened = openProject(dirname(project), "read-write");
-  if (!opened.journal.resolve(runId).includes(runId)) {
+  const opened = await openProject(dirname(project), "read-write");
+  if (!(await opened.journal.log.resolve(runId)).includes(runId)) {
     const message = `run ${runId} of ${given} is not in ${project} any more`;
     throw new Refusal("bad-logs-directory", message, again);
   }
-  refuseOtherFile(opened, runId, file);
+  await refuseOtherFile(opened, runId, file);
   return { project: opened, runId };
 }
 
@@ -83,9 +83,15 @@ export function refuseUsedLogs(given: string): void {
   throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
 }
 
-function refuseOtherFile({ journal }: Project, runId: string, file: string | undefined): void {
+async function refuseOtherFile(
+  { journal }: Project,
+  runId: string,
+  file: string | undefined,
+): Promise<void> {
   if (file === undefined) return;
-  const [run] = journal.list({ file: resolve(file) }).filter((one) => one.runId === runId);
+  const [run] = (await journal.log.list({ file: resolve(file) })).filter(
+    (one) => one.runId === runId,
+  );
   if (run !== undefined) return;
   const message = `run ${runId} is not one of ${file}`;
   throw new Refusal("wrong-pipeline", message, command("show", runId.slice(0, 8)));
@@ -121,15 +127,15 @@ async function continueForeign(logs: string, file: string, takesUp: TakesUp): Pr
   const read = await requirePlan(path, ["run", file], { takesUp });
   const { plan, text } = read;
   checkEnvironment(envNamesOf(plan), ["resume", "--logs", logs, file]);
-  const project = createProject(process.cwd());
-  const before = project.journal.list({ file: path }).find(({ runId, cleanedAt }) => {
-    if (cleanedAt !== undefined) return false;
-    const { run, plan: known } = loadRun(project, runId);
-    return run.created?.logs === logs && known.reading?.takesUp !== undefined;
-  });
-  if (before !== undefined) return { project, runId: before.runId, read };
+  const project = await createProject(process.cwd());
+  for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
+    if (cleanedAt !== undefined) continue;
+    const { run, plan: known } = await loadRun(project, runId);
+    const isSame = run.created?.logs === logs && known.reading?.takesUp !== undefined;
+    if (isSame) return { project, runId, read };
+  }
   copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));
-  const runId = createRun(project, plan, {
+  const runId = await createRun(project, plan, {
     file: path,
     fileSha256: sha256(text),
     input: null,

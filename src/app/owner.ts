@@ -40,8 +40,3 @@ export function ownerText(owner: Owner): string {
 
 /** Why nothing is known about an owner in another PID namespace or on another machine. */
 const UNSEEN = "which cannot be seen from here (another container or machine)";
-
-/** Tells an owner that there is a request for it, if its pid means that process here. */
-export function wake(owner: Owner): void {
-  if (owner.unsignalled !== true && !isOwnerElsewhere(owner)) process.kill(owner.pid, "SIGUSR2");
-}

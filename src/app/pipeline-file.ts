@@ -1,4 +1,5 @@
 /** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+
 import { isUtf8 } from "node:buffer";
 import { existsSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
@@ -6,9 +7,9 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
 import type { ModuleValue } from "../pipeline/module.ts";
 import type { DotFile } from "../plan/attractor/build.ts";
-import type { Plan, PlanReading } from "../plan/plan.ts";
+import type { Plan, PlanReading, Simulation } from "../plan/plan.ts";
 import { bytesOf } from "../runner/file-text.ts";
-import { isDotFile } from "./reading.ts";
+import { KNOWN_AGENTS, PERMISSION_LEVELS } from "../util/agent-access.ts";
 import { advice, after, command, PipelineInvalid, Refusal } from "./refusal.ts";
 
 export interface ReadPipeline {
@@ -36,7 +37,7 @@ async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: stri
   const rest = (await import("../plan/attractor/continue-run.ts")).takenUp(whole, takesUp);
   if (typeof rest !== "string") return rest;
   const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
-  throw new Refusal("impossible", message, command("run", nameOf(path)));
+  throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 
 async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
@@ -181,4 +182,84 @@ function readText(path: string): ReadText {
   const why = existsSync(path) ? "it is not a file that you may read" : "there is no such file";
   const remedy = "give the path of a pipeline file (YAML, DOT or TypeScript)";
   throw new Refusal("missing-file", `${path}: ${why}`, advice(remedy));
+}
+
+export interface ReadingOptions {
+  /** True without a word behind it. */
+  readonly simulate?: string | true;
+  readonly agent?: string;
+  readonly permissions?: string;
+  readonly handler?: readonly string[];
+}
+
+const SIMULATIONS: readonly Simulation[] = ["agents", "all"];
+/** What files in DOT are called. */
+const DOT_FILE = /\.(dot|gv|fabro)$/i;
+
+/** Whether a file is written in DOT, by its name. */
+export function isDotFile(path: string): boolean {
+  return DOT_FILE.test(path);
+}
+
+/** How a file is to be read, as the person asks for it. */
+export function readingOf(options: ReadingOptions, file: string): PlanReading {
+  const { agent } = options;
+  if (!isDotFile(file)) refuseForYaml(options, file);
+  if (agent !== undefined && !KNOWN_AGENTS.some((name) => name === agent)) {
+    const names = KNOWN_AGENTS.join(", ");
+    throw new Refusal(
+      "bad-option",
+      `--agent ${agent}: there is no such agent`,
+      advice(`one of ${names}`),
+    );
+  }
+  const simulate =
+    options.simulate === undefined
+      ? undefined
+      : oneOf("--simulate", SIMULATIONS, options.simulate === true ? "agents" : options.simulate);
+  const permissions =
+    options.permissions === undefined
+      ? undefined
+      : oneOf("--permissions", PERMISSION_LEVELS, options.permissions);
+  const handlers = Object.fromEntries((options.handler ?? []).map(handlerOf));
+  return {
+    ...(simulate === undefined ? {} : { simulate }),
+    ...(agent === undefined ? {} : { agent }),
+    ...(permissions === undefined ? {} : { permissions }),
+    ...(Object.keys(handlers).length === 0 ? {} : { handlers }),
+  };
+}
+
+function refuseForYaml(options: ReadingOptions, file: string): void {
+  for (const name of ["agent", "permissions", "handler"] as const) {
+    if (options[name] === undefined) continue;
+    const message = `--${name} is for pipelines in DOT; ${file} says such things itself`;
+    throw new Refusal("bad-option", message, command("run", file));
+  }
+}
+
+function oneOf<T extends string>(option: string, words: readonly T[], given: string): T {
+  const word = words.find((known) => known === given);
+  if (word !== undefined) return word;
+  throw new Refusal("bad-option", `${option} ${given}: one of ${words.join(", ")} is meant`);
+}
+
+function handlerOf(text: string): readonly [string, string] {
+  const found = /^([^=\s]+)=(.+)$/s.exec(text);
+  if (found !== null) return [found[1] ?? "", found[2] ?? ""];
+  const message = `--handler ${text}: it has the form TYPE=COMMAND`;
+  throw new Refusal(
+    "bad-option",
+    message,
+    command("run", "flow.dot", "--handler", "deploy=./deploy.sh"),
+  );
+}
+
+/** Diagnostics as a person reads them, with the lines of the file that they are about. */
+export async function diagnosticsText(
+  { diagnostics, text }: Pick<ReadPipeline, "diagnostics" | "text">,
+  style: { readonly color: boolean },
+): Promise<string> {
+  const { renderDiagnostics } = await import("../pipeline/diagnostic.ts");
+  return renderDiagnostics(diagnostics, text, style);
 }

@@ -9,6 +9,7 @@
  *   an earlier step names and so may install, are warned about. What nobody can tell is noted.
  * - preflight/F2 A plan without agents costs nothing to fail, and nothing to look at.
  */
+
 import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";

@@ -10,21 +10,27 @@
  * - M1 No run with a limit in US dollars pays for a model of which nobody knows the price: what the
  *   plan names is refused here, what only the stream names is stopped after its first answer.
  */
+
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { needsTurns } from "../core/conversation.ts";
 import type { Recorded } from "../core/event.ts";
+import { stepPath } from "../core/place.ts";
+import { resumeGrants } from "../core/rewind.ts";
+import { placeOf } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
 import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
+import { parseDuration } from "../util/duration.ts";
 import { type Json, parseJson } from "../util/json.ts";
 import { priceRemedy } from "../view/cost-text.ts";
+import { TURNS_SUGGESTED } from "../view/failure-advice.ts";
 import { shortList } from "../view/text.ts";
-import { parseBudget } from "./budget.ts";
 import type { KnownRun } from "./known-run.ts";
-import { after, Refusal } from "./refusal.ts";
+import { after, command, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
 
@@ -195,4 +201,48 @@ function agentCalls(plan: Plan, graph: Graph): readonly AgentCall[] {
     });
     return [...asked, ...inner];
   });
+}
+
+/** `+5usd`, `+100000tokens`, `+20turns` or `+30m`; several of them with commas between. */
+export function parseBudget(text: string): Budget {
+  return text.split(",").map(parseAmount).reduce(addBudget);
+}
+
+/** `+20`. */
+export function parseTurns(text: string): number {
+  const [, turns] = /^\+?(\d{1,6})$/.exec(text) ?? [];
+  if (turns !== undefined && Number(turns) > 0) return Number(turns);
+  throw new Refusal("bad-option", `--turns takes a number such as +20, not "${text}"`);
+}
+
+/** Refuses to continue agents that have used up their turns: each would end at its limit again. */
+export function refuseWithoutTurns({ run, shortId }: KnownRun): void {
+  const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
+  if (visit === undefined || run.state.status !== "failed") return;
+  const message = `step ${stepPath(placeOf(visit))} has used up its turns (max_turns)`;
+  throw new Refusal(
+    "turns-used-up",
+    message,
+    command("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`),
+  );
+}
+
+function parseAmount(text: string): Budget {
+  const [, amount, unit] = /^\+?(\d+(?:\.\d+)?)(usd|tokens|turns)$/.exec(text) ?? [];
+  if (amount !== undefined && unit !== undefined && Number(amount) > 0) {
+    return { [unit]: Number(amount) };
+  }
+  const timeMs = parseDuration(text.replace(/^\+/, ""));
+  if (timeMs !== undefined && timeMs > 0) return { timeMs };
+  const message = `--budget takes +5usd, +100000tokens, +20turns or +30m, not "${text}"`;
+  throw new Refusal("bad-option", message);
+}
+
+/** All prices that are known for a plan, and the day of Perdure's own list. */
+export async function knownPrices(plan: Parameters<typeof priceListOf>[0]): Promise<{
+  readonly date: string;
+  readonly prices: ReturnType<Awaited<ReturnType<typeof priceListOf>>["all"]>;
+}> {
+  const { LIST_DATE } = await import("../runner/agents/usage.ts");
+  return { date: LIST_DATE, prices: (await priceListOf(plan)).all() };
 }

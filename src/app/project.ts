@@ -8,7 +8,8 @@
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
-import type { Journal, Lease } from "../journal/journal.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Lease } from "../journal/leases.ts";
 import { openSqliteJournal } from "../journal/sqlite.ts";
 import type { Liveness } from "../view/step-status.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
@@ -46,7 +47,10 @@ function stateDirsAbove(from: string): readonly StateDir[] {
 }
 
 /** Opens the journal that serves this directory; there must be one. */
-export function openProject(from: string, mode: "read-write" | "read-only"): Project {
+export async function openProject(
+  from: string,
+  mode: "read-write" | "read-only",
+): Promise<Project> {
   const dir = findStateDir(from);
   if (dir !== undefined) refuseMissingJournal(dir);
   if (dir === undefined || !existsSync(dir.database)) {
@@ -56,13 +60,13 @@ export function openProject(from: string, mode: "read-write" | "read-only"): Pro
     throw new Refusal("no-runs", message, command("run", "FILE"));
   }
   refuseLongPath(dir);
-  const journal = openSqliteJournal(dir.database, { mode });
+  const journal = await openSqliteJournal(dir.database, { mode });
   if (mode === "read-write") rememberTrust(dir.root);
   return { dir, journal };
 }
 
 /** Opens the journal that serves this directory, or creates one here. */
-export function createProject(from: string): Project {
+export async function createProject(from: string): Promise<Project> {
   const dir = findStateDir(from) ?? newStateDir(from);
   refuseMissingJournal(dir);
   refuseLongPath(dir);
@@ -78,7 +82,7 @@ export function createProject(from: string): Project {
       advice("make the directory writable, or run with -C DIR"),
     );
   }
-  return { dir, journal: openSqliteJournal(dir.database, { mode: "create" }) };
+  return { dir, journal: await openSqliteJournal(dir.database, { mode: "create" }) };
 }
 
 /** SQLite opens no file whose path, with what it adds to it, is longer than 512 bytes. */
@@ -139,12 +143,12 @@ function repositoryRoot(from: string): string | undefined {
 }
 
 /** The full id behind a unique prefix of 8 or more characters. */
-export function resolveRunId(journal: Journal, prefix: string): string {
+export async function resolveRunId(journal: Journal, prefix: string): Promise<string> {
   if (prefix.length < PREFIX_MIN) {
     const message = `"${prefix}" is too short for a run id: give at least ${PREFIX_MIN} characters`;
     throw new Refusal("unknown-run", message, command("list", "runs"));
   }
-  const found = journal.resolve(prefix.toLowerCase());
+  const found = await journal.log.resolve(prefix.toLowerCase());
   const [first, second] = found;
   if (first === undefined) {
     throw new Refusal("unknown-run", `there is no run ${prefix} here`, command("list", "runs"));
@@ -157,18 +161,18 @@ export function resolveRunId(journal: Journal, prefix: string): string {
 }
 
 /** The run that is named, or the newest one. */
-export function findRunId({ journal }: Project, id: string | undefined): string {
-  if (id !== undefined) return resolveRunId(journal, id);
-  const [newest] = journal.list({ limit: 1 });
+export async function findRunId({ journal }: Project, id: string | undefined): Promise<string> {
+  if (id !== undefined) return await resolveRunId(journal, id);
+  const [newest] = await journal.log.list({ limit: 1 });
   if (newest !== undefined) return newest.runId;
   throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
 /** The shortest prefix of 8 or more that only this run has. */
-export function shortIdOf(journal: Journal, runId: string): string {
+export async function shortIdOf(journal: Journal, runId: string): Promise<string> {
   for (let length = PREFIX_MIN; length < runId.length; length += 4) {
     const prefix = runId.slice(0, length);
-    if (journal.resolve(prefix).length < 2) return prefix;
+    if ((await journal.log.resolve(prefix)).length < 2) return prefix;
   }
   return runId;
 }

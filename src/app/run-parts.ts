@@ -14,12 +14,12 @@ import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
+import type { WalkFiles } from "./logs-files.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
-import type { WalkFiles } from "./walk-files.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function filesExecutorOf(
@@ -71,7 +71,7 @@ function hasOwnWorkspaces(graph: Graph): boolean {
  */
 export async function settleOutputs(
   { plan, run, events, dir, shortId }: KnownRun,
-  wishes: readonly Fact[],
+  asked: readonly Fact[],
 ): Promise<readonly string[]> {
   const { currentOutputs, outputsNamedBy } = await import("../core/outputs.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
@@ -79,10 +79,10 @@ export async function settleOutputs(
   // Who lives may be at work on them right now.
   if (living) return [];
   // Nothing starts that could read them.
-  if (wishes.some((wish) => wish.type === "stop-requested" && wish.mode === "now")) return [];
-  const reopened = wishes.flatMap((wish) =>
-    wish.type === "retry-requested" || wish.type === "rewind-requested"
-      ? reopenedBy(plan, run, wish.step)
+  if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
+  const reopened = asked.flatMap((fact) =>
+    fact.type === "retry-requested" || fact.type === "rewind-requested"
+      ? reopenedBy(plan, run, fact.step)
       : [],
   );
   const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
@@ -96,7 +96,7 @@ export async function settleOutputs(
   throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
-/** The steps that a wish opens again: their files are made anew. */
+/** The steps that a request reopens: they write their files again. */
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];
@@ -135,7 +135,7 @@ export async function walkFilesOf(
 ): Promise<WalkFiles | undefined> {
   const logs = run.created?.logs;
   if (logs === undefined) return undefined;
-  const { WalkFiles } = await import("./walk-files.ts");
+  const { WalkFiles } = await import("./logs-files.ts");
   try {
     return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
   } catch (error) {

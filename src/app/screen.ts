@@ -6,8 +6,8 @@
 import type { Answer, AttemptRef, Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { RunDir } from "../engine/state-dir.ts";
-import type { Answered } from "../journal/journal.ts";
-import type { LineReaders } from "./agent-lines.ts";
+import type { Answered } from "../journal/inbox.ts";
+import type { LineReaders } from "./output.ts";
 
 export interface Screen {
   /** Says something about the run as a whole. */
@@ -50,7 +50,9 @@ export interface QuestionPrompt {
 
 export interface PromptOptions {
   /** Records an answer; says whether it was the first. */
-  readonly answer: (at: AttemptRef, reply: Pick<Answer, "choice" | "text">) => Answered;
+  readonly answer: (at: AttemptRef, reply: Pick<Answer, "choice" | "text">) => Promise<Answered>;
+  /** An answer could not be recorded. */
+  readonly onError: (error: unknown) => void;
   /** Nobody is at the terminal any more. */
   readonly onGone: () => void;
 }

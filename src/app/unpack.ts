@@ -21,21 +21,21 @@ import { describeFile, keepArtifact } from "../workspace/artifact.ts";
 import { flush } from "../workspace/disk.ts";
 import { readBundle } from "../workspace/snapshot/bundle.ts";
 import { hasCommit, openStore, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { advice, command, Refusal } from "./refusal.ts";
 import {
   ARTIFACT_PART,
+  type ArchivedConversation,
+  type ArchivedRun,
   BUNDLE_PART,
-  type CarriedConversation,
-  type CarriedRun,
   RUN_PART,
-} from "./carried-run.ts";
-import { advice, command, Refusal } from "./refusal.ts";
+} from "./run-archive.ts";
 import { runEnvironment } from "./run-environment.ts";
 
 const OWNER_EXECUTES = 0o100;
 
 /** An imported run on its way in. */
 export interface Arrival {
-  readonly about: CarriedRun;
+  readonly about: ArchivedRun;
   readonly plan: Plan;
   /** After the move. */
   readonly run: Run;
@@ -67,7 +67,7 @@ export async function missingTranscripts(arrival: Arrival): Promise<readonly New
   return missing;
 }
 
-function anotherTranscript({ place }: CarriedConversation, path: string): Refusal {
+function anotherTranscript({ place }: ArchivedConversation, path: string): Refusal {
   const step = stepPath(place);
   const message = `another transcript of the conversation of ${step} is here already: ${path}`;
   return new Refusal("files-in-the-way", message, advice("move it away, then import again"));

@@ -17,19 +17,19 @@ import {
   refuseOtherWorkspace,
   touchesProcess,
 } from "../core/update.ts";
-import { JournalError } from "../journal/journal.ts";
+import { type Journal, JournalError } from "../journal/journal.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
 import { type Estimate, estimatesOf } from "../view/preview/estimate.ts";
 import { updatePlan } from "../view/preview/update-plan.ts";
-import type { FilesOption } from "./back-files.ts";
-import { evidenceOf } from "./evidence.ts";
 import { fitInput } from "./input.ts";
 import type { KnownRun } from "./known-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import type { Project } from "./project.ts";
 import { command, naming, Refusal } from "./refusal.ts";
+import { evidenceOf } from "./resume.ts";
+import type { FilesOption } from "./rewind-files.ts";
 
 /** How many other runs of the same file are asked how long a step takes. */
 const RUNS_ASKED_MAX = 20;
@@ -81,14 +81,14 @@ export async function readEdit(
 }
 
 /** Works out what a person has to see before the edit is adopted. */
-export function previewUpdate(
+export async function previewUpdate(
   project: Project,
   known: KnownRun,
   { update: { plan }, changes }: Extract<PipelineEdit, { kind: "changed" }>,
-): UpdatePreview {
+): Promise<UpdatePreview> {
   const { run } = known;
   const evidence = evidenceOf(known);
-  const times = estimates(project, known, plan);
+  const times = await estimates(project, known, plan);
   const input = { run, changes, plan, evidence, estimates: times, now: Date.now() };
   const living = [...run.running].filter(
     (visit) => evidence.get(attemptText(attemptOf(visit))) === "alive",
@@ -113,24 +113,24 @@ function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string 
   }
   if (plan.workspace.kind === "here") {
     const message = "the files of the project itself are not put back: the edit would go with them";
-    throw new Refusal("files-in-the-way", message, command("resume", known.shortId, "--update"));
+    throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
   }
   return naming(known.shortId, () => filesBefore(known.run, changes));
 }
 
 /** From this run itself; what it does not know, from others of the same file, newest first. */
-function estimates(
+async function estimates(
   { journal }: Project,
   known: KnownRun,
   plan: Plan,
-): ReadonlyMap<string, Estimate> {
+): Promise<ReadonlyMap<string, Estimate>> {
   const found = new Map(estimatesOf(known.events));
   const file = known.run.created?.file;
-  const others = file === undefined ? [] : journal.list({ file, limit: RUNS_ASKED_MAX });
+  const others = file === undefined ? [] : await journal.log.list({ file, limit: RUNS_ASKED_MAX });
   for (const { runId } of others) {
     if (plan.graph.steps.every(({ id }) => found.has(id))) break;
     if (runId === known.id) continue;
-    for (const [step, estimate] of estimatesIn(() => journal.eventsAfter(runId, 0))) {
+    for (const [step, estimate] of await estimatesIn(journal, runId)) {
       if (!found.has(step)) found.set(step, estimate);
     }
   }
@@ -138,9 +138,12 @@ function estimates(
 }
 
 /** An estimate is no reason to stop at a damaged run that nobody asked for. */
-function estimatesIn(read: () => Parameters<typeof estimatesOf>[0]): ReadonlyMap<string, Estimate> {
+async function estimatesIn(
+  journal: Journal,
+  runId: string,
+): Promise<ReadonlyMap<string, Estimate>> {
   try {
-    return estimatesOf(read());
+    return estimatesOf(await journal.log.eventsAfter(runId, 0));
   } catch (error) {
     if (error instanceof JournalError) return new Map();
     throw error;

@@ -12,14 +12,12 @@ import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
 import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
-import { addComparing, addReturning, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
+import { addComparing, addRewinding, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {
   process.env = plainEnvironment();
   surviveClosedOutput();
-  // Whoever a lease names may be woken at any time; without a listener that would end it.
-  process.on("SIGUSR2", () => undefined);
   leaveOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {
@@ -38,7 +36,7 @@ type Finish = (status: ExitCode) => void;
 function buildProgram(finish: Finish): Command {
   const program = new Command("perdure")
     .description(
-      "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume goes on from there.",
+      "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume continues from there.",
     )
     .version(packageVersion(), "-V, --version")
     .option("-C, --project <dir>", "work as if started in this directory")
@@ -53,12 +51,12 @@ function buildProgram(finish: Finish): Command {
     .addHelpText("after", EXAMPLES)
     .exitOverride();
   addRunning(program, finish);
-  addSettling(program, finish);
-  addTalking(program, finish);
-  addReturning(program, finish);
+  addAnswers(program, finish);
+  addConversations(program, finish);
+  addRewinding(program, finish);
   addLooking(program, finish);
   addComparing(program, finish);
-  addKeeping(program, finish);
+  addMaintenance(program, finish);
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
@@ -67,7 +65,7 @@ function buildProgram(finish: Finish): Command {
 const EXAMPLES = `
 Examples:
   perdure run build.yaml --input target=all    start a pipeline
-  perdure resume                               go on with the last unfinished run
+  perdure resume                               continue the last unfinished run
   perdure list runs                            see what there is
   perdure why                                  what happened, and what to type next
   perdure logs 1a2b3c4d test -f                watch one step
@@ -93,12 +91,12 @@ Examples:
   perdure graph 1a2b3c4d -o run.svg
   perdure graph 1a2b3c4d --format dot | dot -Tpng > run.png`;
 
-const STAY_HELP = "wait for people's answers when nothing else can move, instead of ending with 6";
-const APPROVE_HELP = "answer every question with its first choice that does not reject";
+const STAY_HELP = "wait for answers when nothing else can run, instead of ending with status 6";
+const APPROVE_HELP = "answer every gate with its first choice that does not reject";
 
-const ENV_HELP = "give a variable its value here (NAME) or another (NAME=value)";
-const PREFLIGHT_HELP = "do not look first whether agents and programs are installed";
-const BESIDE_HELP = "work in a directory in which another run with agents is at work";
+const ENV_HELP = "use the value of a variable here (NAME), or another one (NAME=value)";
+const PREFLIGHT_HELP = "do not check first whether agents and programs are installed";
+const BESIDE_HELP = "run in a directory where another run with agents is running";
 
 function addRunning(program: Command, finish: Finish): void {
   program
@@ -109,12 +107,12 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
     .option("-o, --output <format>", "text, or json for a stream of events")
-    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option("-q, --quiet", "print only how a run ended that did not complete")
     .option(
       "--simulate [what]",
       "call no model: agents answer at once; all: run no commands either",
     )
-    .option("--validate", "only say what is wrong with the file")
+    .option("--validate", "only check the file")
     .option("--logs <dir>", "write checkpoint, prompts and outcomes there, as DOT engines do")
     .option("--agent <name>", "DOT: the agent for prompts that name no provider; default claude")
     .option("--permissions <which>", "DOT: what agents may do unasked: default, plan, edit or all")
@@ -134,7 +132,7 @@ function addRunning(program: Command, finish: Finish): void {
   addResume(program, finish);
   program
     .command("retry")
-    .description("run a failed step again, or a done one and all that lies behind it")
+    .description("run a step again, and every step after it")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step; an item of a fan-out: review@1.1[2]/check")
     .option("--env <name>", ENV_HELP, collect)
@@ -142,10 +140,10 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--turns <count>", "more turns for its agent: +20")
     .option("-y, --yes", REPEAT_HELP)
     .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what would happen to each step; change nothing")
+    .option("--dry-run", "show what would happen to each step; change nothing")
     .option("--beside", BESIDE_HELP)
     .option("-o, --output <format>", "text, or json for a stream of events")
-    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option("-q, --quiet", "print only how a run ended that did not complete")
     .action(async (id, step, options) =>
       finish(await (await import("./commands/resume.ts")).retryCommand(id, step, options)),
     );
@@ -163,53 +161,53 @@ function addRunning(program: Command, finish: Finish): void {
 function addResume(program: Command, finish: Finish): void {
   program
     .command("resume")
-    .description("go on with a run from exactly where it was")
+    .description("continue a run from where it stopped")
     .argument("[run]", "id or a prefix of 8 or more; the run that was interrupted last if absent")
     .option("--pipeline-id <run>", "the run, spelled as an option")
     .option("--logs <dir>", "the run that writes to this directory (run --logs)")
     .option(
       "--from-step <step>",
-      "take what lies before this step as done, and run it and all behind it",
+      "take earlier steps as done; run this step and every step after it",
     )
     .option("--env <name>", ENV_HELP, collect)
     .option("--budget <amount>", "add to the budget: +5usd, +100000tokens, +20turns or +30m")
     .option("--turns <count>", "more turns for agents that used up max_turns: +20")
-    .option(
-      "--recover <how>",
-      "work that was cut off: continue with it, restart it, or ask about each",
-    )
+    .option("--recover <how>", "interrupted work: continue with it, restart it, or ask about each")
     .option("--update", "adopt the edit of the pipeline's file; shows what that does, and asks")
     .option("-y, --yes", "with --update or --from-step: agree without being asked")
     .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what would happen to each step, and why; change nothing")
+    .option("--dry-run", "show what would happen to each step, and why; change nothing")
     .option("-d, --detach", "leave the run to a background process")
     .option("--stay", STAY_HELP)
     .option("--auto-approve", APPROVE_HELP)
     .option("--beside", BESIDE_HELP)
     .option("--no-preflight", PREFLIGHT_HELP)
-    .option("--as-copy", "this project is a copy of the run's: go on here, with the files here")
-    .option("--take-over", "its owner cannot be seen from here, and I know that it is dead")
+    .option("--as-copy", "this project is a copy of the run's: continue here, with the files here")
+    .option(
+      "--take-over",
+      "take over from an owner that cannot be seen from here and is known to be dead",
+    )
     .option("-o, --output <format>", "text, or json for a stream of events")
-    .option("-q, --quiet", "print nothing but the end of a run that did not complete")
+    .option("-q, --quiet", "print only how a run ended that did not complete")
     .action(async (id, options) =>
       finish(await (await import("./commands/resume.ts")).resumeCommand(id, options)),
     );
 }
 
-/** Commands with which a person talks to an agent of a run. */
-function addTalking(program: Command, finish: Finish): void {
+/** Commands that talk to an agent of a run. */
+function addConversations(program: Command, finish: Finish): void {
   program
     .command("say")
-    .description("leave a message for the agent of a step; it gets it at its next turn")
+    .description("send a message to the agent of a step; it arrives at its next turn")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
-    .argument("<message...>", "what the agent is to know")
+    .argument("<message...>", "the message")
     .action(async (id, step, words) =>
       finish(await (await import("./commands/say.ts")).sayCommand(id, step, words)),
     );
   program
     .command("open")
-    .description("open the agent's own program on the conversation of a step")
+    .description("open the conversation of a step in the agent's own program")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
     .action(async (id, step) =>
@@ -217,14 +215,14 @@ function addTalking(program: Command, finish: Finish): void {
     );
 }
 
-function addSettling(program: Command, finish: Finish): void {
+function addAnswers(program: Command, finish: Finish): void {
   program
     .command("answer")
-    .description("answer a question that a run asks; without a choice: list what is asked")
+    .description("answer a question of a run; without a choice: list its questions")
     .argument("<run>", "id or prefix")
     .argument("[gate]", "the step that asks")
     .argument("[choice]", "the key or the label of a choice")
-    .option("-t, --text <words>", "words of your own, kept with the answer")
+    .option("-t, --text <words>", "a note in your own words, kept with the answer")
     .option("-o, --output <format>", "text or json, for the list")
     .addHelpText("after", ANSWER_EXAMPLES)
     .action(async (id, gate, choice, options) =>
@@ -232,7 +230,7 @@ function addSettling(program: Command, finish: Finish): void {
     );
   program
     .command("settle")
-    .description("say whether a step happened that must not happen twice")
+    .description("say whether an interrupted `once` step took effect")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
     .argument("<as>", "done: it happened; redo: it did not, run it again; abort: give it up")
@@ -277,7 +275,7 @@ function addLooking(program: Command, finish: Finish): void {
   describeShow(program.command("show"), finish);
   program
     .command("why")
-    .description("what happened, what is done, and the exact command that goes on")
+    .description("what happened, what is done, and the exact command that continues")
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
@@ -290,28 +288,28 @@ function addLooking(program: Command, finish: Finish): void {
     .argument("<step>", "the step")
     .option("-o, --output <format>", "text or json")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/explain.ts")).explainCommand(id, step, options)),
+      finish(await (await import("./commands/look.ts")).explainCommand(id, step, options)),
     );
   program
     .command("logs")
     .description("what the steps printed")
     .argument("<run>", "id or prefix")
     .argument("[step]", "only this step")
-    .option("-f, --follow", "go on as long as the run does")
+    .option("-f, --follow", "keep printing for as long as the run is driven")
     .action(async (id, step, options) =>
       finish(await (await import("./commands/logs.ts")).logsCommand(id, step, options)),
     );
-  addTelling(program, finish);
+  addDocuments(program, finish);
 }
 
-/** Commands that make something of a run that can be handed on. */
-function addTelling(program: Command, finish: Finish): void {
+/** Commands that make a document of a run. */
+function addDocuments(program: Command, finish: Finish): void {
   program
     .command("graph")
     .description("draw a pipeline, or a run with its states")
     .argument("[run-or-file]", "a pipeline file, or a run; the newest run if absent")
-    .option("-f, --format <format>", "mermaid, dot or svg; the ending of the file if absent")
-    .option("-o, --output <file>", "write it there instead of printing it")
+    .option("-f, --format <format>", "mermaid, dot or svg (default: from the file extension)")
+    .option("-o, --output <file>", "write it to this file instead of printing it")
     .addHelpText("after", GRAPH_EXAMPLES)
     .action(async (what, options) =>
       finish(await (await import("./commands/graph.ts")).graphCommand(what, options)),
@@ -320,19 +318,19 @@ function addTelling(program: Command, finish: Finish): void {
     .command("report")
     .description("a post-mortem of a run: path, times, money, context, failures, owners")
     .argument("[run]", "id or prefix; the newest run if absent")
-    .option("-f, --format <format>", "md, html or json; the ending of the file if absent")
-    .option("-o, --output <file>", "write it there instead of printing it")
+    .option("-f, --format <format>", "md, html or json (default: from the file extension)")
+    .option("-o, --output <file>", "write it to this file instead of printing it")
     .option("--with-output", "add the last lines that each attempt printed")
     .action(async (id, options) =>
       finish(await (await import("./commands/report.ts")).reportCommand(id, options)),
     );
   program
     .command("replay")
-    .description("make every recorded decision again; exit 3 when one differs now")
+    .description("check that this version would decide the same (exit 3 if not)")
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
-      finish(await (await import("./commands/replay.ts")).replayCommand(id, options)),
+      finish(await (await import("./commands/look.ts")).replayCommand(id, options)),
     );
 }
 
@@ -345,7 +343,7 @@ function describeList(command: Command, finish: Finish): void {
       "only queued, running, waiting, interrupted, completed or failed ones",
     )
     .option("-p, --pipeline <name>", "only runs of this pipeline")
-    .option("-n, --limit <count>", "at most so many", "50")
+    .option("-n, --limit <count>", "show at most this many", "50")
     .action(async (options) =>
       finish(await (await import("./commands/list.ts")).listCommand(options)),
     );
@@ -365,19 +363,19 @@ function describeClean(command: Command, finish: Finish): void {
   command
     .description("remove the files of completed runs; their records stay")
     .argument("[runs...]", "only these runs, whatever their state")
-    .option("--older-than <age>", "only runs that have not changed for so long, such as 7d")
+    .option("--older-than <age>", "only runs that have not changed for this long, such as 7d")
     .option("--state <states>", "runs in these states, such as completed,failed")
     .option("--all", "interrupted and failed runs as well")
-    .option("--keep-last <count>", "keep so many of the newest runs")
+    .option("--keep-last <count>", "keep this many of the newest runs")
     .option("--max-size <size>", "keep the newest runs up to this size together, such as 2GB")
-    .option("--force", "even if work is lost that is nowhere else")
-    .option("--dry-run", "say what would be removed, and how much it is")
+    .option("--force", "even if this loses work that exists nowhere else")
+    .option("--dry-run", "show what would be removed, and its size")
     .action(async (ids, options) =>
       finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
     );
 }
 
-/** What other tools call sessions are runs here; their spellings work as well. */
+/** Other tools call runs sessions; their spellings work as well. */
 function addSessions(program: Command, finish: Finish): void {
   const sessions = program
     .command("sessions", { hidden: true })
@@ -388,7 +386,7 @@ function addSessions(program: Command, finish: Finish): void {
   for (const command of sessions.commands) command.exitOverride();
 }
 
-function addKeeping(program: Command, finish: Finish): void {
+function addMaintenance(program: Command, finish: Finish): void {
   program
     .command("validate")
     .description("find every mistake in pipeline files, without running them")
@@ -400,26 +398,26 @@ function addKeeping(program: Command, finish: Finish): void {
   describeClean(program.command("clean"), finish);
   program
     .command("export")
-    .description("write a run into a file, to go on with it elsewhere")
+    .description("write a run into a file, to continue it elsewhere")
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <file>", "the file; <run>.perdure if absent")
-    .option("--without-base", "leave out the project's own commits: the other place has them")
-    .option("--force", "copy a run that is going on, as it is now")
+    .option("--without-base", "leave out the commits of the project, which the other place has")
+    .option("--force", "copy a run that is running, as it is now")
     .action(async (id, options) =>
       finish(await (await import("./commands/export.ts")).exportCommand(id, options)),
     );
   program
     .command("import")
-    .description("take in a run from a file; perdure resume goes on with it")
+    .description("read a run from a file; perdure resume continues it")
     .argument("<file>", "what perdure export wrote")
-    .option("--into <dir>", "the project that it is to go on in; this directory if absent")
+    .option("--into <dir>", "the project to continue it in; this directory if absent")
     .option("--files <which>", "for the project's files: restore those of the run, or keep yours")
     .action(async (file, options) =>
-      finish(await (await import("./commands/import.ts")).importCommand(file, options)),
+      finish(await (await import("./commands/export.ts")).importCommand(file, options)),
     );
   program
     .command("prices")
-    .description("what models cost, since when, and who says so")
+    .description("what models cost, since when, and the source of each price")
     .argument("[file]", "a pipeline, whose own prices come first")
     .option("-o, --output <format>", "text or json")
     .action(async (file, options) =>

@@ -1,9 +1,7 @@
 /** `resume --recover`: what a person wants done with work that was cut off. */
 import { createInterface } from "node:readline/promises";
-import type { CutOff } from "../app/partial-work.ts";
+import type { InterruptedVisit } from "../app/interrupted-work.ts";
 import { command, Refusal } from "../app/refusal.ts";
-import { placeText } from "../core/place.ts";
-import { placeOf } from "../core/run.ts";
 import type { Recover } from "../plan/plan.ts";
 import { interruptedLines } from "../view/preview/interrupted-work.ts";
 import { printError } from "./print.ts";
@@ -39,7 +37,7 @@ export function recoverWord(given: string | undefined): Recover | undefined {
 
 /** The person's choice; asked for only when something was cut off. */
 export async function recoveryOf(
-  cut: readonly CutOff[],
+  cut: readonly InterruptedVisit[],
   given: string | undefined,
   shortId: string,
 ): Promise<Recovery> {
@@ -49,11 +47,11 @@ export async function recoveryOf(
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const choices: Record<string, Recover> = {};
   try {
-    for (const { visit, work } of cut) {
+    for (const { place, work } of cut) {
       for (const line of interruptedLines(work, shortId)) printError(line);
       const answer = await lines.question("Continue with it, or restart? [c/r] ");
       const restart = answer.trim().toLowerCase().startsWith("r");
-      choices[placeText(placeOf(visit))] = restart ? "restart" : "continue";
+      choices[place] = restart ? "restart" : "continue";
     }
   } finally {
     lines.close();

@@ -1,6 +1,6 @@
 /** The options of `perdure run`, and what must not be mixed in them: nothing that was typed is ignored. */
 
-import type { ReadingOptions } from "../app/reading.ts";
+import type { ReadingOptions } from "../app/pipeline-file.ts";
 import { command, Refusal } from "../app/refusal.ts";
 
 export interface RunArguments extends ReadingOptions {

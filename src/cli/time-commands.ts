@@ -1,4 +1,4 @@
-/** The commands of time travel, for the command line: going back, forking and comparing. */
+/** The commands of time travel: rewinding, forking and comparing. */
 import type { Command } from "commander";
 import type { ExitCode } from "../view/exit-code.ts";
 
@@ -12,44 +12,44 @@ export const collect = (value: string, before: readonly string[] = []): readonly
 
 /** What `--files` means, wherever it stands. */
 export const FILES_HELP =
-  "keep the files as they are, or restore them; default: restore, in the project itself keep";
+  "keep the files, or restore them; default: restore, but keep in the project itself";
 
 /** What `--yes` means where a step is named that is to run again. */
-export const REPEAT_HELP = "yes, repeat what happened and must not happen twice (`once`)";
+export const REPEAT_HELP = "agree to repeat a step that must not happen twice (`once`)";
 
-/** Going back, and runs that go another way from there. */
-export function addReturning(program: Command, finish: Finish): void {
+/** Rewinding a run, and forking it. */
+export function addRewinding(program: Command, finish: Finish): void {
   program
     .command("rewind")
-    .description("go back to the beginning of a step, files included, without starting anything")
+    .description("return to the beginning of a step, files included, without starting anything")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step, or a visit of it: fix@2")
     .option("--files <how>", FILES_HELP)
     .option("-y, --yes", REPEAT_HELP)
-    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .option("--dry-run", "show what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/back.ts")).rewindCommand(id, step, options)),
+      finish(await (await import("./commands/rewind.ts")).rewindCommand(id, step, options)),
     );
   program
     .command("invalidate")
-    .description("take back the result of a step and of all behind it; no file is touched")
+    .description("discard the results of a step and of every step after it; files stay as they are")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
     .option("-y, --yes", REPEAT_HELP)
-    .option("--dry-run", "say what would run again and what is kept; change nothing")
+    .option("--dry-run", "show what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/back.ts")).invalidateCommand(id, step, options)),
+      finish(await (await import("./commands/rewind.ts")).invalidateCommand(id, step, options)),
     );
   program
     .command("fork")
-    .description("make a new run of the past of another one, with files and a future of its own")
+    .description("start a new run from a checkpoint of this one")
     .argument("<run>", "id or prefix")
     .option("--at <step>", "right before this step or visit (fix@2); default: after the last done")
     .option("-i, --input <value>", "another input: key=value, JSON, @file.json or text", collect)
     .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("--run", "start it at once")
     .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "say what it would begin with; change nothing")
+    .option("--dry-run", "show what it would begin with; change nothing")
     .option("-o, --output <format>", "text or json")
     .option("-q, --quiet", "print nothing")
     .action(async (id, options) =>
@@ -57,7 +57,7 @@ export function addReturning(program: Command, finish: Finish): void {
     );
 }
 
-/** Looking at what was done to the files, and taking it back. */
+/** What was done to the files, and restoring them. */
 export function addComparing(program: Command, finish: Finish): void {
   program
     .command("diff")
@@ -73,13 +73,13 @@ export function addComparing(program: Command, finish: Finish): void {
     );
   program
     .command("restore")
-    .description("take the files of a checkpoint back; what is there is set aside")
+    .description("restore the files of a checkpoint; what is there is set aside")
     .argument("<run>", "id or prefix")
     .argument("<point>", "a step, a visit (fix@2), an attempt (fix@2.1) or a snapshot")
-    .option("--into <dir>", "write them there instead; it must be empty")
-    .option("--yes", "yes, overwrite my own files")
+    .option("--into <dir>", "write them to this empty directory instead")
+    .option("--yes", "agree to overwrite my own files")
     .action(async (id, point, options) =>
-      finish(await (await import("./commands/restore.ts")).restoreCommand(id, point, options)),
+      finish(await (await import("./commands/rewind.ts")).restoreCommand(id, point, options)),
     );
   program
     .command("timeline")

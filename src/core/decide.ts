@@ -102,7 +102,8 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "stop-requested":
       return stop(run, fact);
     case "funds-added":
-      return [{ ...fact, type: "run.funded" }];
+      // While the run stops, nothing is paid from it any more.
+      return run.state.status === "running" ? [{ ...fact, type: "run.funded" }] : [];
     case "message-left":
       return messageEvents(run, fact);
     case "retry-requested":

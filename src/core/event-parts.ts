@@ -67,8 +67,6 @@ export interface Owner {
   readonly machine?: string;
   readonly host: string;
   readonly user: string;
-  /** A program with signals of its own: it looks for requests by itself. */
-  readonly unsignalled?: true;
   /** The step whose conversation a person has open; such an owner drives nothing. */
   readonly opens?: string;
 }

@@ -6,7 +6,8 @@
  * does not wait for the files that report the one before it; and waiting.
  * Does not: decide anything (room `core`), or touch the world (executors/).
  * Invariants:
- * - E1 One await per turn.
+ * - E1 Nothing else acts between the decision of a turn and the end of its append: facts wait in the
+ *   inlet, and executors begin operations only after it.
  * - E4 A failed append ends this loop: the run in memory is then ahead of the disk, and only a new
  *   replay can be trusted.
  * - E5 Whatever the journal says is running is started by this owner or adopted: `takeOperations` offers
@@ -31,7 +32,7 @@ import { waitsForPerson } from "../core/next-actions.ts";
 import { retriedBy } from "../core/rewind.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
-import type { Journal } from "../journal/journal.ts";
+import type { RunLog } from "../journal/run-log.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
@@ -40,18 +41,70 @@ import type { Executors, Outlet } from "./executors/executor.ts";
 /** Sees every batch of events after it is on the disk; its operations may have begun. */
 export type Watcher = (events: readonly Recorded[], run: Run) => void;
 
-/** How often an owner looks for answers that nobody told it of. */
-const ANSWER_LOOK_MS = 2_000;
-
 /** Where facts wait for the loop. */
 export interface Inlet extends Outlet {
   readonly isEmpty: boolean;
-  /** All facts that are there, as soon as there is one; none when the time is up. */
+  /** All facts that are there, as soon as there is one; none when the time is up or it is woken. */
   take(waitMs: number | undefined): Promise<readonly Fact[]>;
 }
 
+/** Node's timers cannot wait longer; the loop just comes round once more. */
+const WAIT_MAX_MS = 2 ** 31 - 1;
+
+/** A queue with one reader: the loop. What waits in it is bounded by what the loop has under way. */
+export class Mailbox implements Inlet {
+  #facts: Fact[] = [];
+  #isWoken = false;
+  #wake: (() => void) | undefined;
+  #error: Error | undefined;
+
+  post(fact: Fact): void {
+    this.#facts.push(fact);
+    this.#wake?.();
+  }
+
+  /** Makes the loop look at its gates although there is no fact. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#wake?.();
+  }
+
+  fail(error: unknown): void {
+    this.#error ??= error instanceof Error ? error : new Error(String(error));
+    this.#wake?.();
+  }
+
+  get isEmpty(): boolean {
+    return this.#facts.length === 0;
+  }
+
+  async take(waitMs: number | undefined): Promise<readonly Fact[]> {
+    if (this.isEmpty && !this.#isWoken && this.#error === undefined) await this.#wait(waitMs);
+    if (this.#error !== undefined) throw this.#error;
+    // Woken while facts came in: the next call returns none at once.
+    if (this.isEmpty) this.#isWoken = false;
+    const taken = this.#facts;
+    this.#facts = [];
+    return taken;
+  }
+
+  #wait(waitMs: number | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const timer =
+        waitMs === undefined
+          ? undefined
+          : setTimeout(() => this.#wake?.(), Math.min(Math.max(0, waitMs), WAIT_MAX_MS));
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        resolve();
+      };
+    });
+  }
+}
+
 export interface LoopOptions {
-  readonly journal: Journal;
+  readonly log: RunLog;
   readonly runId: string;
   readonly plan: Plan;
   /** The replay of all events that the journal holds now that the lease is ours. */
@@ -118,22 +171,22 @@ export class Loop {
 
   async #turns(requests: readonly Fact[]): Promise<RunState> {
     const { inlet, executors, clock } = this.#options;
-    let turn = this.open(requests);
-    executors.gates.look(inlet);
+    let turn = await this.open(requests);
+    await executors.gates.look(inlet);
     for (;;) {
-      this.#begin(turn);
+      await this.#begin(turn);
       this.show();
       const { state } = this.#run;
       if (state.status !== "running" && state.status !== "stopping") return state;
-      if (!turn.more && this.#isLeftToPeople()) return state;
-      const facts = turn.more ? [] : await inlet.take(this.#waitMs(turn, clock.now()));
-      if (facts.length === 0) executors.gates.look(inlet);
-      turn = this.turn(facts);
+      if (!turn.more && (await this.#isLeftToPeople())) return state;
+      const facts = turn.more ? [] : await inlet.take(waitMs(turn, clock.now()));
+      if (facts.length === 0) await executors.gates.look(inlet);
+      turn = await this.turn(facts);
     }
   }
 
   /** The first turn of a new owner. */
-  open(requests: readonly Fact[]): Turn {
+  open(requests: readonly Fact[]): Promise<Turn> {
     const { owner, epoch, recover, choices, files, remembers, turns, placed } = this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
@@ -150,10 +203,10 @@ export class Loop {
     return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
   }
 
-  /** One turn: when it returns, everything that it says is durable. */
-  turn(facts: readonly Fact[]): Turn {
+  /** One turn: when it resolves, everything that it says is durable. */
+  async turn(facts: readonly Fact[]): Promise<Turn> {
     assert(!this.#broken, "a loop whose append failed is not used again");
-    const { journal, runId, plan, epoch, clock } = this.#options;
+    const { log, runId, plan, epoch, clock } = this.#options;
     const now = clock.now();
     const afterSeq = this.#run.seq;
     this.#broken = true;
@@ -162,7 +215,7 @@ export class Loop {
     if (turn.events.length > 0) {
       const changes = takeChanges(turn.run);
       const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
-      journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
+      await log.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
       for (const [index, event] of turn.events.entries()) {
         const seq = afterSeq + 1 + index;
         this.#unseen.push({ seq, time: now, version: EVENT_VERSION, event });
@@ -173,9 +226,9 @@ export class Loop {
   }
 
   /** Lets executors begin what a turn offers. */
-  #begin(turn: Turn): void {
+  async #begin(turn: Turn): Promise<void> {
     const { executors, inlet } = this.#options;
-    if (turn.events.some(({ type }) => type === "step.asked")) executors.gates.look(inlet);
+    if (turn.events.some(({ type }) => type === "step.asked")) await executors.gates.look(inlet);
     for (const operation of turn.operations) beginOperation(executors, operation, inlet);
   }
 
@@ -187,18 +240,11 @@ export class Loop {
   }
 
   /** True when only people can move the run, and it is not for this owner to wait for them. */
-  #isLeftToPeople(): boolean {
+  async #isLeftToPeople(): Promise<boolean> {
     const { executors, inlet, stay } = this.#options;
     if (!waitsForPerson(this.#run)) return false;
-    executors.gates.look(inlet);
+    await executors.gates.look(inlet);
     return inlet.isEmpty && !stay();
-  }
-
-  /** How long nothing has to be looked at; undefined when only facts count. */
-  #waitMs({ wakeAt }: Turn, now: number): number | undefined {
-    const timeMs = wakeAt === undefined ? undefined : wakeAt - now;
-    if (this.#run.waiting.person.size === 0) return timeMs;
-    return Math.min(timeMs ?? ANSWER_LOOK_MS, ANSWER_LOOK_MS);
   }
 
   async #close(): Promise<void> {
@@ -206,6 +252,11 @@ export class Loop {
     const { status } = this.#run.state;
     for (const executor of [probes, files, gates, processes]) await executor.close(status);
   }
+}
+
+/** How long nothing has to be looked at; undefined when only facts count. */
+function waitMs({ wakeAt }: Turn, now: number): number | undefined {
+  return wakeAt === undefined ? undefined : wakeAt - now;
 }
 
 function beginOperation(executors: Executors, operation: Operation, outlet: Outlet): void {

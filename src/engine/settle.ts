@@ -11,11 +11,11 @@ import { evolve, takeChanges } from "../core/evolve.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
-import type { Journal } from "../journal/journal.ts";
+import type { RunLog } from "../journal/run-log.ts";
 import type { Plan } from "../plan/plan.ts";
 
 export interface SettleSite {
-  readonly journal: Journal;
+  readonly log: RunLog;
   readonly plan: Plan;
   /** The replay of all events that the journal holds now that the lease is ours; taken over. */
   readonly run: Run;
@@ -25,11 +25,11 @@ export interface SettleSite {
 }
 
 /** Makes a person's word durable; throws Refusal when there is nothing to settle. */
-export function settle(
+export async function settle(
   site: SettleSite,
   fact: Extract<Fact, { type: "settled" | "message-left" }>,
-): Run {
-  const { journal, plan, epoch, now } = site;
+): Promise<Run> {
+  const { log, plan, epoch, now } = site;
   let { run } = site;
   const { id, seq: afterSeq } = run;
   const events = decide(plan, run, fact, now);
@@ -39,6 +39,6 @@ export function settle(
     run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
   }
   const summary = summaryOf(run, takeChanges(run), site.workspaceOf);
-  journal.append(id, { epoch, afterSeq, time: now, events, summary });
+  await log.append(id, { epoch, afterSeq, time: now, events, summary });
   return run;
 }

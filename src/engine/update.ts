@@ -11,11 +11,11 @@ import { evolve, type Plans } from "../core/evolve.ts";
 import type { UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { fullSummary, type WorkspaceOf } from "../core/summary.ts";
-import type { Journal } from "../journal/journal.ts";
+import type { RunLog } from "../journal/run-log.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 
 export interface UpdateOptions {
-  readonly journal: Journal;
+  readonly log: RunLog;
   /** The replay of all events that the journal holds now that the lease is ours; it is taken over. */
   readonly run: Run;
   /** The plan that it goes by. */
@@ -27,8 +27,8 @@ export interface UpdateOptions {
 }
 
 /** Records that the run goes by another plan from now on. Throws Refusal or JournalError. */
-export function recordUpdate(options: UpdateOptions, update: UpdateRequested): void {
-  const { journal, plan, owner, epoch, now } = options;
+export async function recordUpdate(options: UpdateOptions, update: UpdateRequested): Promise<void> {
+  const { log, plan, owner, epoch, now } = options;
   const plans: Plans = (fingerprint) => (fingerprint === update.fingerprint ? update.plan : plan);
   const afterSeq = options.run.seq;
   let { run } = options;
@@ -39,7 +39,7 @@ export function recordUpdate(options: UpdateOptions, update: UpdateRequested): v
       events.push(event);
     }
   }
-  journal.append(run.id, {
+  await log.append(run.id, {
     epoch,
     afterSeq,
     time: now,

@@ -21,7 +21,7 @@ import {
 import { pathToFileURL } from "node:url";
 import { failpoint } from "../util/failpoint.ts";
 import { JournalError } from "./journal.ts";
-import { APPLICATION_ID, MIGRATIONS, migrate, versionOf } from "./migrations.ts";
+import { APPLICATION_ID, MIGRATIONS, migrate, newestVersion, versionOf } from "./migrations.ts";
 import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
 import type { Row } from "./row.ts";
 import { BUSY_TIMEOUT_MS, EVENT, PRAGMAS, RUN, TRANSACTION } from "./sql.ts";
@@ -66,6 +66,11 @@ export function openDatabase(file: string, mode: OpenMode): Database {
 interface Prepared {
   readonly statement: StatementSync;
   readonly columns: readonly string[];
+}
+
+/** The right to write, held apart from any change. */
+export interface WriteLock {
+  release(): void;
 }
 
 /** A SQLite file that is open in this process. */
@@ -151,6 +156,19 @@ export class Database {
     this.#newest?.record(this.integer(EVENT.newest));
     failpoint(`journal.${name}.after`);
     return result;
+  }
+
+  /** Keeps every other connection, also this one, from writing until the lock is released. */
+  lockWrites(): WriteLock {
+    const connection = new DatabaseSync(this.file, { timeout: BUSY_TIMEOUT_MS });
+    const lock = new Database(this.file, connection);
+    try {
+      lock.exec(TRANSACTION.write);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    return { release: () => lock.close() };
   }
 
   close(): void {
@@ -369,7 +387,7 @@ function checkOpened(database: Database, mode: OpenMode): void {
   const version = versionOf(database, MIGRATIONS);
   if (version < 1) throw new JournalError("broken", `${file}: it has version ${version}.`);
   if (mode === "read-only") {
-    if (version < MIGRATIONS.length) openDatabase(file, "read-write").close();
+    if (version < newestVersion(MIGRATIONS)) openDatabase(file, "read-write").close();
   } else {
     prepareForWriting(database);
   }

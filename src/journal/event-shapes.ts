@@ -50,7 +50,6 @@ export const owner = record({
   machine: optional(text),
   host: text,
   user: text,
-  unsignalled: optional(boolean),
   opens: optional(text),
 } satisfies Fields<Owner>);
 export const place = { scope: text, step: text, visit: integer };

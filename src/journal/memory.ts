@@ -1,11 +1,11 @@
 /**
  * The journal in memory, for the simulator: the same contract, without a disk.
  *
- * Owns: the same refusals as sqlite.ts, in the same order.
- * Does not: survive, or verify checksums; but events are kept as text, so that what is read was
- *   encoded and decoded like anything else.
+ * Owns: the same refusals as the SQLite files, in the same order.
+ * Does not: survive, or verify checksums; but events and requests are kept as text, so that what is
+ *   read was encoded and decoded like anything else.
  */
-import type { Answer, Owner } from "../core/event.ts";
+import type { Answer } from "../core/event.ts";
 import { movedPath } from "../core/move.ts";
 import { outputsNamedBy } from "../core/outputs.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
@@ -14,23 +14,31 @@ import { sha256 } from "../util/json.ts";
 import type { UnsealedEvent } from "./chain.ts";
 import { decode, encode, encodeRecorded } from "./event-codec.ts";
 import {
-  type Acquired,
-  type AnswerDeadline,
   type Answered,
+  type AnswerRequest,
   answerInTime,
-  type Journal,
-  JournalError,
-  type Lease,
+  answersAmong,
+  type Inbox,
+  type NewAnswer,
+  type Request,
+  type SentRequest,
+} from "./inbox.ts";
+import { type Journal, JournalError } from "./journal.ts";
+import type { Acquired, AcquireRequest, HeldLease, Lease, LeaseBlock, Leases } from "./leases.ts";
+import { decodeRequest, encodeRequest } from "./request-codec.ts";
+import {
   type LoadedRun,
   type NewRun,
+  planFingerprints,
   planStoredBy,
   type ReceivedRun,
   type RunFilter,
+  type RunLog,
   type RunSummary,
   type Write,
-} from "./journal.ts";
-import { decodeAnswer, decodeRequest, encodeAnswer, encodeRequest } from "./message-codec.ts";
+} from "./run-log.ts";
 import { createdIn, lastEpochIn } from "./run-rows.ts";
+import { ChangeSignal, type Subscription } from "./subscription.ts";
 
 /** What a simulator may do to a journal. */
 export interface MemoryOptions {
@@ -43,111 +51,206 @@ interface StoredRun {
   planText: string;
   readonly events: UnsealedEvent[];
   readonly steps: Map<string, StepSummary>;
-  readonly answers: Map<string, string>;
   readonly requests: { id: number; type: string; data: string }[];
+  readonly followers: Set<ChangeSignal>;
+  readonly owners: Set<ChangeSignal>;
   summary: RunSummary;
   lease?: Lease;
 }
 
+/** A journal that can also be looked at without waiting, between two turns of a simulation. */
+export interface MemoryJournal extends Journal {
+  readonly contents: MemoryRuns;
+}
+
 /** An empty journal in memory. */
-export function memoryJournal(options: MemoryOptions = {}): Journal {
-  const runs = new Map<string, StoredRun>();
-  const plans = new Map<string, string>();
-  let requestCount = 0;
-  const find = (runId: string): StoredRun => {
-    const run = runs.get(runId);
+export function memoryJournal(options: MemoryOptions = {}): MemoryJournal {
+  const runs = new MemoryRuns();
+  return {
+    contents: runs,
+    log: memoryLog(runs, options),
+    leases: memoryLeases(runs),
+    inbox: memoryInbox(runs),
+    close: async () => {
+      for (const { followers, owners } of runs.all()) {
+        for (const subscription of [...followers, ...owners]) subscription.close();
+      }
+    },
+  };
+}
+
+/** All runs of a journal in memory. */
+class MemoryRuns {
+  readonly plans = new Map<string, string>();
+  readonly #runs = new Map<string, StoredRun>();
+  #requests = 0;
+
+  nextRequestId(): number {
+    return ++this.#requests;
+  }
+
+  find(runId: string): StoredRun {
+    const run = this.#runs.get(runId);
     if (run === undefined) throw new JournalError("unknown-run", `There is no run ${runId}.`);
     return run;
-  };
-  const add = (run: StoredRun, ...planTexts: readonly string[]): void => {
-    if (runs.has(run.runId)) {
+  }
+
+  all(): readonly StoredRun[] {
+    return [...this.#runs.values()];
+  }
+
+  add(run: StoredRun, planTexts: readonly string[]): void {
+    if (this.#runs.has(run.runId)) {
       throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
     }
-    runs.set(run.runId, run);
-    for (const text of planTexts) plans.set(sha256(text), text);
-  };
+    this.#runs.set(run.runId, run);
+    for (const text of planTexts) this.plans.set(sha256(text), text);
+  }
+
+  load(runId: string): LoadedRun {
+    const { planText, events, summary } = this.find(runId);
+    const { cleanedAt } = summary;
+    const decoded = events.map((event) => decode(runId, event));
+    const plans = new Map(planFingerprints(decoded).map((one) => [one, this.plan(one)]));
+    const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
+    return { runId, planText, plans, events: decoded, ...cleaned };
+  }
+
+  stepsOf(runId: string): readonly StepSummary[] {
+    return [...this.find(runId).steps.values()];
+  }
+
+  answers(runId: string): ReadonlyMap<string, Answer> {
+    return answersAmong(requestsOf(this.find(runId)));
+  }
+
+  plan(fingerprint: string): string {
+    const text = this.plans.get(fingerprint);
+    if (text !== undefined) return text;
+    throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
+  }
+}
+
+function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
   return {
-    create: (run) => add(storedRun(run), run.planText),
-    receive: (run) => add(receivedRun(run), ...run.planTexts),
-    append: (runId, write) => {
+    create: async (run) => runs.add(storedRun(run), [run.planText]),
+    receive: async (run) =>
+      runs.add(
+        receivedRun(run, () => runs.nextRequestId()),
+        run.planTexts,
+      ),
+    append: async (runId, write) => {
       options.beforeAppend?.();
       const fingerprint = planStoredBy(write);
-      append(find(runId), write);
-      if (fingerprint !== undefined) plans.set(fingerprint, write.planText ?? "");
+      append(runs.find(runId), write);
+      if (fingerprint !== undefined) runs.plans.set(fingerprint, write.planText ?? "");
     },
-    plan: (fingerprint) => {
-      const text = plans.get(fingerprint);
-      if (text !== undefined) return text;
-      throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
-    },
-    load: (runId) => loaded(find(runId)),
-    eventsAfter: (runId, seq) => {
-      const after = find(runId).events.slice(Math.max(0, seq));
+    plan: async (fingerprint) => runs.plan(fingerprint),
+    load: async (runId) => runs.load(runId),
+    eventsAfter: async (runId, seq) => {
+      const after = runs.find(runId).events.slice(Math.max(0, seq));
       return after.map((event) => decode(runId, event));
     },
-    acquire: (runId, owner, isAlive) => acquire(find(runId), owner, isAlive),
-    release: (runId, epoch) => {
-      const run = find(runId);
-      if (run.lease?.epoch === epoch) run.lease = { epoch };
-    },
-    leaseOf: (runId) => find(runId).lease,
-    request: (runId, request) => {
-      find(runId).requests.push({ id: ++requestCount, ...encodeRequest(request) });
-    },
-    requestsAfter: (runId, id) =>
-      find(runId)
-        .requests.filter((request) => request.id > id)
-        .map((request) => decodeRequest(request.id, request.type, request.data)),
-    answer: (runId, attempt, answer, deadline) => addAnswer(find(runId), attempt, answer, deadline),
-    answerTo: (runId, attempt) => answerTo(find(runId), attempt),
-    answersOf: (runId) => answersOf(find(runId)),
-    rebuildSummary: (runId, summary, time) => {
-      const run = find(runId);
-      run.steps.clear();
-      change(run, summary, time);
-    },
-    list: (filter) => list(runs, filter),
-    stepsOf: (runId) => [...find(runId).steps.values()],
-    resolve: (prefix) =>
-      [...runs.keys()]
+    subscribe: (runId) => subscribe(runs.find(runId).followers),
+    list: async (filter) => list(runs.all(), filter),
+    stepsOf: async (runId) => runs.stepsOf(runId),
+    resolve: async (prefix) => {
+      const ids = runs.all().map(({ runId }) => runId);
+      return ids
         .filter((id) => id.startsWith(prefix))
         .sort()
-        .slice(0, 2),
-    markCleaned: (runId, time) => {
-      const run = find(runId);
+        .slice(0, 2);
+    },
+    markCleaned: async (runId, time) => {
+      const run = runs.find(runId);
       run.summary = { ...run.summary, cleanedAt: time };
     },
-    whileUnowned: (isAlive, body) => whileUnowned([...runs.values()], isAlive, body),
-    close: () => undefined,
+    outputs: async () => {
+      const whole = runs.all().filter(({ summary }) => summary.cleanedAt === undefined);
+      return new Set(whole.flatMap(outputsOf));
+    },
   };
+}
+
+function memoryLeases(runs: MemoryRuns): Leases {
+  let unblocked: Promise<void> | undefined;
+  return {
+    of: async (runId) => runs.find(runId).lease,
+    held: async () => held(runs.all()),
+    acquire: async (runId, request) => {
+      while (unblocked !== undefined) await unblocked;
+      return acquire(runs.find(runId), request);
+    },
+    renew: async (runId, epoch) => refuseStale(runs.find(runId), epoch),
+    release: async (runId, epoch) => {
+      const run = runs.find(runId);
+      if (run.lease?.epoch !== epoch) return;
+      run.lease = { epoch };
+      notify(run.followers);
+    },
+    block: async (dead) => {
+      while (unblocked !== undefined) await unblocked;
+      const judged = new Map(dead.map(({ runId, epoch }) => [runId, epoch]));
+      const others = held(runs.all()).filter(({ runId, epoch }) => judged.get(runId) !== epoch);
+      if (others.length > 0) return undefined;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      unblocked = promise;
+      const block: LeaseBlock = {
+        lift: async () => {
+          unblocked = undefined;
+          resolve();
+        },
+      };
+      return block;
+    },
+  };
+}
+
+function memoryInbox(runs: MemoryRuns): Inbox {
+  const add = (run: StoredRun, request: SentRequest | AnswerRequest): void => {
+    run.requests.push({ id: runs.nextRequestId(), ...encodeRequest(request) });
+    notify(run.owners);
+  };
+  return {
+    send: async (runId, request) => add(runs.find(runId), request),
+    answer: async (runId, given) => {
+      const run = runs.find(runId);
+      return addAnswer(run, given, (request) => add(run, request));
+    },
+    after: async (runId, id) => requestsOf(runs.find(runId)).filter((request) => request.id > id),
+    answers: async (runId) => runs.answers(runId),
+    subscribe: (runId) => subscribe(runs.find(runId).owners),
+  };
+}
+
+function subscribe(signals: Set<ChangeSignal>): Subscription {
+  const signal = new ChangeSignal(() => signals.delete(signal));
+  signals.add(signal);
+  return signal;
+}
+
+function notify(signals: ReadonlySet<ChangeSignal>): void {
+  for (const signal of signals) signal.notify();
 }
 
 function addAnswer(
   run: StoredRun,
-  attempt: string,
-  answer: Answer,
-  deadline: AnswerDeadline | undefined,
+  given: NewAnswer,
+  add: (request: AnswerRequest) => void,
 ): Answered {
-  const known = answerTo(run, attempt);
+  const { attempt } = given;
+  const known = answersAmong(requestsOf(run)).get(attempt);
   if (known !== undefined) return { first: false, answer: known };
-  const counts = answerInTime(answer, deadline);
-  run.answers.set(attempt, encodeAnswer(counts));
-  return { first: counts === answer, answer: answerTo(run, attempt) ?? counts };
+  const answer = answerInTime(given);
+  add({ type: "answer", attempt, answer });
+  return {
+    first: answer === given.answer,
+    answer: answersAmong(requestsOf(run)).get(attempt) ?? answer,
+  };
 }
 
-function answerTo({ answers }: StoredRun, attempt: string): Answer | undefined {
-  const data = answers.get(attempt);
-  return data === undefined ? undefined : decodeAnswer(attempt, data);
-}
-
-function answersOf({ answers }: StoredRun): ReadonlyMap<string, Answer> {
-  return new Map([...answers].map(([attempt, data]) => [attempt, decodeAnswer(attempt, data)]));
-}
-
-function loaded({ runId, planText, events, summary }: StoredRun): LoadedRun {
-  const { cleanedAt } = summary;
-  const decoded = events.map((event) => decode(runId, event));
-  return { runId, planText, events: decoded, ...(cleanedAt === undefined ? {} : { cleanedAt }) };
+function requestsOf({ requests }: StoredRun): readonly Request[] {
+  return requests.map(({ id, type, data }) => decodeRequest(id, type, data));
 }
 
 function storedRun(run: NewRun): StoredRun {
@@ -160,7 +263,8 @@ function storedRun(run: NewRun): StoredRun {
     events: [encode(created, 1, time), ...(run.past ?? []).map(encodeRecorded)],
     steps: new Map(summary.steps.map((step) => [step.stepId, step])),
     requests: [],
-    answers: new Map(),
+    followers: new Set(),
+    owners: new Set(),
     summary: {
       runId,
       pipeline: created.pipeline,
@@ -176,7 +280,10 @@ function storedRun(run: NewRun): StoredRun {
   };
 }
 
-function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
+function receivedRun(
+  { events, planTexts, ...run }: ReceivedRun,
+  nextRequestId: () => number,
+): StoredRun {
   const [planText = ""] = planTexts;
   const time = events[0]?.time ?? 0;
   const stored = storedRun({ ...run, planText, created: createdIn(events), time });
@@ -185,21 +292,10 @@ function receivedRun({ events, planTexts, ...run }: ReceivedRun): StoredRun {
     events: events.map(encodeRecorded),
     summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
     lease: { epoch: lastEpochIn(events) },
-    answers: new Map(
-      Object.entries(run.answers).map(([attempt, answer]) => [attempt, encodeAnswer(answer)]),
-    ),
+    requests: Object.entries(run.answers).map(([attempt, answer]) => {
+      return { id: nextRequestId(), ...encodeRequest({ type: "answer", attempt, answer }) };
+    }),
   };
-}
-
-function whileUnowned(
-  runs: readonly StoredRun[],
-  isAlive: (owner: Owner) => boolean,
-  body: (outputs: ReadonlySet<string>) => void,
-): boolean {
-  if (runs.some(({ lease }) => lease?.owner !== undefined && isAlive(lease.owner))) return false;
-  const whole = runs.filter(({ summary }) => summary.cleanedAt === undefined);
-  body(new Set(whole.flatMap(outputsOf)));
-  return true;
 }
 
 function outputsOf({ runId, events }: StoredRun): readonly string[] {
@@ -209,11 +305,8 @@ function outputsOf({ runId, events }: StoredRun): readonly string[] {
 }
 
 function append(run: StoredRun, write: Write): void {
-  const { runId, lease, events } = run;
-  if (lease?.owner === undefined || lease.epoch !== write.epoch) {
-    const why = `lease ${write.epoch} is not the current one`;
-    throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
-  }
+  const { runId, events } = run;
+  refuseStale(run, write.epoch);
   if (events.length !== write.afterSeq) {
     const why = `it has ${events.length} events, and the writer knows ${write.afterSeq}`;
     throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
@@ -228,6 +321,13 @@ function append(run: StoredRun, write: Write): void {
     run.summary = { ...run.summary, file: movedPath(event, run.summary.file) };
   }
   change(run, write.summary, write.time);
+  notify(run.followers);
+}
+
+function refuseStale({ runId, lease }: StoredRun, epoch: number): void {
+  if (lease?.owner !== undefined && lease.epoch === epoch) return;
+  const why = `lease ${epoch} is not the current one`;
+  throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
 }
 
 function change(run: StoredRun, summary: SummaryChange, time: number): void {
@@ -236,18 +336,24 @@ function change(run: StoredRun, summary: SummaryChange, time: number): void {
   for (const step of steps) run.steps.set(step.stepId, step);
 }
 
-function acquire(run: StoredRun, owner: Owner, isAlive: (owner: Owner) => boolean): Acquired {
-  const held = run.lease?.owner;
-  if (held !== undefined && isAlive(held)) return { ok: false, owner: held };
-  const epoch = (run.lease?.epoch ?? 0) + 1;
+function acquire(run: StoredRun, { owner, judged }: AcquireRequest): Acquired {
+  if (run.lease?.epoch !== judged?.epoch) return { ok: false };
+  const epoch = (judged?.epoch ?? 0) + 1;
   run.lease = { epoch, owner };
+  notify(run.followers);
   return { ok: true, epoch };
 }
 
-function list(runs: ReadonlyMap<string, StoredRun>, filter: RunFilter): RunSummary[] {
+function held(runs: readonly StoredRun[]): readonly HeldLease[] {
+  return runs.flatMap(({ runId, lease }) =>
+    lease?.owner === undefined ? [] : [{ runId, epoch: lease.epoch, owner: lease.owner }],
+  );
+}
+
+function list(runs: readonly StoredRun[], filter: RunFilter): RunSummary[] {
   const { status, pipeline, file, before, limit } = filter;
-  return [...runs.values()]
-    .reverse()
+  return runs
+    .toReversed()
     .map(({ summary, lease }) => (lease === undefined ? summary : { ...summary, lease }))
     .filter(
       (run) =>

@@ -14,7 +14,7 @@ import { JournalError } from "./journal.ts";
 /** "PERD": marks a SQLite file as ours. */
 export const APPLICATION_ID = 0x50455244;
 
-const VERSION_1 = `
+const TABLES = `
 CREATE TABLE plans (
   fingerprint TEXT NOT NULL PRIMARY KEY,
   text TEXT NOT NULL
@@ -47,11 +47,14 @@ CREATE TABLE leases (
   owner TEXT
 ) STRICT;
 
+-- attempt is the attempt of a gate that an answer is for; other requests have none.
 CREATE TABLE requests (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   run INTEGER NOT NULL REFERENCES runs,
   type TEXT NOT NULL,
-  data TEXT NOT NULL
+  attempt TEXT,
+  data TEXT NOT NULL,
+  UNIQUE (run, attempt)
 ) STRICT;
 CREATE INDEX requests_by_run ON requests (run, id);
 
@@ -88,18 +91,11 @@ CREATE TABLE step_state (
 ) STRICT;
 `;
 
-/** One row for each attempt of a gate that was answered; the first one counts (H1). */
-const VERSION_2 = `
-CREATE TABLE answers (
-  run INTEGER NOT NULL REFERENCES runs,
-  attempt TEXT NOT NULL,
-  data TEXT NOT NULL,
-  PRIMARY KEY (run, attempt)
-) STRICT;
-`;
+/** The oldest version that this program reads, and the one that a new file starts with. */
+export const FIRST_VERSION = 3;
 
-/** The migration at index k leads from version k to version k + 1. */
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+/** The migration at index k leads from version FIRST_VERSION - 1 + k to the next one. */
+export const MIGRATIONS: readonly string[] = [TABLES];
 
 /** What a migration needs of a database. */
 export interface Migratable {
@@ -109,25 +105,42 @@ export interface Migratable {
   write<T>(name: string, body: () => T): T;
 }
 
-/** Brings a database to the version of the last migration. Throws "newer" when it is beyond. */
+/** Brings a database to the newest version. Throws "newer" or "older" when no migration leads there. */
 export function migrate(database: Migratable, migrations: readonly string[]): void {
-  if (versionOf(database, migrations) === migrations.length) return;
+  const newest = newestVersion(migrations);
+  if (versionOf(database, migrations) === newest) return;
   database.write("migrate", () => {
     // Read again: another process may have migrated before this one got the lock.
     const version = versionOf(database, migrations);
-    for (const migration of migrations.slice(version)) database.exec(migration);
+    const done = version === 0 ? 0 : version - FIRST_VERSION + 1;
+    for (const migration of migrations.slice(done)) database.exec(migration);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-    database.exec(`PRAGMA user_version = ${migrations.length}`);
+    database.exec(`PRAGMA user_version = ${newest}`);
   });
 }
 
-/** The version of the tables in a database. Throws "newer" when no migration here leads to it. */
+/** The version of the tables in a database; 0 of an empty one. Throws "newer" or "older". */
 export function versionOf(database: Migratable, migrations: readonly string[]): number {
   const version = database.integer("PRAGMA user_version");
-  if (version <= migrations.length) return version;
-  throw new JournalError(
-    "newer",
-    `${database.file} has version ${version}, and this program knows version ` +
-      `${migrations.length}: a newer perdure wrote it. Upgrade perdure to use it.`,
-  );
+  const newest = newestVersion(migrations);
+  if (version > newest) {
+    throw new JournalError(
+      "newer",
+      `${database.file} has version ${version}, and this program knows version ` +
+        `${newest}: a newer perdure wrote it. Upgrade perdure to use it.`,
+    );
+  }
+  if (version > 0 && version < FIRST_VERSION) {
+    throw new JournalError(
+      "older",
+      `${database.file} has version ${version}, and this program reads version ` +
+        `${FIRST_VERSION} and later: an older perdure wrote it.`,
+    );
+  }
+  return version;
+}
+
+/** The version to which these migrations lead. */
+export function newestVersion(migrations: readonly string[]): number {
+  return FIRST_VERSION - 1 + migrations.length;
 }

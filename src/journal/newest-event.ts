@@ -3,7 +3,8 @@
  * lost its `-wal`, or that was put back from a copy without one, is a valid older database: SQLite
  * cannot tell, but this number can.
  *
- * Owns: the file `state.db-newest`.
+ * Owns: the file `state.db-newest`. Each write touches it, which wakes those who follow a run
+ *   (sqlite-subscription.ts).
  * Does not: say which events are lost; the second copies of the runs do (repair.ts).
  * Invariants:
  * - journal/N1 The number is written after the commit and read before the database is opened, so it
@@ -12,13 +13,14 @@
 import * as fs from "node:fs";
 import { fileCodeOf, guarded } from "./storage-error.ts";
 
-const SUFFIX = "-newest";
+/** What the file is called, after the name of the database. */
+export const NEWEST_SUFFIX = "-newest";
 const FILE_MODE = 0o600;
 const DIGITS = 16;
 
 /** The newest event that a database held when this was last recorded; 0 when that is unknown. */
 export function readNewest(database: string): number {
-  const file = database + SUFFIX;
+  const file = database + NEWEST_SUFFIX;
   return guarded(file, () => {
     try {
       const text = fs.readFileSync(file, "utf8");
@@ -33,28 +35,25 @@ export function readNewest(database: string): number {
 
 /** Forgets the number, because another database takes the place of the one that it is about. */
 export function forgetNewest(database: string): void {
-  fs.rmSync(database + SUFFIX, { force: true });
+  fs.rmSync(database + NEWEST_SUFFIX, { force: true });
 }
 
 /** Records the number for as long as a database is open. */
 export class NewestEvent {
   readonly #file: string;
   #descriptor: number | undefined;
-  #recorded = 0;
 
   constructor(database: string) {
-    this.#file = database + SUFFIX;
+    this.#file = database + NEWEST_SUFFIX;
   }
 
   /** Records the newest event of the database; it must be committed. */
   record(newest: number): void {
-    if (newest === this.#recorded) return;
     guarded(this.#file, () => {
       const { O_WRONLY, O_CREAT, O_NOFOLLOW } = fs.constants;
       this.#descriptor ??= fs.openSync(this.#file, O_WRONLY | O_CREAT | O_NOFOLLOW, FILE_MODE);
       fs.writeSync(this.#descriptor, `${String(newest).padStart(DIGITS, "0")}\n`, 0);
     });
-    this.#recorded = newest;
   }
 
   close(): void {

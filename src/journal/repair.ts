@@ -18,16 +18,23 @@ import type { RunStatus, SummaryChange } from "../core/summary.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
 import { checkJournal, type Problem } from "./check.ts";
-import { buildDatabase, type Database, REPAIRED_SUFFIX, syncFile } from "./database.ts";
+import {
+  buildDatabase,
+  type Database,
+  openDatabase,
+  REPAIRED_SUFFIX,
+  syncFile,
+} from "./database.ts";
 import { encodeRecorded } from "./event-codec.ts";
 import { readEventsFile } from "./events-file.ts";
-import { JournalError, type Lease, planFingerprints } from "./journal.ts";
-import { encodeAnswer } from "./message-codec.ts";
+import { JournalError } from "./journal.ts";
+import type { Lease } from "./leases.ts";
 import { forgetNewest } from "./newest-event.ts";
-import { createdIn, insertRun, isoTime } from "./run-rows.ts";
+import { planFingerprints } from "./run-log.ts";
+import { createdIn, insertRequest, insertRun, isoTime } from "./run-rows.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
-import { ANSWER, LEASE, RUN, SUMMARY, TRANSACTION } from "./sql.ts";
-import { openSqliteJournal } from "./sqlite.ts";
+import { LEASE, RUN, SUMMARY, TRANSACTION } from "./sql.ts";
+import { loadRun } from "./sqlite.ts";
 import { guarded } from "./storage-error.ts";
 
 const DATABASE_FILE = "state.db";
@@ -95,7 +102,7 @@ interface Restorable {
   readonly events: readonly Recorded[];
   readonly summary: SummaryChange;
   readonly lease?: Lease;
-  readonly answers?: SalvagedRun["answers"];
+  readonly requests?: SalvagedRun["requests"];
   readonly cleanedAt?: number;
   readonly source: RestoredRun["source"];
 }
@@ -158,19 +165,19 @@ function missing(file: string, copies: ReadonlyMap<string, SecondCopy>): readonl
 /** A whole journal can still have lost its end; then a second copy knows more. */
 function runsBehind(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
   if (!fs.existsSync(file)) return [];
-  const journal = openSqliteJournal(file, { mode: "read-only" });
+  const database = openDatabase(file, "read-only");
   try {
     const problems: Problem[] = [];
     for (const [runId, { events }] of copies) {
-      const isKnown = journal.resolve(runId).includes(runId);
-      const count = isKnown ? journal.load(runId).events.length : 0;
+      const isKnown = database.get(RUN.key, runId) !== undefined;
+      const count = isKnown ? loadRun(database, runId).events.length : 0;
       if (events.length <= count) continue;
       const message = `Run ${runId} has ${count} events, and its second copy ${events.length}.`;
       problems.push({ runId, message });
     }
     return problems;
   } finally {
-    journal.close();
+    database.close();
   }
 }
 
@@ -257,7 +264,7 @@ function restoreRun(
     return undefined;
   }
   const lease = leaseAfter(events, rest.lease);
-  const { cleanedAt, answers } = rest;
+  const { cleanedAt, requests } = rest;
   if (cleanedAt !== undefined) notes.push(`its files were cleaned on ${isoTime(cleanedAt)}`);
   return {
     runId,
@@ -266,7 +273,7 @@ function restoreRun(
     events,
     summary: summaryOf(runId, found, events, notes, options),
     ...(lease === undefined ? {} : { lease }),
-    ...(answers === undefined ? {} : { answers }),
+    ...(requests === undefined ? {} : { requests }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
     source,
   };
@@ -362,17 +369,16 @@ function build(file: string, runs: readonly Restorable[]): void {
 }
 
 function insertRestored(database: Database, run: Restorable): void {
-  const { runId, events, lease, answers, cleanedAt, plans, created } = run;
+  const { runId, events, lease, requests, cleanedAt, plans, created } = run;
   const planText = plans.get(created.fingerprint) ?? "";
   const key = insertRun(database, { ...run, planText }, events.map(encodeRecorded));
   for (const [fingerprint, text] of plans) database.run(RUN.insertPlan, fingerprint, text);
   if (lease !== undefined) {
     const owner = lease.owner === undefined ? null : JSON.stringify(lease.owner);
-    database.run(LEASE.take, key, lease.epoch, owner);
+    database.run(LEASE.put, key, lease.epoch, owner);
   }
-  for (const [attempt, answer] of answers ?? []) {
-    database.run(ANSWER.insert, key, attempt, encodeAnswer(answer));
-  }
+  const inOrder = [...(requests ?? new Map()).values()].sort((a, b) => a.id - b.id);
+  for (const { id: _, ...request } of inOrder) insertRequest(database, key, request);
   if (cleanedAt !== undefined) database.run(SUMMARY.clean, isoTime(cleanedAt), runId);
 }
 

@@ -21,7 +21,10 @@ import {
 } from "./chain.ts";
 import type { Database } from "./database.ts";
 import { decodeOwner } from "./event-codec.ts";
-import { JournalError, type Lease, type RunSummary } from "./journal.ts";
+import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
+import { JournalError } from "./journal.ts";
+import type { Lease } from "./leases.ts";
+import { decodeRequest, encodeRequest } from "./request-codec.ts";
 import {
   integerIn,
   optionalTextIn,
@@ -31,7 +34,8 @@ import {
   timeIn,
   wordIn,
 } from "./row.ts";
-import { EVENT, RUN, SUMMARY } from "./sql.ts";
+import type { RunSummary } from "./run-log.ts";
+import { EVENT, REQUEST, RUN, SUMMARY } from "./sql.ts";
 
 const RUN_STATUSES: readonly RunStatus[] = Object.keys({
   queued: 1,
@@ -141,6 +145,32 @@ export function leaseIn(row: Row, runId: string): Lease | undefined {
   const epoch = integerIn(row, "epoch");
   const owner = optionalTextIn(row, "owner");
   return owner === undefined ? { epoch } : { epoch, owner: decodeOwner(runId, owner) };
+}
+
+/** The request in a row. Throws "broken" or "newer". */
+export function requestIn(row: Row): Request {
+  return decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data"));
+}
+
+/** Adds a request of a run; false when the attempt that it answers has its answer (H1). */
+export function insertRequest(
+  database: Database,
+  key: number,
+  request: SentRequest | AnswerRequest,
+): boolean {
+  const { type, data } = encodeRequest(request);
+  const attempt = request.type === "answer" ? request.attempt : null;
+  return database.run(REQUEST.insert, key, type, attempt, data).changes === 1;
+}
+
+/** The key of a run in the tables. Throws "unknown-run". */
+export function keyOf(database: Database, runId: string): number {
+  return integerIn(database.get(RUN.key, runId) ?? unknownRun(runId), "run");
+}
+
+/** Refuses a run that the journal does not have. */
+export function unknownRun(runId: string): never {
+  throw new JournalError("unknown-run", `There is no run ${runId}.`);
 }
 
 /** How a run was created, by its first event, with its file where it lies after all moves. */

@@ -5,17 +5,19 @@
  * Owns: the reading of damaged files.
  * Does not: change the file (it reads a copy), or decide what is used (repair.ts).
  */
+
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import type { Answer, Recorded } from "../core/event.ts";
+import type { Recorded } from "../core/event.ts";
 import { sha256 } from "../util/json.ts";
 import { chainCrc, chainStart, type StoredEvent } from "./chain.ts";
 import { Database } from "./database.ts";
 import { decode } from "./event-codec.ts";
-import { JournalError, type Lease } from "./journal.ts";
-import { decodeAnswer } from "./message-codec.ts";
+import type { Request } from "./inbox.ts";
+import { JournalError } from "./journal.ts";
+import type { Lease } from "./leases.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
-import { leaseIn, storedEvent } from "./run-rows.ts";
+import { leaseIn, requestIn, storedEvent } from "./run-rows.ts";
 import { SALVAGE } from "./sql.ts";
 import { storageError } from "./storage-error.ts";
 
@@ -25,8 +27,8 @@ const COPY_SUFFIX = ".salvage";
 export interface SalvagedRun {
   readonly events: readonly Recorded[];
   readonly lease?: Lease;
-  /** What was answered to attempts of its gates. */
-  readonly answers?: ReadonlyMap<string, Answer>;
+  /** What others have asked of it, by id; a stop was meant for an owner that is gone. */
+  readonly requests?: ReadonlyMap<number, Request>;
   readonly cleanedAt?: number;
 }
 
@@ -91,12 +93,12 @@ function salvageRuns(
     const time = optionalTimeIn(row, "cleaned_at");
     if (time !== undefined) cleaned.set(textIn(row, "pipeline_id"), time);
   });
-  const answers = new Map<number, Map<string, Answer>>();
-  scan(database, SALVAGE.answers, (row) => {
+  const requests = new Map<number, Map<number, Request>>();
+  scan(database, SALVAGE.requests, (row) => {
     const key = integerIn(row, "run");
-    const attempt = textIn(row, "attempt");
-    const ofRun = answers.get(key) ?? new Map<string, Answer>();
-    answers.set(key, ofRun.set(attempt, decodeAnswer(attempt, textIn(row, "data"))));
+    const request = requestIn(row);
+    const ofRun = requests.get(key) ?? new Map<number, Request>();
+    if (request.type !== "stop") requests.set(key, ofRun.set(request.id, request));
   });
   const ids = idsByKey(database, events, candidates);
   const runs = new Map<string, SalvagedRun>();
@@ -104,11 +106,11 @@ function salvageRuns(
     const row = leases.get(key);
     const lease = row === undefined ? undefined : tolerant(() => leaseIn(row, runId));
     const cleanedAt = cleaned.get(runId);
-    const answered = answers.get(key);
+    const asked = requests.get(key);
     runs.set(runId, {
       events: wholeEvents(runId, events.get(key) ?? new Map()),
       ...(lease === undefined ? {} : { lease }),
-      ...(answered === undefined ? {} : { answers: answered }),
+      ...(asked === undefined ? {} : { requests: asked }),
       ...(cleanedAt === undefined ? {} : { cleanedAt }),
     });
   }

@@ -6,7 +6,7 @@
  * Invariants:
  * - J3 SQL is only here and in migrations.ts.
  */
-import type { RunFilter } from "./journal.ts";
+import type { RunFilter } from "./run-log.ts";
 
 /**
  * How long SQLite waits for another process's transaction before it says "busy". Whoever waits has no
@@ -90,25 +90,23 @@ export const EVENT = {
 /** Who owns a run. */
 export const LEASE = {
   get: "SELECT epoch, owner FROM leases WHERE run = ?",
-  take: `
-    INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?)
-    ON CONFLICT (run) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner`,
+  held: "SELECT run_id, epoch, owner FROM leases JOIN runs USING (run) WHERE owner IS NOT NULL",
+  put: "INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?)",
+  /** Nothing happens when another lease has taken the place of the one that was judged. */
+  first: "INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+  replace: "UPDATE leases SET epoch = ?, owner = ? WHERE run = ? AND epoch = ?",
   release: "UPDATE leases SET owner = NULL WHERE run = ? AND epoch = ?",
 } as const;
 
-/** Wishes from outside. */
+/** What others ask of a run; the first answer to an attempt counts (H1). */
 export const REQUEST = {
-  insert: "INSERT INTO requests (run, type, data) VALUES (?, ?, ?)",
+  insert: `
+    INSERT INTO requests (run, type, attempt, data) VALUES (?, ?, ?, ?)
+    ON CONFLICT (run, attempt) DO NOTHING`,
   after: "SELECT id, type, data FROM requests WHERE run = ? AND id > ? ORDER BY id",
-} as const;
-
-/** Answers to gates; the first one to an attempt counts. */
-export const ANSWER = {
-  insert: "INSERT INTO answers (run, attempt, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-  get: "SELECT attempt, data FROM answers WHERE run = ? AND attempt = ?",
-  ofRun: `
-    SELECT answers.attempt, answers.data FROM runs
-    LEFT JOIN answers ON answers.run = runs.run WHERE runs.run_id = ?`,
+  answer: "SELECT id, type, data FROM requests WHERE run = ? AND attempt = ?",
+  answers: `
+    SELECT id, type, data FROM requests WHERE run = ? AND attempt IS NOT NULL ORDER BY id`,
 } as const;
 
 /** The documented tables. */
@@ -161,9 +159,9 @@ export const SALVAGE = {
     "SELECT * FROM events NOT INDEXED ORDER BY rowid DESC",
   ],
   leases: ["SELECT * FROM leases ORDER BY run", "SELECT * FROM leases ORDER BY run DESC"],
-  answers: [
-    "SELECT * FROM answers NOT INDEXED ORDER BY rowid",
-    "SELECT * FROM answers NOT INDEXED ORDER BY rowid DESC",
+  requests: [
+    "SELECT * FROM requests NOT INDEXED ORDER BY id",
+    "SELECT * FROM requests NOT INDEXED ORDER BY id DESC",
   ],
   cleaned: ["SELECT pipeline_id, cleaned_at FROM pipeline_state NOT INDEXED ORDER BY rowid"],
 } as const;

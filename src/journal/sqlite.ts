@@ -1,85 +1,92 @@
 /**
  * The journal in a SQLite file: the truth about every run of a project.
  *
- * Owns: what is one transaction, and what is verified when it is read.
+ * Owns: the run log: what is one transaction, and what is verified when it is read.
  * Does not: keep anything in memory between calls, since other processes write the same file.
- * Invariants: J1, J2, J4, J5 and J7 of journal.ts, and
+ * Invariants: J1, J2, J4, J5 and J7 of run-log.ts, and
  * - J8 The run keeps the number and the checksum of its last event. When a part of the file is
  *   damaged, a lost tail is noticed by it. (When the end of the -wal is lost, SQLite goes back to
  *   the last whole transaction, head included: newest-event.ts and the second copy know better.)
  */
-import type { Answer, Owner, Recorded, RunMoved } from "../core/event.ts";
+import type { Recorded, RunMoved } from "../core/event.ts";
 import { movedPath } from "../core/move.ts";
-import type { SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/json.ts";
 import { type ChainHead, chainStart, verifyChain } from "./chain.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
 import { decodeAll, encode, encodeRecorded } from "./event-codec.ts";
+import { type Journal, JournalError } from "./journal.ts";
+import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
 import {
-  type Acquired,
-  type AnswerDeadline,
-  type Answered,
-  answerInTime,
-  type Journal,
-  JournalError,
-  type Lease,
   type LoadedRun,
-  type NewRequest,
   type NewRun,
   planFingerprints,
   planStoredBy,
   type ReceivedRun,
-  type Request,
   type RunFilter,
+  type RunLog,
   type RunSummary,
   type Write,
-} from "./journal.ts";
-import { decodeAnswer, decodeRequest, encodeAnswer, encodeRequest } from "./message-codec.ts";
-import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
+} from "./run-log.ts";
 import {
   changeSummary,
   createdIn,
   insertEvents,
+  insertRequest,
   insertRun,
   isoTime,
+  keyOf,
   lastEpochIn,
-  leaseIn,
   runSummaryIn,
   stepSummaryIn,
   storedEvent,
+  unknownRun,
 } from "./run-rows.ts";
-import { ANSWER, CHECK, EVENT, LEASE, listRuns, REQUEST, RUN, SUMMARY } from "./sql.ts";
+import { EVENT, LEASE, listRuns, RUN, SUMMARY } from "./sql.ts";
+import { sqliteInbox } from "./sqlite-inbox.ts";
+import { sqliteLeases } from "./sqlite-leases.ts";
+import { FileSubscriptions } from "./sqlite-subscription.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
-export function openSqliteJournal(file: string, options: { readonly mode: OpenMode }): Journal {
+export async function openSqliteJournal(
+  file: string,
+  options: { readonly mode: OpenMode },
+): Promise<Journal> {
   const database = openDatabase(file, options.mode);
+  const subscriptions = new FileSubscriptions(database);
   return {
-    create: (run) => create(database, run),
-    receive: (run) => receive(database, run),
-    append: (runId, write) => append(database, runId, write),
-    load: (runId) => loadRun(database, runId),
-    plan: (fingerprint) => planText(database, fingerprint),
-    eventsAfter: (runId, seq) => eventsAfter(database, runId, seq),
-    acquire: (runId, owner, isAlive) => acquire(database, runId, owner, isAlive),
-    release: (runId, epoch) => release(database, runId, epoch),
-    leaseOf: (runId) => leaseOf(database, runId),
-    request: (runId, request) => addRequest(database, runId, request),
-    requestsAfter: (runId, id) => requestsAfter(database, runId, id),
-    answer: (runId, attempt, answer, deadline) =>
-      addAnswer(database, runId, { attempt, answer, deadline }),
-    answerTo: (runId, attempt) => answerTo(database, runId, attempt),
-    answersOf: (runId) => answersOf(database, runId),
-    rebuildSummary: (runId, summary, time) => rebuildSummary(database, runId, summary, time),
-    list: (filter) => list(database, filter),
-    stepsOf: (runId) => {
+    log: sqliteRunLog(database, subscriptions),
+    leases: sqliteLeases(database),
+    inbox: sqliteInbox(database, subscriptions),
+    close: async () => {
+      subscriptions.close();
+      database.close();
+    },
+  };
+}
+
+/** Every method does its work before it returns its promise: SQLite is synchronous. */
+function sqliteRunLog(database: Database, subscriptions: FileSubscriptions): RunLog {
+  return {
+    create: async (run) => create(database, run),
+    receive: async (run) => receive(database, run),
+    append: async (runId, write) => append(database, runId, write),
+    load: async (runId) => loadRun(database, runId),
+    plan: async (fingerprint) => planText(database, fingerprint),
+    eventsAfter: async (runId, seq) => eventsAfter(database, runId, seq),
+    subscribe: () => subscriptions.toLog(),
+    list: async (filter) => list(database, filter),
+    stepsOf: async (runId) => {
       keyOf(database, runId);
       return database.all(SUMMARY.steps, runId).map(stepSummaryIn);
     },
-    resolve: (prefix) => database.all(RUN.resolve, prefix).map((row) => textIn(row, "run_id")),
-    markCleaned: (runId, time) => markCleaned(database, runId, time),
-    whileUnowned: (isAlive, body) => whileUnowned(database, isAlive, body),
-    close: () => database.close(),
+    resolve: async (prefix) => {
+      return database.all(RUN.resolve, prefix).map((row) => textIn(row, "run_id"));
+    },
+    markCleaned: async (runId, time) => markCleaned(database, runId, time),
+    outputs: async () => {
+      return new Set(database.all(EVENT.outputs).map((row) => textIn(row, "sha256")));
+    },
   };
 }
 
@@ -98,8 +105,10 @@ export function loadRun(database: Database, runId: string): LoadedRun {
   if (!isWhole || current === undefined || fingerprints[0] !== row.fingerprint) {
     throw new JournalError("broken", `The plan of run ${runId} is damaged or missing.`);
   }
+  const plans = new Map(fingerprints.map((one, index) => [one, texts[index] ?? ""]));
   const cleanedAt = optionalTimeIn(row, "cleaned_at");
-  return { runId, planText: current, events, ...(cleanedAt === undefined ? {} : { cleanedAt }) };
+  const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
+  return { runId, planText: current, plans, events, ...cleaned };
 }
 
 /** The plan's text, if it is there and has the fingerprint that it should have. */
@@ -137,25 +146,10 @@ function receive(database: Database, run: ReceivedRun): void {
     }
     for (const text of planTexts) database.run(RUN.insertPlan, sha256(text), text);
     const key = insertRun(database, { ...run, planText, created }, events.map(encodeRecorded));
-    database.run(LEASE.take, key, lastEpochIn(events), null);
+    database.run(LEASE.put, key, lastEpochIn(events), null);
     for (const [attempt, answer] of Object.entries(run.answers)) {
-      database.run(ANSWER.insert, key, attempt, encodeAnswer(answer));
+      insertRequest(database, key, { type: "answer", attempt, answer });
     }
-  });
-}
-
-function whileUnowned(
-  database: Database,
-  isAlive: (owner: Owner) => boolean,
-  body: (outputs: ReadonlySet<string>) => void,
-): boolean {
-  return database.write("unowned", () => {
-    const owners = database
-      .all(CHECK.leases)
-      .flatMap((row) => leaseIn(row, textIn(row, "run_id"))?.owner ?? []);
-    if (owners.some(isAlive)) return false;
-    body(new Set(database.all(EVENT.outputs).map((row) => textIn(row, "sha256"))));
-    return true;
   });
 }
 
@@ -206,97 +200,6 @@ function eventsAfter(database: Database, runId: string, seq: number): readonly R
   return decodeAll(runId, stored);
 }
 
-function acquire(
-  database: Database,
-  runId: string,
-  owner: Owner,
-  isAlive: (owner: Owner) => boolean,
-): Acquired {
-  return database.write("acquire", () => {
-    const key = keyOf(database, runId);
-    const row = database.get(LEASE.get, key);
-    const lease = row === undefined ? undefined : leaseIn(row, runId);
-    if (lease?.owner !== undefined && isAlive(lease.owner))
-      return { ok: false, owner: lease.owner };
-    const epoch = (lease?.epoch ?? 0) + 1;
-    database.run(LEASE.take, key, epoch, JSON.stringify(owner));
-    return { ok: true, epoch };
-  });
-}
-
-function release(database: Database, runId: string, epoch: number): void {
-  database.verify();
-  database.write("release", () => {
-    database.run(LEASE.release, keyOf(database, runId), epoch);
-  });
-}
-
-function leaseOf(database: Database, runId: string): Lease | undefined {
-  const row = database.get(RUN.head, runId) ?? unknownRun(runId);
-  return leaseIn(row, runId);
-}
-
-function addRequest(database: Database, runId: string, request: NewRequest): void {
-  const { type, data } = encodeRequest(request);
-  database.write("request", () => {
-    database.run(REQUEST.insert, keyOf(database, runId), type, data);
-  });
-}
-
-function requestsAfter(database: Database, runId: string, id: number): readonly Request[] {
-  return database
-    .all(REQUEST.after, keyOf(database, runId), id)
-    .map((row) => decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data")));
-}
-
-function addAnswer(
-  database: Database,
-  runId: string,
-  given: { attempt: string; answer: Answer; deadline: AnswerDeadline | undefined },
-): Answered {
-  const { attempt, answer, deadline } = given;
-  const inTime = answerInTime(answer, deadline);
-  return database.write("answer", () => {
-    const key = keyOf(database, runId);
-    const { changes } = database.run(ANSWER.insert, key, attempt, encodeAnswer(inTime));
-    const counts = answerTo(database, runId, attempt);
-    assert(counts !== undefined, "H1: after an answer there is one");
-    return { first: changes === 1 && inTime === answer, answer: counts };
-  });
-}
-
-function answerTo(database: Database, runId: string, attempt: string): Answer | undefined {
-  const row = database.get(ANSWER.get, keyOf(database, runId), attempt);
-  return row && decodeAnswer(`The answer to ${attempt} of run ${runId}`, textIn(row, "data"));
-}
-
-function answersOf(database: Database, runId: string): ReadonlyMap<string, Answer> {
-  const rows = database.all(ANSWER.ofRun, runId);
-  if (rows.length === 0) unknownRun(runId);
-  // A run without answers is one row without an attempt.
-  const answered = rows.filter(({ attempt }) => attempt !== null);
-  return new Map(
-    answered.map((row) => {
-      const attempt = textIn(row, "attempt");
-      const what = `The answer to ${attempt} of run ${runId}`;
-      return [attempt, decodeAnswer(what, textIn(row, "data"))];
-    }),
-  );
-}
-
-function rebuildSummary(
-  database: Database,
-  runId: string,
-  summary: SummaryChange,
-  time: number,
-): void {
-  database.write("rebuild", () => {
-    const row = database.get(RUN.head, runId) ?? unknownRun(runId);
-    database.run(SUMMARY.deleteSteps, runId);
-    changeSummary(database, runId, { summary, time, head: headIn(row) });
-  });
-}
-
 function list(database: Database, filter: RunFilter): readonly RunSummary[] {
   const { before } = filter;
   const beforeText = before === undefined ? undefined : isoTime(before);
@@ -311,10 +214,6 @@ function markCleaned(database: Database, runId: string, time: number): void {
   });
 }
 
-function keyOf(database: Database, runId: string): number {
-  return integerIn(database.get(RUN.key, runId) ?? unknownRun(runId), "run");
-}
-
 function headIn(row: Row): ChainHead {
   return { seq: integerIn(row, "last_seq"), crc: integerIn(row, "last_crc") };
 }
@@ -325,8 +224,4 @@ function eventsFrom(database: Database, row: Row, seq: number) {
 
 function staleWriter(runId: string, why: string): JournalError {
   return new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
-}
-
-function unknownRun(runId: string): never {
-  throw new JournalError("unknown-run", `There is no run ${runId}.`);
 }

@@ -1,11 +1,13 @@
 /**
  * The events of a run as an iterator.
  *
- * Owns: a place in the journal and nothing else. Events are read from there when they are asked for,
+ * Owns: a position in the journal and nothing else. Events are read from there when they are asked for,
  * so a slow reader needs no queue and misses nothing, and one that stops reading costs nothing.
- * Does not: know who drives the run; `pause` says when there may be more.
+ * Does not: know who drives the run; `isOver` says when there can be no more events.
  */
 import { openProject } from "../app/project.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Subscription } from "../journal/subscription.ts";
 import { type EventJson, eventJson } from "../view/json/run-json.ts";
 
 export interface StreamOptions {
@@ -14,42 +16,36 @@ export interface StreamOptions {
   readonly runId: string;
   /** Events after this one. */
   readonly after: number;
-  /** Called before each look: true when nothing can come after what is there then. */
-  readonly isOver: () => boolean;
-  /** Resolves when it is worth looking again. */
-  readonly pause: () => Promise<void>;
+  /** Called before each read: true when nothing can come after what is there then. */
+  readonly isOver: (journal: Journal) => Promise<boolean>;
 }
 
 /** Gives events, those that there are and those that come, until the run is over. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventJson, void> {
-  const { journal } = openProject(options.from, "read-only");
+  const { journal } = await openProject(options.from, "read-only");
   let seq = options.after;
+  let subscription: Subscription | undefined;
   try {
     for (;;) {
-      const over = options.isOver();
-      const news = journal.eventsAfter(options.runId, seq);
-      for (const recorded of news) {
-        seq = recorded.seq;
-        yield eventJson(options.runId, recorded);
+      const over = await options.isOver(journal);
+      const news = await journal.log.eventsAfter(options.runId, seq);
+      if (news.length > 0) {
+        // Nothing watches the journal while the reader is busy with these.
+        subscription?.close();
+        subscription = undefined;
+        for (const recorded of news) {
+          seq = recorded.seq;
+          yield eventJson(options.runId, recorded);
+        }
+      } else if (over) {
+        return;
+      } else if (subscription === undefined) {
+        subscription = journal.log.subscribe(options.runId);
+      } else {
+        await subscription.changed();
       }
-      if (news.length > 0) continue;
-      if (over) return;
-      await options.pause();
     }
   } finally {
-    journal.close();
-  }
-}
-
-/** Wakes everybody who waits for news. */
-export class Bell {
-  #waiting: (() => void)[] = [];
-
-  ring(): void {
-    for (const wake of this.#waiting.splice(0)) wake();
-  }
-
-  heard(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    await journal.close();
   }
 }

@@ -1,7 +1,7 @@
 /**
  * A run that this process drives, in the hands of a program.
  *
- * Owns: the program's end of a run: events, the result, the wish to stop.
+ * Owns: the program's end of a run: events, the result, the request to stop.
  * Does not: drive anything itself: it goes the way of the command line (cli/execute.ts), without its
  * signals and its printing.
  * Invariants:
@@ -10,22 +10,18 @@
  *   name in the lease would be no evidence.
  */
 import { dirname } from "node:path";
-import { driveOwned, type ExecuteOptions, own } from "../app/execute.ts";
+import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
-import { thisOwner } from "../app/owner.ts";
+import { OwnerRequests } from "../app/owner-requests.ts";
+import { type OwnedRun, own } from "../app/ownership.ts";
 import type { Project } from "../app/project.ts";
 import { asRefusal } from "../app/refusal.ts";
-import { type Display, NO_DISPLAY } from "../app/screen.ts";
-import { Wishes } from "../app/wishes.ts";
-import type { StopMode } from "../core/event.ts";
-import { JournalError } from "../journal/journal.ts";
+import { NO_DISPLAY } from "../app/screen.ts";
+import type { StopMode } from "../core/run-event.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
 import type { EventJson } from "../view/json/run-json.ts";
-import { Bell, eventStream } from "./event-stream.ts";
+import { eventStream } from "./event-stream.ts";
 import { type RunView, runView } from "./run-view.ts";
-
-/** How often the journal is asked whether somebody else wants the run to stop. */
-const REQUEST_LOOK_MS = 250;
 
 /** Where a run stands after our part of it. */
 export interface RunResult extends RunView {
@@ -49,47 +45,33 @@ export type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
 };
 
 /** Takes a run and drives it; throws when somebody else has it. Closes the project at the end. */
-export function drivenRun(
+export async function drivenRun(
   project: Project,
   known: KnownRun,
   after: number,
   options: HandleOptions,
-): RunHandle {
+): Promise<RunHandle> {
   const { id } = known;
-  const wishes = new Wishes(project.journal, id);
-  const bell = new Bell();
-  const display: Display = {
-    openScreen: async (given) => ({
-      ...(await NO_DISPLAY.openScreen(given)),
-      update: () => bell.ring(),
-    }),
-  };
-  const owned = own(
-    project,
-    known,
-    { ...options, display, beside: true },
-    { ...thisOwner(), unsignalled: true },
-  );
-  const looking = setInterval(() => tryOf(() => wishes.look()), REQUEST_LOOK_MS);
-  const abort = (): void => wishes.end("its program");
+  const requests = await OwnerRequests.open(project.journal.inbox, id);
+  const display = NO_DISPLAY;
+  const owned = await own(project, known, { ...options, beside: true });
+  const abort = (): void => requests.end("its program");
   options.signal?.addEventListener("abort", abort);
   if (options.signal?.aborted === true) abort();
   let over = false;
   const drive = async (): Promise<RunResult> => {
     try {
-      const run = await driveOwned(project, owned, wishes, { ...options, display });
-      project.journal.release(id, owned.epoch);
-      const exitCode = exitCodeOf(run, wishes.first);
-      return { ...runView(loadRun(project, id)), exitCode };
+      const run = await driveOwned(project, owned, requests, { ...options, display });
+      await project.journal.leases.release(id, owned.epoch);
+      const exitCode = exitCodeOf(run, requests.first);
+      return { ...runView(await loadRun(project, id)), exitCode };
     } catch (error) {
-      tryOf(() => project.journal.release(id, owned.epoch));
+      await releaseIfPossible(project, owned);
       throw asRefusal(error) ?? error;
     } finally {
-      clearInterval(looking);
       options.signal?.removeEventListener("abort", abort);
-      project.journal.close();
+      await project.journal.close();
       over = true;
-      bell.ring();
     }
   };
   return handleOf({
@@ -98,25 +80,23 @@ export function drivenRun(
     stream: () => ({
       from: dirname(project.dir.root),
       after,
-      isOver: () => over,
-      pause: () => bell.heard(),
+      isOver: async () => over,
     }),
-    stop: (mode) => wishes.end("its program", mode),
+    stop: (mode) => requests.end("its program", mode),
   });
 }
 
 /** A run that is over already: there is nothing to do for us. */
-export function endedRun(project: Project, known: KnownRun): RunHandle {
+export async function endedRun(project: Project, known: KnownRun): Promise<RunHandle> {
   const done = Promise.resolve({ ...runView(known), exitCode: EXIT.done });
-  project.journal.close();
+  await project.journal.close();
   return handleOf({
     id: known.id,
     done,
     stream: () => ({
       from: dirname(project.dir.root),
       after: known.run.seq,
-      isOver: () => true,
-      pause: async () => undefined,
+      isOver: async () => true,
     }),
     stop: () => undefined,
   });
@@ -149,11 +129,11 @@ function handleOf({ id, done, stream, stop }: Parts): RunHandle {
   };
 }
 
-/** A disk that fails is told of by the run itself, and what it said first is what counts. */
-function tryOf(body: () => void): void {
+/** A disk that fails is reported by the run itself, and what it reported first is what counts. */
+async function releaseIfPossible(project: Project, { known, epoch }: OwnedRun): Promise<void> {
   try {
-    body();
+    await project.journal.leases.release(known.id, epoch);
   } catch (error) {
-    if (!(error instanceof JournalError)) throw error;
+    if (asRefusal(error) === undefined) throw error;
   }
 }

@@ -1,18 +1,9 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { unavailable } from "../app/available-run.ts";
-import { type FilesOption, filesOption } from "../app/back-files.ts";
-import { refuseWithoutTurns } from "../app/budget.ts";
-import { checkEnvironment, readiness } from "../app/environment.ts";
-import { answerGate } from "../app/give-answer.ts";
-import type { BackRequest } from "../app/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../app/going-on.ts";
-import { fitInput, refuseUnknownKeys } from "../app/input.ts";
+import { answerGate } from "../app/answer.ts";
 import { loadRun } from "../app/known-run.ts";
-import { createRun } from "../app/new-run.ts";
+import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
-import { checkPrices, checkPricesOnResume } from "../app/prices.ts";
 import {
   createProject,
   livenessOf,
@@ -21,20 +12,20 @@ import {
   resolveRunId,
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
+import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
+import { previewRewind, type RewindRequest } from "../app/rewind.ts";
+import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { requireVariables } from "../app/run-environment.ts";
+import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
-import { envNamesOf } from "../plan/build.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
 import type { EventJson } from "../view/json/run-json.ts";
 import { eventStream } from "./event-stream.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
 import { type RunView, runView } from "./run-view.ts";
-
-/** How often the journal is asked for news of a run that somebody else drives. */
-const LOOK_MS = 100;
 
 export interface RunOptions {
   /** The pipeline's input. */
@@ -75,9 +66,9 @@ export interface OpenOptions {
 export interface OpenedRun {
   readonly id: string;
   /** The run as it is now. */
-  view(): RunView;
+  view(): Promise<RunView>;
   /** Answers a question of the run: the first answer counts, whoever gives it. */
-  answer(gate: string, choice: string, options?: { readonly text?: string }): void;
+  answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
   /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
   events(options?: { readonly follow?: boolean }): AsyncIterable<EventJson>;
 }
@@ -91,18 +82,18 @@ export async function startRun(
   return publicly(async () => {
     const cwd = resolve(options.cwd ?? ".");
     const { plan, origin } = await planOf(pipeline, cwd);
-    const { inputSchema: schema } = plan;
     const file = origin.file || "FILE";
-    const typed = ["run", file];
-    refuseUnknownKeys(options.input ?? null, schema, file);
-    const input = await fitInput(options.input ?? null, schema, file);
-    checkEnvironment(envNamesOf(plan), typed);
-    await checkPrices(plan, plan.budget ?? {}, typed);
-    await readiness(plan, options, typed, cwd);
-    return holding(createProject(cwd), async (project) => {
-      const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
+    const { preflight } = options;
+    const site = { file, typed: ["run", file], preflight, cwd };
+    const { input } = await prepareRun(plan, options.input ?? null, site);
+    return holding(await createProject(cwd), async (project) => {
+      const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
-      return drivenRun(project, loadRun(project, runId), 0, { signal, stay, autoApprove });
+      return await drivenRun(project, await loadRun(project, runId), 0, {
+        signal,
+        stay,
+        autoApprove,
+      });
     });
   });
 }
@@ -138,31 +129,29 @@ function invalid(diagnostics: readonly Diagnostic[], text: string): PipelineInva
 export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
   options.signal?.throwIfAborted();
   return publicly(async () => {
-    const project = openProject(resolve(options.cwd ?? "."), "read-write");
+    const project = await openProject(resolve(options.cwd ?? "."), "read-write");
     return holding(project, () => goOn(project, id, options));
   });
 }
 
 async function goOn(project: Project, id: string, options: ResumeOptions): Promise<RunHandle> {
   const { fromStep: step, recover, signal } = options;
-  const known = loadRun(project, resolveRunId(project.journal, id));
+  const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
   const files = filesOption(options.files);
-  const request: BackRequest | undefined =
+  const request: RewindRequest | undefined =
     step === undefined ? undefined : { verb: "from-step", step, files };
   if (known.run.state.status === "completed" && request === undefined) {
     await completeFiles(project, known);
-    return endedRun(project, known);
+    return await endedRun(project, known);
   }
-  const back = request && (await workedOut(project, known, request));
+  const back = request && (await previewRewind(project, known, request));
   requireVariables(known, known.shortId);
-  const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
-  if (!raised) refuseWithoutTurns(known);
-  await checkPricesOnResume(known, undefined, options.budget);
-  await readiness(known.plan, options, ["resume", known.shortId]);
-  return drivenRun(project, known, known.run.seq, {
-    ...goingOn(project, { request, back }, options),
+  const { preflight, turns, budget } = options;
+  await checkResume(known, { request, preview: back, recover, preflight, turns, budget });
+  return await drivenRun(project, known, known.run.seq, {
+    ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
     signal,
   });
@@ -172,46 +161,43 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
 export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
   return publicly(async () => {
     const from = resolve(options.cwd ?? ".");
-    const reading = <T>(body: (project: Project) => T): T => {
-      const project = openProject(from, "read-only");
+    const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
+      const project = await openProject(from, "read-only");
       try {
-        return body(project);
+        return await body(project);
       } finally {
-        project.journal.close();
+        await project.journal.close();
       }
     };
-    const runId = reading(({ journal }) => resolveRunId(journal, id));
-    const isDriven = (): boolean =>
-      reading(({ journal }) => livenessOf(journal.leaseOf(runId)) === "owned");
+    const runId = await reading(({ journal }) => resolveRunId(journal, id));
     return {
       id: runId,
       answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
-      view: () => reading((project) => runView(loadRun(project, runId))),
+      view: () => reading(async (project) => runView(await loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
           from,
           runId,
           after: 0,
-          isOver: () => !follow || !isDriven(),
-          pause: () => sleep(LOOK_MS),
+          isOver: async ({ leases }) => !follow || livenessOf(await leases.of(runId)) !== "owned",
         }),
     };
   });
 }
 
-function answerAs(
+async function answerAs(
   from: string,
   runId: string,
   gate: string,
   reply: { readonly choice: string; readonly text: string | undefined },
-): void {
-  const project = openProject(from, "read-write");
+): Promise<void> {
+  const project = await openProject(from, "read-write");
   try {
-    answerGate(project, loadRun(project, runId), gate, { ...reply, from: "program" });
+    await answerGate(project, await loadRun(project, runId), gate, { ...reply, from: "program" });
   } catch (error) {
     throw asRefusal(error) ?? error;
   } finally {
-    project.journal.close();
+    await project.journal.close();
   }
 }
 
@@ -223,7 +209,7 @@ async function holding(
   try {
     return await body(project);
   } catch (error) {
-    project.journal.close();
+    await project.journal.close();
     throw error;
   }
 }

@@ -13,8 +13,14 @@ import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
-import type { Work } from "./plan.ts";
-import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
+import {
+  type Arrow,
+  type Graph,
+  markBackArrows,
+  type RetryPolicy,
+  type Step,
+  type Work,
+} from "./plan.ts";
 
 /** The retry rule of a step when neither it nor `defaults` has one. */
 export const RETRY_DEFAULT: RetryPolicy = {

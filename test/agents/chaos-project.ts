@@ -90,16 +90,20 @@ export class ChaosProject extends Project {
   }
 
   /** The newest run in the journal. */
-  newest(): StoredRun | undefined {
+  async newest(): Promise<StoredRun | undefined> {
     const file = this.path(".perdure", "state.db");
     if (!fs.existsSync(file)) return undefined;
-    const journal = openSqliteJournal(file, { mode: "read-only" });
+    const journal = await openSqliteJournal(file, { mode: "read-only" });
     try {
-      const [run] = journal.list({});
+      const [run] = await journal.log.list({});
       if (run === undefined) return undefined;
-      return { runId: run.runId, status: run.status, events: journal.load(run.runId).events };
+      return {
+        runId: run.runId,
+        status: run.status,
+        events: (await journal.log.load(run.runId)).events,
+      };
     } finally {
-      journal.close();
+      await journal.close();
     }
   }
 

@@ -111,7 +111,7 @@ class Chaos {
   async #oneRun(): Promise<void> {
     const project = this.#project;
     const before = {
-      runId: project.newest()?.runId,
+      runId: (await project.newest())?.runId,
       requests: project.model.requests().at(-1)?.sequence ?? 0,
       effects: project.effectLines(0).length,
       kills: this.#killed(),
@@ -123,7 +123,7 @@ class Chaos {
     let quiet = 0;
     for (;;) {
       if (this.#killsLeft <= 0) quiet++;
-      const newest = project.newest();
+      const newest = await project.newest();
       const begun = newest?.runId === before.runId ? undefined : newest?.runId;
       if (begun !== undefined) this.#resumes++;
       const result = await this.#once(begun === undefined ? ["run", "p.yaml"] : ["resume", begun]);
@@ -175,7 +175,7 @@ class Chaos {
         await Promise.race([model.stalled(), aborted(over)]);
         await nap(this.#random.below(AFTER_STALL_MS_MAX), over);
       }
-      if (!over.aborted && this.#strike(program, blow)) {
+      if (!over.aborted && (await this.#strike(program, blow))) {
         this.#kills[blow]++;
         this.#killsLeft--;
         // The dead are not hit again, although they may not be buried yet.
@@ -185,7 +185,7 @@ class Chaos {
   }
 
   /** Strikes; false when there was nobody to be hit. */
-  #strike(program: Program, blow: ChaosKill): boolean {
+  async #strike(program: Program, blow: ChaosKill): Promise<boolean> {
     switch (blow) {
       case "runner":
         return program.child.kill("SIGKILL");
@@ -207,8 +207,8 @@ class Chaos {
   }
 
   /** The wrapper is the process that records the step's end, the agent its child. */
-  #strikeStep(which: "agent" | "wrapper"): boolean {
-    const runId = this.#project.newest()?.runId ?? "";
+  async #strikeStep(which: "agent" | "wrapper"): Promise<boolean> {
+    const runId = (await this.#project.newest())?.runId ?? "";
     const [victim] = victimsIn(this.#project.path(".perdure", "runs", runId));
     if (victim === undefined) return false;
     const { pid } = victim.wrapper;
@@ -236,7 +236,7 @@ class Chaos {
     readonly kills: number;
   }): Promise<void> {
     const project = this.#project;
-    const run = project.newest();
+    const run = await project.newest();
     if (run === undefined || run.runId === before.runId) {
       this.#violations.push("the run is not in the journal");
       return;

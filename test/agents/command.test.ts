@@ -13,8 +13,7 @@ import { codex } from "../../src/runner/agents/codex/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
-import type { PermissionLevel } from "../../src/util/agent-access.ts";
-import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
+import { ADAPTER_NAMES, type PermissionLevel } from "../../src/util/agent-access.ts";
 
 const ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 const SES = "ses_0a1b2c3d4e5fAAAAbbbbCCCC01";

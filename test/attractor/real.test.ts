@@ -114,7 +114,7 @@ async function ran(text: string, names: readonly string[]): Promise<Ran> {
   projects.push(project);
   project.write("flow.dot", text);
   await project.run(["run", "flow.dot", "--auto-approve"]);
-  const [run] = storedRuns(project);
+  const [run] = await storedRuns(project);
   const count = (name: string): number =>
     project.exists(`effects-${name}`)
       ? project.read(`effects-${name}`).trim().split("\n").length

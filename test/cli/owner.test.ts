@@ -69,6 +69,22 @@ it("refuses to resume a live run, and names its owner and what to do instead", a
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
+it("adds to the budget of a live run through its owner, and to nothing else of it", async () => {
+  const { hold, runner } = await heldRun();
+  const [runId = ""] = await project.runIds();
+  const id = runId.slice(0, 8);
+  const said = await project.must(["resume", id, "--budget", "+30m"]);
+  expect(said).toContain(`Added +30m to the budget of run ${id}, which process ${runner.pid} of `);
+  const refused = await project.run(["resume", id, "--budget", "+30m", "--turns", "+1"]);
+  expect(refused.exit).toBe(7);
+  await hold.release();
+  expect((await runner.ended).exit).toBe(0);
+  const events = project.read(".perdure", "runs", runId, "events.jsonl").split("\n");
+  const funded = events.filter((line) => line.includes('"run.funded"'));
+  expect(funded).toEqual([expect.stringContaining('"added":{"timeMs":1800000}')]);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
 it("has nothing to resume in a finished run, and says so", async () => {
   project.write("p.yaml", `steps:\n  - id: one\n    run: ${project.effect("one")}\n`);
   await project.must(["run", "p.yaml"]);

@@ -1,10 +1,12 @@
 /** `graph`, `report` and `replay` on runs that the real program made. */
+
 import { copyFileSync, mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Recorded, RunCreated, RunEvent } from "../../src/core/event.ts";
 import { initialSummary } from "../../src/core/summary.ts";
+import { takeLease } from "../../src/journal/journal.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import { normalised, Project } from "../rig/project.ts";
@@ -215,24 +217,39 @@ describe("replay finds no difference in a run", () => {
 /** A copy of the only run here in which some events are others, in a project of its own. */
 async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
   const [id = ""] = await project.runIds();
-  const source = openSqliteJournal(project.path(".perdure/state.db"), { mode: "read-only" });
-  const { planText, events } = source.load(id);
-  source.close();
+  const source = await openSqliteJournal(project.path(".perdure/state.db"), { mode: "read-only" });
+  const { planText, events } = await source.log.load(id);
+  await source.close();
   const copy = new Project(mkdtempSync(join(tmpdir(), "perdure-copy-")));
   mkdirSync(copy.path(".perdure"), { mode: 0o700 });
-  const journal = openSqliteJournal(copy.path(".perdure/state.db"), { mode: "create" });
+  const journal = await openSqliteJournal(copy.path(".perdure/state.db"), { mode: "create" });
   const [created, ...rest] = events as [Recorded<RunCreated>, ...Recorded[]];
   const summary = initialSummary(JSON.parse(planText) as Plan);
-  journal.create({ runId: id, planText, created: created.event, time: created.time, summary });
+  await journal.log.create({
+    runId: id,
+    planText,
+    created: created.event,
+    time: created.time,
+    summary,
+  });
   let epoch = 0;
   for (const { seq, time, event } of rest) {
     if (event.type === "run.opened") {
-      const acquired = journal.acquire(id, event.owner, () => false);
+      const acquired = await takeLease(journal.leases, id, {
+        owner: event.owner,
+        isAlive: () => false,
+      });
       epoch = acquired.ok ? acquired.epoch : 0;
     }
-    journal.append(id, { epoch, afterSeq: seq - 1, time, events: [change(event)], summary });
+    await journal.log.append(id, {
+      epoch,
+      afterSeq: seq - 1,
+      time,
+      events: [change(event)],
+      summary,
+    });
   }
-  journal.close();
+  await journal.close();
   return copy;
 }
 

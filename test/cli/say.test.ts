@@ -209,7 +209,7 @@ steps:
     expect(heard()).toBe(1);
     const shortId = id.slice(0, 8);
     expect(await say("work", "once more")).toBe(
-      `The message for step work of run ${shortId} is recorded; the step is completed, and its ` +
+      `The message for step work of run ${shortId} is recorded; the step is over, and its ` +
         `agent gets it when it runs again.\nRun it again: perdure retry ${shortId} work\n`,
     );
     good(await project.finish(["retry", shortId, "work"]));

@@ -184,6 +184,37 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
       return project.run(["export", id]);
     },
   },
+  "an edited file, resumed with --update and without a terminal": {
+    meet: async () => {
+      const id = await failed();
+      project.write("p.yaml", `workspace: { snapshots: false }\nsteps:\n${GOOD}`);
+      return project.run(["resume", id, "--update"]);
+    },
+  },
+  "a run that is named twice": {
+    meet: async () => {
+      const id = await failed();
+      return project.run(["resume", id, "--pipeline-id", id]);
+    },
+    first: () => project.write("ready", ""),
+  },
+  "a message for a step without an agent": {
+    meet: async () => project.run(["say", await failed(), "one", "hello"]),
+  },
+  "a fork of a run whose files were removed": {
+    meet: async () => {
+      const id = await completed();
+      await project.must(["clean", id]);
+      return project.run(["fork", id]);
+    },
+  },
+  "an answer to a run whose files were removed": {
+    meet: async () => {
+      const id = await completed();
+      await project.must(["clean", id]);
+      return project.run(["answer", id, "one", "approve"]);
+    },
+  },
   "a worktree of a repository without a commit": {
     meet: async () => {
       execFileSync("git", ["init", "-q"], { cwd: project.dir });

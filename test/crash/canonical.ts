@@ -28,18 +28,22 @@ export interface StoredRun {
 }
 
 /** The runs in a project's journal; none when there is no journal. */
-export function storedRuns(project: Project): readonly StoredRun[] {
+export async function storedRuns(project: Project): Promise<readonly StoredRun[]> {
   if (!project.exists(".perdure", "state.db")) return [];
-  const journal = openSqliteJournal(project.path(".perdure", "state.db"), { mode: "read-only" });
+  const journal = await openSqliteJournal(project.path(".perdure", "state.db"), {
+    mode: "read-only",
+  });
   try {
-    return journal.list({}).map(({ runId, status }) => ({
-      runId,
-      status,
-      events: journal.load(runId).events,
-      steps: journal.stepsOf(runId).map(({ stepId, state }) => ({ stepId, state })),
-    }));
+    const runs: StoredRun[] = [];
+    for (const { runId, status } of await journal.log.list({})) {
+      const { events } = await journal.log.load(runId);
+      const steps = await journal.log.stepsOf(runId);
+      const states = steps.map(({ stepId, state }) => ({ stepId, state }));
+      runs.push({ runId, status, events, steps: states });
+    }
+    return runs;
   } finally {
-    journal.close();
+    await journal.close();
   }
 }
 

@@ -69,9 +69,9 @@ export async function killRunAt(
         await expectSame(project, pipeline, baseline, walked.result, where);
         return "done" as const;
       }
-      const exists = runExists(project, walked, where);
+      const exists = await runExists(project, walked, where);
       if (!exists) await expectNoRun(project, where);
-      const goOn = exists ? resumeArgs(project, pipeline) : runArgs(pipeline);
+      const goOn = exists ? await resumeArgs(project, pipeline) : runArgs(pipeline);
       const { result } = await walk(project, goOn, undefined);
       await expectSame(project, pipeline, baseline, result, where);
       return "killed" as const;
@@ -91,11 +91,11 @@ export async function killResumeAt(
     return inProject(pipeline, async (project) => {
       const [nth, kth] = pair;
       const first = await walk(project, runArgs(pipeline), nth);
-      const second = await walk(project, resumeArgs(project, pipeline), kth);
+      const second = await walk(project, await resumeArgs(project, pipeline), kth);
       const resumedWhere = whereOf(pipeline, "resume", kth, second);
       const where = `${whereOf(pipeline, "run", nth, first)}, then ${resumedWhere}`;
       const { result } = isKilled(second)
-        ? await walk(project, resumeArgs(project, pipeline), undefined)
+        ? await walk(project, await resumeArgs(project, pipeline), undefined)
         : second;
       await expectSame(project, pipeline, baseline, result, where);
       return "killed" as const;
@@ -116,7 +116,7 @@ export async function killAgainAndAgain(
       let walked = await walk(project, runArgs(pipeline), nth);
       let kills = 0;
       for (; isKilled(walked) && kills < RESUMES_MAX; kills++) {
-        walked = await walk(project, resumeArgs(project, pipeline), nth);
+        walked = await walk(project, await resumeArgs(project, pipeline), nth);
       }
       expect(kills, "several owners were killed").toBeGreaterThan(1);
       const where = `${pipeline.name}: killed ${kills} times, each resume at its failpoint ${nth}`;
@@ -135,11 +135,11 @@ export async function killRepairOfSecondCopy(
   await inLanes(1, (kth) =>
     inProject(pipeline, async (project) => {
       await walk(project, runArgs(pipeline), nth);
-      damageSecondCopy(project);
-      const walked = await walk(project, resumeArgs(project, pipeline), kth);
+      await damageSecondCopy(project);
+      const walked = await walk(project, await resumeArgs(project, pipeline), kth);
       const where = `${whereOf(pipeline, "resume", kth, walked)} with a damaged second copy`;
       const { result } = isKilled(walked)
-        ? await walk(project, resumeArgs(project, pipeline), undefined)
+        ? await walk(project, await resumeArgs(project, pipeline), undefined)
         : walked;
       await expectSame(project, pipeline, baseline, result, where);
       return walked.failpoints.includes("events-file.replace.after") ? "done" : "killed";
@@ -147,8 +147,8 @@ export async function killRepairOfSecondCopy(
   );
 }
 
-function damageSecondCopy(project: Project): void {
-  const [run] = storedRuns(project);
+async function damageSecondCopy(project: Project): Promise<void> {
+  const [run] = await storedRuns(project);
   const path = project.path(".perdure", "runs", run?.runId ?? "", "events.jsonl");
   const text = fs.readFileSync(path, "utf8");
   fs.writeFileSync(path, text.replace("run.created", "run.creatde"));
@@ -195,8 +195,11 @@ function runArgs({ args = [], always = [] }: CrashPipeline): readonly string[] {
 }
 
 /** By its id: a run that had just completed is no unfinished one, but its files may be. */
-function resumeArgs(project: Project, { always = [] }: CrashPipeline): readonly string[] {
-  return ["resume", storedRuns(project)[0]?.runId ?? "none", ...always];
+async function resumeArgs(
+  project: Project,
+  { always = [] }: CrashPipeline,
+): Promise<readonly string[]> {
+  return ["resume", (await storedRuns(project))[0]?.runId ?? "none", ...always];
 }
 
 /** Runs the program until it ends, or until the n-th failpoint ends it. */
@@ -227,8 +230,12 @@ function whereOf({ name }: CrashPipeline, command: string, nth: number, walked: 
 }
 
 /** A run is in the journal or it is not; which of the two, the failpoint tells. */
-function runExists(project: Project, { failpoints }: Walked, where: string): boolean {
-  const runs = storedRuns(project);
+async function runExists(
+  project: Project,
+  { failpoints }: Walked,
+  where: string,
+): Promise<boolean> {
+  const runs = await storedRuns(project);
   const created = failpoints.includes(LAST_BEFORE_RUN) && failpoints.at(-1) !== LAST_BEFORE_RUN;
   expect(runs.length, `${where}: runs in the journal`).toBe(created ? 1 : 0);
   return created;
@@ -266,7 +273,7 @@ async function settledRemains(
   });
   // What `perdure doctor` looks at; a program start less for each of hundreds of kills.
   expect(checkJournal(project.path(".perdure", "state.db")), `${where}: doctor`).toEqual([]);
-  const runs = storedRuns(project);
+  const runs = await storedRuns(project);
   expect(runs.length, `${where}: one run`).toBe(1);
   const run = runs[0] as StoredRun;
   const path = project.path(".perdure", "runs", run.runId, "events.jsonl");

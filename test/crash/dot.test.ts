@@ -81,7 +81,7 @@ it(
         const killed = await go(project, RUN, nth);
         const where = `killed at ${failpoints(project).at(-1)} (failpoint ${nth})`;
         expect([where, killed.signal]).toEqual([where, "SIGKILL"]);
-        const [run] = storedRuns(project);
+        const [run] = await storedRuns(project);
         const known = project.exists("out", "checkpoint.json");
         const resume = known ? ["resume", "--logs", "out"] : ["resume", run?.runId ?? ""];
         const again = await go(project, run === undefined ? RUN : resume);

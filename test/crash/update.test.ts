@@ -45,9 +45,9 @@ async function failedRun(): Promise<Project> {
   return project;
 }
 
-function update(project: Project, nth?: number): Promise<Result> {
+async function update(project: Project, nth?: number): Promise<Result> {
   const env = { PERDURE_FAILPOINT_LOG: `${project.dir}-failpoints` };
-  const id = storedRuns(project)[0]?.runId ?? "none";
+  const id = (await storedRuns(project))[0]?.runId ?? "none";
   return project.run(["resume", id, "--update", "--yes"], {
     env: nth === undefined ? env : { ...env, PERDURE_FAILPOINT: String(nth) },
   });
@@ -57,7 +57,7 @@ function update(project: Project, nth?: number): Promise<Result> {
 async function remains(project: Project): Promise<unknown> {
   await eventually("no step is left", () => project.stepProcesses().length === 0);
   expect(checkJournal(project.path(".perdure", "state.db"))).toEqual([]);
-  const [run] = storedRuns(project);
+  const [run] = await storedRuns(project);
   const root = project.path(".perdure", "runs", run?.runId ?? "");
   const copy = readEventsFile(`${root}/events.jsonl`);
   expect(copy.events).toEqual(run?.events);

@@ -67,14 +67,14 @@ function walkPlan(): Plan {
 }
 
 /** A project with a run that has not begun. */
-function created(): Project {
+async function created(): Promise<Project> {
   const project = new Project();
   projects.push(project);
   project.write("walk.yaml", "");
   const plan = walkPlan();
   const { text, fingerprint } = freeze(plan);
-  const { journal } = createProject(project.dir);
-  journal.create({
+  const { journal } = await createProject(project.dir);
+  await journal.log.create({
     runId: randomUUID(),
     planText: text,
     created: {
@@ -90,13 +90,13 @@ function created(): Project {
     time: Date.now(),
     summary: initialSummary(plan),
   });
-  journal.close();
+  await journal.close();
   return project;
 }
 
-function resume(project: Project, nth?: number): Promise<Result> {
+async function resume(project: Project, nth?: number): Promise<Result> {
   const env = { PERDURE_FAILPOINT_LOG: `${project.dir}-failpoints` };
-  const id = storedRuns(project)[0]?.runId ?? "none";
+  const id = (await storedRuns(project))[0]?.runId ?? "none";
   return project.run(["resume", id], {
     env: nth === undefined ? env : { ...env, PERDURE_FAILPOINT: String(nth) },
   });
@@ -105,7 +105,7 @@ function resume(project: Project, nth?: number): Promise<Result> {
 async function remains(project: Project): Promise<unknown> {
   await eventually("no step is left", () => project.stepProcesses().length === 0);
   expect(checkJournal(project.path(".perdure", "state.db"))).toEqual([]);
-  const [run] = storedRuns(project);
+  const [run] = await storedRuns(project);
   const restarts = run?.events.filter(({ event }) => event.type === "run.restarted");
   return {
     status: run?.status,
@@ -118,7 +118,7 @@ async function remains(project: Project): Promise<unknown> {
 it(
   "does the same wherever it is killed",
   async () => {
-    const whole = created();
+    const whole = await created();
     const first = await resume(whole);
     expect([first.exit, first.stderr]).toEqual([0, ""]);
     const expected = await remains(whole);
@@ -129,7 +129,7 @@ it(
     fs.rmSync(`${whole.dir}-failpoints`);
     for (let nth = 2; ; nth += STRIDE) {
       expect(nth, "the walk comes to an end").toBeLessThan(FAILPOINTS_MAX);
-      const project = created();
+      const project = await created();
       const killed = await resume(project, nth);
       const names = fs.readFileSync(`${project.dir}-failpoints`, "utf8").trim().split("\n");
       const where = `killed at ${names.at(-1)} (failpoint ${nth})`;

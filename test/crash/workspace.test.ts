@@ -92,8 +92,8 @@ function usersOf({ dir }: Project): Readonly<Record<string, string>> {
   };
 }
 
-function outcomeOf(project: Project, name: string): Outcome {
-  const [run] = storedRuns(project);
+async function outcomeOf(project: Project, name: string): Promise<Outcome> {
+  const [run] = await storedRuns(project);
   const trees: Record<string, string> = {};
   for (const { event } of run?.events ?? []) {
     if (event.type !== "step.completed" || event.snapshot === undefined) continue;
@@ -139,7 +139,7 @@ async function walked<T>(
     const where = `${name}, killed at ${passed.at(-1)} (failpoint ${nth})`;
     if (nth !== undefined) {
       expect(result.signal, where).toBe("SIGKILL");
-      const again = storedRuns(project).length === 0 ? ["run", "p.yaml"] : ["resume"];
+      const again = (await storedRuns(project)).length === 0 ? ["run", "p.yaml"] : ["resume"];
       const resumed = await project.run(again);
       expect(
         { exit: resumed.exit, said: resumed.exit === 0 ? "" : resumed.stdout + resumed.stderr },
@@ -173,7 +173,7 @@ describe.each(Object.keys(PIPELINES))("%s", (name) => {
     "leaves the same files when it is killed wherever it touches them",
     async () => {
       const { whole, passed } = await walked(name, undefined, async (project, points) => ({
-        whole: outcomeOf(project, name),
+        whole: await outcomeOf(project, name),
         passed: points,
       }));
       expect(whole.users.fsck).toBe("");

@@ -3,8 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Journal, JournalError } from "../../src/journal/journal.ts";
+import type { Owner } from "../../src/core/event.ts";
+import { type Journal, JournalError, takeLease } from "../../src/journal/journal.ts";
+import type { Lease } from "../../src/journal/leases.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
+import type { RunFilter } from "../../src/journal/run-log.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { sha256 } from "../../src/util/json.ts";
 import {
@@ -21,10 +24,13 @@ import {
   writeOf,
 } from "./sample-run.ts";
 
+/** A claim by somebody who takes every holder for dead. */
+const DEAD = { owner: OWNER, isAlive: () => false };
+
 /** The code with which an operation is refused. */
-function codeOf(operation: () => unknown): string {
+async function codeOf(operation: () => Promise<unknown>): Promise<string> {
   try {
-    operation();
+    await operation();
   } catch (error) {
     if (error instanceof JournalError) return error.code;
     throw error;
@@ -37,33 +43,33 @@ let journal: Journal;
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "perdure-journal-"));
 });
-afterEach(() => {
-  journal.close();
+afterEach(async () => {
+  await journal.close();
   rmSync(directory, { recursive: true });
 });
 
-const implementations: Record<string, () => Journal> = {
-  sqlite: () => openSqliteJournal(join(directory, "state.db"), { mode: "create" }),
-  memory: () => memoryJournal(),
+const implementations: Record<string, () => Promise<Journal>> = {
+  sqlite: async () => await openSqliteJournal(join(directory, "state.db"), { mode: "create" }),
+  memory: async () => memoryJournal(),
 };
 
 describe.each(Object.entries(implementations))("%s", (_name, make) => {
-  beforeEach(() => {
-    journal = make();
+  beforeEach(async () => {
+    journal = await make();
   });
 
-  test("J4: a created run has its plan, its first event and its pending steps", () => {
-    journal.create(newRun(1));
-    const loaded = journal.load(runIdOf(1));
+  test("J4: a created run has its plan, its first event and its pending steps", async () => {
+    await journal.log.create(newRun(1));
+    const loaded = await journal.log.load(runIdOf(1));
     expect(loaded.planText).toBe(newRun(1).planText);
     expect(loaded.events).toEqual([
       { seq: 1, time: TIME + 1, version: 1, event: newRun(1).created },
     ]);
-    expect(journal.stepsOf(runIdOf(1))).toEqual(newRun(1).summary.steps);
-    expect(journal.leaseOf(runIdOf(1))).toBeUndefined();
+    expect(await journal.log.stepsOf(runIdOf(1))).toEqual(newRun(1).summary.steps);
+    expect(await journal.leases.of(runIdOf(1))).toBeUndefined();
   });
 
-  test("a fork is created with its past, in one go, and names the run that it comes from", () => {
+  test("a fork is created with its past, in one go, and names the run that it comes from", async () => {
     const from = { run: runIdOf(1), seq: 3 };
     const made = newRun(2);
     const past = [...batch(0), { type: "run.forked", from } as const].map((event, index) => ({
@@ -73,31 +79,38 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
       event,
     }));
     const created = { ...made.created, from };
-    journal.create({ ...made, created, past });
-    const { events } = journal.load(runIdOf(2));
+    await journal.log.create({ ...made, created, past });
+    const { events } = await journal.log.load(runIdOf(2));
     expect(events.map(({ event }) => event)).toEqual([created, ...past.map(({ event }) => event)]);
     expect(events.slice(1)).toEqual(past);
-    expect(journal.list({})).toMatchObject([{ runId: runIdOf(2), forkedFrom: runIdOf(1) }]);
-    const acquired = journal.acquire(runIdOf(2), OWNER, () => true);
+    expect(await journal.log.list({})).toMatchObject([
+      { runId: runIdOf(2), forkedFrom: runIdOf(1) },
+    ]);
+    const acquired = await takeLease(journal.leases, runIdOf(2), {
+      owner: OWNER,
+      isAlive: () => true,
+    });
     expect(acquired).toEqual({ ok: true, epoch: 1 });
     const write = { ...writeOf(1, 0), epoch: 1, afterSeq: past.length + 1 };
-    journal.append(runIdOf(2), write);
-    expect(journal.load(runIdOf(2)).events).toHaveLength(past.length + 1 + write.events.length);
+    await journal.log.append(runIdOf(2), write);
+    expect((await journal.log.load(runIdOf(2))).events).toHaveLength(
+      past.length + 1 + write.events.length,
+    );
   });
 
-  test("a run cannot be created twice", () => {
-    journal.create(newRun(0));
-    expect(codeOf(() => journal.create(newRun(0)))).toBe("stale-writer");
+  test("a run cannot be created twice", async () => {
+    await journal.log.create(newRun(0));
+    expect(await codeOf(() => journal.log.create(newRun(0)))).toBe("stale-writer");
   });
 
-  test("a run cannot be created with the fingerprint of another plan", () => {
-    expect(() => journal.create({ ...newRun(0), planText: "{}" })).toThrow("J4");
+  test("a run cannot be created with the fingerprint of another plan", async () => {
+    await expect(journal.log.create({ ...newRun(0), planText: "{}" })).rejects.toThrow("J4");
   });
 
-  test("a run from another journal is received whole, once, and owned by nobody", () => {
+  test("a run from another journal is received whole, once, and owned by nobody", async () => {
     const other = memoryJournal();
-    const epoch = fill(other, 1, 3);
-    const { planText, events } = other.load(runIdOf(1));
+    const epoch = await fill(other, 1, 3);
+    const { planText, events } = await other.log.load(runIdOf(1));
     const last = events.at(-1)?.seq ?? 0;
     const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
     const all = [...events, { seq: last + 1, time: TIME + 9_000, version: 1, event: moved }];
@@ -105,143 +118,229 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
     const answers = { "ask@1.1": answer };
     const run = { runId: runIdOf(1), planTexts: [planText], events: all, answers, summary };
-    journal.receive(run);
-    expect(journal.answerTo(runIdOf(1), "ask@1.1")).toEqual(answer);
-    expect(journal.load(runIdOf(1))).toEqual({ runId: runIdOf(1), planText, events: all });
-    expect(journal.leaseOf(runIdOf(1))).toEqual({ epoch });
-    const [listed] = journal.list({ file: "/elsewhere/pipeline-0.yaml" });
+    await journal.log.receive(run);
+    expect((await journal.inbox.answers(runIdOf(1))).get("ask@1.1")).toEqual(answer);
+    expect(await journal.inbox.after(runIdOf(1), 0)).toMatchObject([
+      { attempt: "ask@1.1", answer },
+    ]);
+    expect(await journal.log.load(runIdOf(1))).toEqual({
+      runId: runIdOf(1),
+      planText,
+      plans: new Map([[sha256(planText), planText]]),
+      events: all,
+    });
+    expect(await journal.leases.of(runIdOf(1))).toEqual({ epoch });
+    const [listed] = await journal.log.list({ file: "/elsewhere/pipeline-0.yaml" });
     expect(listed).toMatchObject({ runId: runIdOf(1), updatedAt: TIME + 9_000 });
-    expect(codeOf(() => journal.receive(run))).toBe("stale-writer");
-    expect(journal.acquire(runIdOf(1), OWNER, () => true)).toEqual({ ok: true, epoch: epoch + 1 });
+    expect(await codeOf(() => journal.log.receive(run))).toBe("stale-writer");
+    expect(
+      await takeLease(journal.leases, runIdOf(1), { owner: OWNER, isAlive: () => true }),
+    ).toEqual({ ok: true, epoch: epoch + 1 });
   });
 
-  test("the file of a run whose project was moved lies in the new place", () => {
-    const epoch = fill(journal, 0, 1);
-    const { planText, events } = journal.load(runIdOf(0));
+  test("the file of a run whose project was moved lies in the new place", async () => {
+    const epoch = await fill(journal, 0, 1);
+    const { planText, events } = await journal.log.load(runIdOf(0));
     const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
     const afterSeq = events.length;
     const summary = summarise(planText, events);
-    journal.append(runIdOf(0), { epoch, afterSeq, time: TIME + 9_000, events: [moved], summary });
-    expect(journal.list({ file: "/elsewhere/pipeline-0.yaml" })).toHaveLength(1);
+    await journal.log.append(runIdOf(0), {
+      epoch,
+      afterSeq,
+      time: TIME + 9_000,
+      events: [moved],
+      summary,
+    });
+    expect(await journal.log.list({ file: "/elsewhere/pipeline-0.yaml" })).toHaveLength(1);
   });
 
-  test("while nobody owns a run, the outputs of runs with files can be asked for", () => {
-    const first = fill(journal, 0, 2);
-    const second = fill(journal, 2, 1);
-    const asked: ReadonlySet<string>[] = [];
-    const ask = (alive: boolean): boolean =>
-      journal.whileUnowned(
-        () => alive,
-        (outputs) => asked.push(outputs),
-      );
-    expect(ask(true)).toBe(false);
-    expect(asked).toEqual([]);
-    journal.release(runIdOf(0), first);
-    journal.release(runIdOf(2), second);
-    expect(ask(true)).toBe(true);
-    expect(asked.pop()).toEqual(new Set(["0", "1"].map(sha256)));
-    journal.markCleaned(runIdOf(0), TIME);
-    expect(ask(false)).toBe(true);
-    expect(asked.pop()).toEqual(new Set([sha256("0")]));
+  test("the outputs of runs whose files are there", async () => {
+    await fill(journal, 0, 2);
+    await fill(journal, 2, 1);
+    expect(await journal.log.outputs()).toEqual(new Set(["0", "1"].map(sha256)));
+    await journal.log.markCleaned(runIdOf(0), TIME);
+    expect(await journal.log.outputs()).toEqual(new Set([sha256("0")]));
   });
 
-  test("what was appended is loaded, in order and equal", () => {
-    fill(journal, 1, 7);
-    const { events } = journal.load(runIdOf(1));
+  test("leases are blocked only while nobody but judged owners holds one", async () => {
+    await fill(journal, 0, 0);
+    await fill(journal, 2, 0);
+    await journal.leases.release(runIdOf(2), 1);
+    const held = await journal.leases.held();
+    expect(held).toEqual([{ runId: runIdOf(0), epoch: 1, owner: OWNER }]);
+    expect(await journal.leases.block([])).toBeUndefined();
+    expect(await journal.leases.block([{ runId: runIdOf(0), epoch: 2, owner: OWNER }])).toBe(
+      undefined,
+    );
+    const block = await journal.leases.block(held);
+    expect(await journal.log.outputs()).toEqual(new Set());
+    await block?.lift();
+    expect(await takeLease(journal.leases, runIdOf(2), DEAD)).toEqual({ ok: true, epoch: 2 });
+  });
+
+  test("what was appended is loaded, in order and equal", async () => {
+    await fill(journal, 1, 7);
+    const { events } = await journal.log.load(runIdOf(1));
     expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: 16 }, (_, n) => n + 1));
     const expected = [0, 1, 2, 3, 4, 5, 6].flatMap(batch);
     expect(events.slice(2).map(({ event }) => event)).toEqual(expected);
     expect(events[15]?.time).toBe(TIME + 1_006);
   });
 
-  test("events after a sequence number", () => {
-    fill(journal, 0, 3);
-    fill(journal, 1, 1);
-    const { events } = journal.load(runIdOf(0));
+  test("events after a sequence number", async () => {
+    await fill(journal, 0, 3);
+    await fill(journal, 1, 1);
+    const { events } = await journal.log.load(runIdOf(0));
     for (const seq of [0, 1, 5, 7, 8, 9, 100]) {
-      expect(journal.eventsAfter(runIdOf(0), seq)).toEqual(events.slice(seq));
+      expect(await journal.log.eventsAfter(runIdOf(0), seq)).toEqual(events.slice(seq));
     }
   });
 
-  test("J2: an append needs the lease, its epoch and the last sequence number", () => {
-    journal.create(newRun(0));
+  test("J2: an append needs the lease, its epoch and the last sequence number", async () => {
+    await journal.log.create(newRun(0));
     const append = (epoch: number, afterSeq: number) =>
-      codeOf(() => journal.append(runIdOf(0), { ...writeOf(0, epoch), afterSeq }));
-    expect(append(0, 1)).toBe("stale-writer");
-    expect(append(1, 1)).toBe("stale-writer");
-    journal.acquire(runIdOf(0), OWNER, () => false);
-    expect(append(2, 1)).toBe("stale-writer");
-    expect(append(1, 0)).toBe("stale-writer");
-    expect(append(1, 2)).toBe("stale-writer");
-    expect(append(1, 1)).toBe("none");
-    expect(append(1, 1)).toBe("stale-writer");
-    journal.release(runIdOf(0), 1);
-    expect(append(1, 3)).toBe("stale-writer");
-    expect(journal.load(runIdOf(0)).events).toHaveLength(3);
+      codeOf(() => journal.log.append(runIdOf(0), { ...writeOf(0, epoch), afterSeq }));
+    expect(await append(0, 1)).toBe("stale-writer");
+    expect(await append(1, 1)).toBe("stale-writer");
+    await takeLease(journal.leases, runIdOf(0), { owner: OWNER, isAlive: () => false });
+    expect(await append(2, 1)).toBe("stale-writer");
+    expect(await append(1, 0)).toBe("stale-writer");
+    expect(await append(1, 2)).toBe("stale-writer");
+    expect(await append(1, 1)).toBe("none");
+    expect(await append(1, 1)).toBe("stale-writer");
+    await journal.leases.release(runIdOf(0), 1);
+    expect(await append(1, 3)).toBe("stale-writer");
+    expect((await journal.log.load(runIdOf(0))).events).toHaveLength(3);
   });
 
-  test("a lease is refused while its owner lives, and taken over when it is dead", () => {
-    journal.create(newRun(0));
+  test("a lease is refused while its owner lives, and taken over when it is dead", async () => {
+    const runId = runIdOf(0);
+    const { leases } = journal;
+    await journal.log.create(newRun(0));
     const second = { ...OWNER, pid: 2 };
-    expect(journal.acquire(runIdOf(0), OWNER, () => true)).toEqual({ ok: true, epoch: 1 });
-    expect(journal.acquire(runIdOf(0), second, () => true)).toEqual({ ok: false, owner: OWNER });
-    expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 1, owner: OWNER });
+    const take = (owner: Owner, isAlive: (owner: Owner) => boolean) =>
+      takeLease(leases, runId, { owner, isAlive });
+    expect(await take(OWNER, () => true)).toEqual({ ok: true, epoch: 1 });
+    expect(await take(second, () => true)).toEqual({ ok: false, owner: OWNER });
+    expect(await leases.of(runId)).toEqual({ epoch: 1, owner: OWNER });
     const asked: number[] = [];
-    const isAlive = ({ pid }: { pid: number }): boolean => asked.push(pid) < 0;
-    expect(journal.acquire(runIdOf(0), second, isAlive)).toEqual({ ok: true, epoch: 2 });
+    expect(await take(second, ({ pid }) => asked.push(pid) < 0)).toEqual({ ok: true, epoch: 2 });
     expect(asked).toEqual([OWNER.pid]);
-    journal.release(runIdOf(0), 1);
-    expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 2, owner: second });
-    journal.release(runIdOf(0), 2);
-    expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 2 });
-    expect(journal.acquire(runIdOf(0), OWNER, () => true)).toEqual({ ok: true, epoch: 3 });
+    await leases.release(runId, 1);
+    expect(await leases.of(runId)).toEqual({ epoch: 2, owner: second });
+    await leases.release(runId, 2);
+    expect(await leases.of(runId)).toEqual({ epoch: 2 });
+    expect(await take(OWNER, () => true)).toEqual({ ok: true, epoch: 3 });
   });
 
-  test("evidence that cannot be had leaves the lease as it is", () => {
-    journal.create(newRun(0));
-    journal.acquire(runIdOf(0), OWNER, () => true);
-    const isAlive = (): boolean => {
-      throw new Error("no evidence");
-    };
-    expect(() => journal.acquire(runIdOf(0), OWNER, isAlive)).toThrow("no evidence");
-    expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 1, owner: OWNER });
-    journal.append(runIdOf(0), { ...writeOf(0, 1), afterSeq: 1 });
+  test("J2: a lease is acquired only against the lease that was judged", async () => {
+    const runId = runIdOf(0);
+    const { leases } = journal;
+    await journal.log.create(newRun(0));
+    const acquire = (judged: Lease | undefined) => leases.acquire(runId, { owner: OWNER, judged });
+    expect(await acquire({ epoch: 1 })).toEqual({ ok: false });
+    expect(await acquire(undefined)).toEqual({ ok: true, epoch: 1 });
+    expect(await acquire(undefined)).toEqual({ ok: false });
+    expect(await leases.of(runId)).toEqual({ epoch: 1, owner: OWNER });
+    expect(await acquire({ epoch: 1, owner: OWNER })).toEqual({ ok: true, epoch: 2 });
+    expect(await acquire({ epoch: 1, owner: OWNER })).toEqual({ ok: false });
   });
 
-  test("requests are read by run, after an id", () => {
-    journal.create(newRun(0));
-    journal.create(newRun(1));
-    journal.request(runIdOf(0), { type: "stop", mode: "now", by: "me" });
-    journal.request(runIdOf(1), { type: "stop", mode: "now", by: "other" });
+  test("J2: only the current owner renews its lease", async () => {
+    await fill(journal, 0, 0);
+    const renew = (epoch: number) => codeOf(() => journal.leases.renew(runIdOf(0), epoch));
+    expect(await renew(1)).toBe("none");
+    await takeLease(journal.leases, runIdOf(0), DEAD);
+    expect(await renew(1)).toBe("stale-writer");
+    expect(await renew(2)).toBe("none");
+    await journal.leases.release(runIdOf(0), 2);
+    expect(await renew(2)).toBe("stale-writer");
+  });
+
+  test("a follower is woken by events and by leases, and misses nothing", async () => {
+    const epoch = await fill(journal, 0, 0);
+    const subscription = journal.log.subscribe(runIdOf(0));
+    await journal.log.append(runIdOf(0), writeOf(0, epoch));
+    expect(await subscription.changed()).toBe(true);
+    expect(await journal.log.eventsAfter(runIdOf(0), 2)).toHaveLength(2);
+    const changed = subscription.changed();
+    await journal.leases.release(runIdOf(0), epoch);
+    expect(await changed).toBe(true);
+    const last = subscription.changed();
+    subscription.close();
+    await last;
+    expect(await subscription.changed()).toBe(false);
+  });
+
+  test("an owner is woken by requests, and nothing is left after the journal is closed", async () => {
+    await fill(journal, 0, 0);
+    const subscription = journal.inbox.subscribe(runIdOf(0));
+    const changed = subscription.changed();
+    await journal.inbox.send(runIdOf(0), { type: "stop", mode: "now", by: "me" });
+    expect(await changed).toBe(true);
+    await journal.close();
+    while (await subscription.changed());
+  });
+
+  test("requests are read by run, after an id", async () => {
+    await journal.log.create(newRun(0));
+    await journal.log.create(newRun(1));
+    await journal.inbox.send(runIdOf(0), { type: "stop", mode: "now", by: "me" });
+    await journal.inbox.send(runIdOf(1), { type: "stop", mode: "now", by: "other" });
     const message = { id: "m1", text: "hello", by: "me@here", given: 1 };
-    journal.request(runIdOf(0), { type: "say", scope: "", step: "work", message });
-    const requests = journal.requestsAfter(runIdOf(0), 0);
-    expect(requests.map(({ type }) => type)).toEqual(["stop", "say"]);
+    await journal.inbox.send(runIdOf(0), { type: "message", scope: "", step: "work", message });
+    const requests = await journal.inbox.after(runIdOf(0), 0);
+    expect(requests.map(({ type }) => type)).toEqual(["stop", "message"]);
+    const added = { usd: 5 };
+    await journal.inbox.send(runIdOf(1), { type: "add-budget", added });
+    expect((await journal.inbox.after(runIdOf(1), 0)).at(-1)).toMatchObject({ added });
     expect(requests[1]).toMatchObject({ scope: "", step: "work", message });
     expect(requests[0]).toMatchObject({ type: "stop", by: "me" });
-    expect(journal.requestsAfter(runIdOf(0), requests[0]?.id ?? 0)).toEqual([requests[1]]);
-    expect(journal.requestsAfter(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);
+    expect(await journal.inbox.after(runIdOf(0), requests[0]?.id ?? 0)).toEqual([requests[1]]);
+    expect(await journal.inbox.after(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);
   });
 
-  test("H1: the first answer to an attempt counts, whoever gives the others", () => {
-    journal.create(newRun(0));
-    journal.create(newRun(1));
+  test("H1: the first answer to an attempt counts, whoever gives the others", async () => {
+    await journal.log.create(newRun(0));
+    await journal.log.create(newRun(1));
     const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
     const other = { ...answer, choice: "R", from: "timeout", given: 4 } as const;
-    expect(journal.answerTo(runIdOf(0), "ask@1.1")).toBeUndefined();
-    expect(journal.answer(runIdOf(0), "ask@1.1", answer)).toEqual({ first: true, answer });
-    expect(journal.answer(runIdOf(0), "ask@1.1", other)).toEqual({ first: false, answer });
+    expect((await journal.inbox.answers(runIdOf(0))).get("ask@1.1")).toBeUndefined();
+    expect(await journal.inbox.answer(runIdOf(0), { attempt: "ask@1.1", answer })).toEqual({
+      first: true,
+      answer,
+    });
+    expect(await journal.inbox.answer(runIdOf(0), { attempt: "ask@1.1", answer: other })).toEqual({
+      first: false,
+      answer,
+    });
     const otherwise = { by: "ann@laptop", from: "timeout", given: 4 } as const;
-    const late = journal.answer(runIdOf(0), "ask@2.1", answer, { at: 4, otherwise });
+    const late = await journal.inbox.answer(runIdOf(0), {
+      attempt: "ask@2.1",
+      answer,
+      deadline: { at: 4, otherwise },
+    });
     expect(late).toEqual({ first: false, answer: otherwise });
-    expect(journal.answerTo(runIdOf(0), "ask@2.1")).toEqual(otherwise);
-    const inTime = journal.answer(runIdOf(0), "ask@3.1", answer, { at: 5, otherwise });
+    expect((await journal.inbox.answers(runIdOf(0))).get("ask@2.1")).toEqual(otherwise);
+    const inTime = await journal.inbox.answer(runIdOf(0), {
+      attempt: "ask@3.1",
+      answer,
+      deadline: { at: 5, otherwise },
+    });
     expect(inTime).toEqual({ first: true, answer });
-    expect(journal.answerTo(runIdOf(0), "ask@1.1")).toEqual(answer);
-    expect(journal.answer(runIdOf(0), "ask@1.2", other)).toEqual({ first: true, answer: other });
-    expect(journal.answer(runIdOf(1), "ask@1.1", other)).toEqual({ first: true, answer: other });
-    expect(codeOf(() => journal.answer(runIdOf(7), "ask@1.1", answer))).toBe("unknown-run");
-    expect(journal.answersOf(runIdOf(0))).toEqual(
+    expect((await journal.inbox.answers(runIdOf(0))).get("ask@1.1")).toEqual(answer);
+    expect(await journal.inbox.answer(runIdOf(0), { attempt: "ask@1.2", answer: other })).toEqual({
+      first: true,
+      answer: other,
+    });
+    expect(await journal.inbox.answer(runIdOf(1), { attempt: "ask@1.1", answer: other })).toEqual({
+      first: true,
+      answer: other,
+    });
+    expect(
+      await codeOf(() => journal.inbox.answer(runIdOf(7), { attempt: "ask@1.1", answer })),
+    ).toBe("unknown-run");
+    expect(await journal.inbox.answers(runIdOf(0))).toEqual(
       new Map<string, unknown>([
         ["ask@1.1", answer],
         ["ask@2.1", otherwise],
@@ -249,26 +348,28 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
         ["ask@1.2", other],
       ]),
     );
-    expect(journal.answersOf(runIdOf(1))).toEqual(new Map([["ask@1.1", other]]));
-    journal.create(newRun(2));
-    expect(journal.answersOf(runIdOf(2))).toEqual(new Map());
-    expect(codeOf(() => journal.answersOf(runIdOf(7)))).toBe("unknown-run");
+    expect(await journal.inbox.answers(runIdOf(1))).toEqual(new Map([["ask@1.1", other]]));
+    await journal.log.create(newRun(2));
+    expect(await journal.inbox.answers(runIdOf(2))).toEqual(new Map());
+    expect(await codeOf(() => journal.inbox.answers(runIdOf(7)))).toBe("unknown-run");
   });
 
-  test("the list is newest first, with its filters", () => {
-    for (const n of [0, 1, 2, 3]) fill(journal, n, n);
-    journal.create(newRun(4));
-    const ids = (filter: Parameters<Journal["list"]>[0]) =>
-      journal.list(filter).map(({ runId }) => [0, 1, 2, 3, 4].find((n) => runIdOf(n) === runId));
-    expect(ids({})).toEqual([4, 3, 2, 1, 0]);
-    expect(ids({ limit: 2 })).toEqual([4, 3]);
-    expect(ids({ status: ["queued"] })).toEqual([4]);
-    expect(ids({ status: ["queued", "running"], limit: 3 })).toEqual([4, 3, 2]);
-    expect(ids({ status: [] })).toEqual([]);
-    expect(ids({ pipeline: "pipeline-1" })).toEqual([3, 2]);
-    expect(ids({ file: "/project/pipeline-0.yaml" })).toEqual([1, 0]);
-    expect(ids({ before: TIME + 2 })).toEqual([1, 0]);
-    expect(journal.list({ limit: 1, pipeline: "pipeline-0" })).toEqual([
+  test("the list is newest first, with its filters", async () => {
+    for (const n of [0, 1, 2, 3]) await fill(journal, n, n);
+    await journal.log.create(newRun(4));
+    const ids = async (filter: RunFilter) =>
+      (await journal.log.list(filter)).map(({ runId }) =>
+        [0, 1, 2, 3, 4].find((n) => runIdOf(n) === runId),
+      );
+    expect(await ids({})).toEqual([4, 3, 2, 1, 0]);
+    expect(await ids({ limit: 2 })).toEqual([4, 3]);
+    expect(await ids({ status: ["queued"] })).toEqual([4]);
+    expect(await ids({ status: ["queued", "running"], limit: 3 })).toEqual([4, 3, 2]);
+    expect(await ids({ status: [] })).toEqual([]);
+    expect(await ids({ pipeline: "pipeline-1" })).toEqual([3, 2]);
+    expect(await ids({ file: "/project/pipeline-0.yaml" })).toEqual([1, 0]);
+    expect(await ids({ before: TIME + 2 })).toEqual([1, 0]);
+    expect(await journal.log.list({ limit: 1, pipeline: "pipeline-0" })).toEqual([
       {
         runId: runIdOf(1),
         pipeline: "pipeline-0",
@@ -284,9 +385,9 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     ]);
   });
 
-  test("steps keep the order in which they were first named", () => {
-    fill(journal, 0, 2);
-    const steps = journal.stepsOf(runIdOf(0));
+  test("steps keep the order in which they were first named", async () => {
+    await fill(journal, 0, 2);
+    const steps = await journal.log.stepsOf(runIdOf(0));
     expect(steps.map(({ stepId }) => stepId)).toEqual(STEPS);
     expect(steps.map(({ state }) => state)).toEqual(["completed", "completed", "pending"]);
     expect(steps[0]).toEqual({
@@ -297,82 +398,78 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     });
   });
 
-  test("J5: a summary can be rebuilt, and what only it knows stays", () => {
-    fill(journal, 0, 3);
-    journal.markCleaned(runIdOf(0), TIME + 9_000);
-    const { planText, events, cleanedAt } = journal.load(runIdOf(0));
-    expect(cleanedAt).toBe(TIME + 9_000);
-    journal.rebuildSummary(runIdOf(0), summarise(planText, events.slice(0, 4)), TIME + 10_000);
-    expect(journal.list({})[0]).toMatchObject({
-      stepsCompleted: 1,
-      updatedAt: TIME + 10_000,
-      createdAt: TIME,
-      cleanedAt: TIME + 9_000,
-    });
-    const states = journal.stepsOf(runIdOf(0)).map(({ state }) => state);
-    expect(states).toEqual(["completed", "pending", "pending"]);
+  test("a run whose files were removed says so", async () => {
+    await fill(journal, 0, 3);
+    await journal.log.markCleaned(runIdOf(0), TIME + 9_000);
+    expect((await journal.log.load(runIdOf(0))).cleanedAt).toBe(TIME + 9_000);
+    const [listed] = await journal.log.list({});
+    expect(listed).toMatchObject({ stepsCompleted: 3, cleanedAt: TIME + 9_000 });
   });
 
-  test("J4: an update brings its plan along, and its steps' rows replace the others", () => {
-    const epoch = fill(journal, 0, 1);
-    journal.append(runIdOf(0), updateOf(epoch, 4));
-    const loaded = journal.load(runIdOf(0));
+  test("J4: an update brings its plan along, and its steps' rows replace the others", async () => {
+    const epoch = await fill(journal, 0, 1);
+    await journal.log.append(runIdOf(0), updateOf(epoch, 4));
+    const loaded = await journal.log.load(runIdOf(0));
     expect(loaded.planText).toBe(NEW_PLAN);
     expect(loaded.events.at(-1)?.event).toEqual(updateOf(epoch, 4).events[0]);
-    expect(journal.plan(newRun(0).created.fingerprint)).toBe(newRun(0).planText);
-    expect(journal.stepsOf(runIdOf(0)).map(({ stepId }) => stepId)).toEqual(["other"]);
+    expect(await journal.log.plan(newRun(0).created.fingerprint)).toBe(newRun(0).planText);
+    expect((await journal.log.stepsOf(runIdOf(0))).map(({ stepId }) => stepId)).toEqual(["other"]);
     const { planText: _, ...without } = updateOf(epoch, 5);
-    expect(() => journal.append(runIdOf(0), without)).toThrow("J4");
-    expect(() => journal.append(runIdOf(0), { ...writeOf(1, epoch), planText: "{}" })).toThrow(
-      "J4",
+    await expect(journal.log.append(runIdOf(0), without)).rejects.toThrow("J4");
+    await expect(
+      journal.log.append(runIdOf(0), { ...writeOf(1, epoch), planText: "{}" }),
+    ).rejects.toThrow("J4");
+    expect(await codeOf(() => journal.log.plan("nobody's"))).toBe("broken");
+  });
+
+  test("J4: an update that is refused leaves no plan behind that a run goes by", async () => {
+    const epoch = await fill(journal, 0, 1);
+    expect(await codeOf(() => journal.log.append(runIdOf(0), updateOf(epoch, 3)))).toBe(
+      "stale-writer",
     );
-    expect(codeOf(() => journal.plan("nobody's"))).toBe("broken");
+    expect(await codeOf(() => journal.log.plan(sha256(NEW_PLAN)))).toBe("broken");
+    expect((await journal.log.load(runIdOf(0))).planText).toBe(newRun(0).planText);
   });
 
-  test("J4: an update that is refused leaves no plan behind that a run goes by", () => {
-    const epoch = fill(journal, 0, 1);
-    expect(codeOf(() => journal.append(runIdOf(0), updateOf(epoch, 3)))).toBe("stale-writer");
-    expect(codeOf(() => journal.plan(sha256(NEW_PLAN)))).toBe("broken");
-    expect(journal.load(runIdOf(0)).planText).toBe(newRun(0).planText);
+  test("ids are resolved by their prefix, at most two", async () => {
+    for (let n = 0; n < 20; n++) await journal.log.create(newRun(n));
+    expect(await journal.log.resolve(runIdOf(7).slice(0, 8))).toEqual([runIdOf(7)]);
+    expect(await journal.log.resolve(runIdOf(7))).toEqual([runIdOf(7)]);
+    expect(await journal.log.resolve("")).toHaveLength(2);
+    expect(await journal.log.resolve("zz")).toEqual([]);
+    expect(await journal.log.resolve("%")).toEqual([]);
   });
 
-  test("ids are resolved by their prefix, at most two", () => {
-    for (let n = 0; n < 20; n++) journal.create(newRun(n));
-    expect(journal.resolve(runIdOf(7).slice(0, 8))).toEqual([runIdOf(7)]);
-    expect(journal.resolve(runIdOf(7))).toEqual([runIdOf(7)]);
-    expect(journal.resolve("")).toHaveLength(2);
-    expect(journal.resolve("zz")).toEqual([]);
-    expect(journal.resolve("%")).toEqual([]);
-  });
-
-  test("an unknown run is said to be unknown", () => {
-    journal.create(newRun(0));
+  test("an unknown run is said to be unknown", async () => {
+    await journal.log.create(newRun(0));
     const id = runIdOf(1);
-    expect(codeOf(() => journal.load(id))).toBe("unknown-run");
-    expect(codeOf(() => journal.append(id, writeOf(0, 1)))).toBe("unknown-run");
-    expect(codeOf(() => journal.acquire(id, OWNER, () => true))).toBe("unknown-run");
-    expect(codeOf(() => journal.release(id, 1))).toBe("unknown-run");
-    expect(codeOf(() => journal.leaseOf(id))).toBe("unknown-run");
-    expect(codeOf(() => journal.eventsAfter(id, 0))).toBe("unknown-run");
-    expect(codeOf(() => journal.stepsOf(id))).toBe("unknown-run");
-    expect(codeOf(() => journal.markCleaned(id, 1))).toBe("unknown-run");
-    expect(codeOf(() => journal.request(id, { type: "stop", mode: "now", by: "" }))).toBe(
+    expect(await codeOf(() => journal.log.load(id))).toBe("unknown-run");
+    expect(await codeOf(() => journal.log.append(id, writeOf(0, 1)))).toBe("unknown-run");
+    expect(
+      await codeOf(() => takeLease(journal.leases, id, { owner: OWNER, isAlive: () => true })),
+    ).toBe("unknown-run");
+    expect(await codeOf(() => journal.leases.release(id, 1))).toBe("unknown-run");
+    expect(await codeOf(() => journal.leases.of(id))).toBe("unknown-run");
+    expect(await codeOf(() => journal.log.eventsAfter(id, 0))).toBe("unknown-run");
+    expect(await codeOf(() => journal.log.stepsOf(id))).toBe("unknown-run");
+    expect(await codeOf(() => journal.log.markCleaned(id, 1))).toBe("unknown-run");
+    expect(await codeOf(() => journal.inbox.send(id, { type: "stop", mode: "now", by: "" }))).toBe(
       "unknown-run",
     );
   });
 });
 
-test("the memory journal fails when its hook does, and nothing was written", () => {
+test("the memory journal fails when its hook does, and nothing was written", async () => {
   let broken = false;
   journal = memoryJournal({
     beforeAppend: () => {
       if (broken) throw new JournalError("disk-full", "full");
     },
   });
-  const epoch = fill(journal, 0, 1);
+  const epoch = await fill(journal, 0, 1);
   broken = true;
-  expect(codeOf(() => journal.append(runIdOf(0), writeOf(1, epoch)))).toBe("disk-full");
+  expect(await codeOf(() => journal.log.append(runIdOf(0), writeOf(1, epoch)))).toBe("disk-full");
   broken = false;
-  journal.append(runIdOf(0), writeOf(1, epoch));
-  expect(journal.load(runIdOf(0)).events).toHaveLength(6);
+  await journal.log.append(runIdOf(0), writeOf(1, epoch));
+  expect((await journal.log.load(runIdOf(0))).events).toHaveLength(6);
 });

@@ -7,8 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { checkJournal } from "../../src/journal/check.ts";
-import { JournalError, type LoadedRun } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal.ts";
 import { repair } from "../../src/journal/repair.ts";
+import type { LoadedRun } from "../../src/journal/run-log.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { seededRandom } from "../../src/util/random.ts";
 import { fill, runIdOf, summarise } from "./sample-run.ts";
@@ -23,13 +24,13 @@ let file: string;
 let whole: Buffer;
 const originals = new Map<string, LoadedRun>();
 
-beforeAll(() => {
+beforeAll(async () => {
   directory = fs.mkdtempSync(join(tmpdir(), "perdure-damage-"));
   file = join(directory, "state.db");
-  const journal = openSqliteJournal(file, { mode: "create" });
-  for (const n of RUNS) fill(journal, n, 4 + 5 * n);
-  for (const n of RUNS) originals.set(runIdOf(n), journal.load(runIdOf(n)));
-  journal.close();
+  const journal = await openSqliteJournal(file, { mode: "create" });
+  for (const n of RUNS) await fill(journal, n, 4 + 5 * n);
+  for (const n of RUNS) originals.set(runIdOf(n), await journal.log.load(runIdOf(n)));
+  await journal.close();
   whole = fs.readFileSync(file);
   for (const run of originals.values()) writeSecondCopy(directory, run);
 });
@@ -44,18 +45,18 @@ function restoreWith(bytes: Buffer): void {
 }
 
 /** How many runs were right; everything else must be a JournalError. */
-function rightRuns(mode: "read-only" | "read-write"): number {
+async function rightRuns(mode: "read-only" | "read-write"): Promise<number> {
   let right = 0;
   try {
-    const journal = openSqliteJournal(file, { mode });
+    const journal = await openSqliteJournal(file, { mode });
     try {
       for (const [runId, original] of originals) {
-        if (isRight(() => journal.load(runId), original)) right++;
-        isRight(() => journal.eventsAfter(runId, 5), original.events.slice(5));
-        isRight(() => journal.list({}).length, RUNS.length);
+        if (await isRight(() => journal.log.load(runId), original)) right++;
+        await isRight(() => journal.log.eventsAfter(runId, 5), original.events.slice(5));
+        await isRight(async () => (await journal.log.list({})).length, RUNS.length);
       }
     } finally {
-      journal.close();
+      await journal.close();
     }
   } catch (error) {
     if (!(error instanceof JournalError)) throw error;
@@ -64,10 +65,10 @@ function rightRuns(mode: "read-only" | "read-write"): number {
   return right;
 }
 
-function isRight(read: () => unknown, original: unknown): boolean {
+async function isRight(read: () => Promise<unknown>, original: unknown): Promise<boolean> {
   let value: unknown;
   try {
-    value = read();
+    value = await read();
   } catch (error) {
     if (!(error instanceof JournalError)) throw error;
     expect(["broken", "unknown-run", "newer"]).toContain(error.code);
@@ -80,7 +81,7 @@ function isRight(read: () => unknown, original: unknown): boolean {
 }
 
 describe("a damaged file", () => {
-  test("is right or refused after any flipped bit", () => {
+  test("is right or refused after any flipped bit", async () => {
     const random = seededRandom(7);
     let noticed = 0;
     for (let index = 0; index < FLIPS; index++) {
@@ -88,50 +89,50 @@ describe("a damaged file", () => {
       const at = index < 100 ? index : random.below(bytes.length);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << random.below(8));
       restoreWith(bytes);
-      if (rightRuns(index % 2 === 0 ? "read-only" : "read-write") < RUNS.length) noticed++;
+      if ((await rightRuns(index % 2 === 0 ? "read-only" : "read-write")) < RUNS.length) noticed++;
     }
     expect(noticed).toBeGreaterThan(FLIPS / 4);
   });
 
-  test("is right or refused at any shorter length", () => {
+  test("is right or refused at any shorter length", async () => {
     for (let index = 0; index < LENGTHS; index++) {
       const length = Math.floor((whole.length * index) / LENGTHS) + (index % 3);
       restoreWith(whole.subarray(0, length));
-      const right = [rightRuns("read-only"), rightRuns("read-write")];
+      const right = [await rightRuns("read-only"), await rightRuns("read-write")];
       // When only a part of the last page is gone, what lies before it may still be read.
       if (length <= whole.length - 4096) expect(right).toEqual([0, 0]);
     }
   });
 
-  test("is right or refused when pages of it are zero or swapped", () => {
+  test("is right or refused when pages of it are zero or swapped", async () => {
     for (let page = 0; page * 4096 < whole.length; page++) {
       const zeroed = Buffer.from(whole);
       zeroed.fill(0, page * 4096, (page + 1) * 4096);
       restoreWith(zeroed);
-      rightRuns(page % 2 === 0 ? "read-only" : "read-write");
+      await rightRuns(page % 2 === 0 ? "read-only" : "read-write");
       const swapped = Buffer.from(whole);
       const other = (page + 7) % (whole.length / 4096);
       whole.copy(swapped, page * 4096, other * 4096, (other + 1) * 4096);
       restoreWith(swapped);
-      rightRuns(page % 2 === 0 ? "read-write" : "read-only");
+      await rightRuns(page % 2 === 0 ? "read-write" : "read-only");
     }
   });
 
-  test("is noticed by the check whenever a load notices it", () => {
+  test("is noticed by the check whenever a load notices it", async () => {
     const random = seededRandom(11);
     for (let index = 0; index < 100; index++) {
       const bytes = Buffer.from(whole);
       const at = random.below(bytes.length);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << random.below(8));
       restoreWith(bytes);
-      const right = rightRuns("read-only");
+      const right = await rightRuns("read-only");
       if (right < RUNS.length) expect(checkJournal(file)).not.toEqual([]);
     }
     restoreWith(whole);
     expect(checkJournal(file)).toEqual([]);
   });
 
-  test("is repaired to the last event, whatever the damage", () => {
+  test("is repaired to the last event, whatever the damage", async () => {
     const random = seededRandom(13);
     const options = { summarise, isAlive: () => false };
     for (let index = 0; index < 60; index++) {
@@ -148,7 +149,7 @@ describe("a damaged file", () => {
       const report = repair(directory, options);
       expect(report.outcome).toBe(hadProblems ? "repaired" : "healthy");
       expect(checkJournal(file)).toEqual([]);
-      expect(rightRuns("read-write")).toBe(RUNS.length);
+      expect(await rightRuns("read-write")).toBe(RUNS.length);
       expect(repair(directory, options).outcome).toBe("healthy");
       if (hadProblems) expect(fs.readFileSync(report.setAside.at(-1) ?? "")).toEqual(bytes);
     }
@@ -166,17 +167,17 @@ function checkedOrNewer(): boolean | "newer" {
 
 describe("a damaged -wal", () => {
   /** The files as a killed process leaves them: nothing checkpointed. */
-  function killedFiles(): { main: Buffer; wal: Buffer } {
+  async function killedFiles(): Promise<{ main: Buffer; wal: Buffer }> {
     restoreWith(whole);
-    const journal = openSqliteJournal(file, { mode: "read-write" });
-    for (const n of [6, 7]) fill(journal, n, 6);
+    const journal = await openSqliteJournal(file, { mode: "read-write" });
+    for (const n of [6, 7]) await fill(journal, n, 6);
     const files = { main: fs.readFileSync(file), wal: fs.readFileSync(`${file}-wal`) };
-    journal.close();
+    await journal.close();
     return files;
   }
 
-  test("gives a shorter history, transaction by transaction, and only there", () => {
-    const { main, wal } = killedFiles();
+  test("gives a shorter history, transaction by transaction, and only there", async () => {
+    const { main, wal } = await killedFiles();
     const random = seededRandom(5);
     const full = 14;
     for (let index = 0; index < 100; index++) {
@@ -189,17 +190,17 @@ describe("a damaged -wal", () => {
       }
       restoreWith(main);
       fs.writeFileSync(`${file}-wal`, damaged);
-      expect(rightRuns("read-write")).toBe(RUNS.length);
+      expect(await rightRuns("read-write")).toBe(RUNS.length);
       // SQLite goes back to the last whole transaction. The chain cannot notice that, since it
       // is whole; the second copy does (repair.test.ts, events-file.test.ts).
-      const journal = openSqliteJournal(file, { mode: "read-write" });
+      const journal = await openSqliteJournal(file, { mode: "read-write" });
       for (const n of [6, 7]) {
-        if (journal.resolve(runIdOf(n)).length === 0) continue;
-        const { length } = journal.load(runIdOf(n)).events;
+        if ((await journal.log.resolve(runIdOf(n))).length === 0) continue;
+        const { length } = (await journal.log.load(runIdOf(n))).events;
         expect(length).toBeLessThanOrEqual(full);
         expect(length === 1 || length % 2 === 0).toBe(true);
       }
-      journal.close();
+      await journal.close();
     }
   });
 });

@@ -13,12 +13,12 @@ let directory: string;
 let path: string;
 let events: readonly Recorded[];
 
-beforeEach(() => {
+beforeEach(async () => {
   directory = fs.mkdtempSync(join(tmpdir(), "perdure-events-"));
   path = join(directory, "events.jsonl");
   const journal = memoryJournal();
-  fill(journal, 1, 5);
-  events = journal.load(RUN_ID).events;
+  await fill(journal, 1, 5);
+  events = (await journal.log.load(RUN_ID)).events;
 });
 afterEach(() => fs.rmSync(directory, { recursive: true }));
 

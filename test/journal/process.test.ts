@@ -1,4 +1,5 @@
 /** Journals under real processes: they race, are killed, and run out of disk and permission. */
+
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,6 +7,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { checkJournal } from "../../src/journal/check.ts";
+import { takeLease } from "../../src/journal/journal.ts";
 import { repair } from "../../src/journal/repair.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { seededRandom } from "../../src/util/random.ts";
@@ -53,17 +55,17 @@ function starved(blocks: number, ...args: string[]): Promise<Ended> {
   return ended(start("sh", ["-c", script, "sh", process.execPath, PROGRAM, ...args]));
 }
 
-function fillFile(runs: number, batches: number): void {
-  const journal = openSqliteJournal(file, { mode: "create" });
-  for (let n = 0; n < runs; n++) fill(journal, n, batches);
-  journal.close();
+async function fillFile(runs: number, batches: number): Promise<void> {
+  const journal = await openSqliteJournal(file, { mode: "create" });
+  for (let n = 0; n < runs; n++) await fill(journal, n, batches);
+  await journal.close();
 }
 
 /** Loads a run and holds every event against what must have been written. */
-function verifiedCount(n: number): number {
-  const journal = openSqliteJournal(file, { mode: "read-only" });
-  const { events } = journal.load(runIdOf(n));
-  journal.close();
+async function verifiedCount(n: number): Promise<number> {
+  const journal = await openSqliteJournal(file, { mode: "read-only" });
+  const { events } = await journal.log.load(runIdOf(n));
+  await journal.close();
   const expected = Array.from({ length: (events.length - 2) / 2 }, (_, index) => batch(index));
   expect(events.slice(2).map(({ event }) => event)).toEqual(expected.flat());
   return events.length;
@@ -78,10 +80,10 @@ describe("contention", () => {
   });
 
   test("one of many gets the lease", async () => {
-    const journal = openSqliteJournal(file, { mode: "create" });
-    fill(journal, 0, 0);
-    journal.release(runIdOf(0), 1);
-    journal.close();
+    const journal = await openSqliteJournal(file, { mode: "create" });
+    await fill(journal, 0, 0);
+    await journal.leases.release(runIdOf(0), 1);
+    await journal.close();
     const all = await Promise.all(Array.from({ length: 6 }, () => program("race", file, "0")));
     const words = all.flatMap(({ lines }) => lines).sort();
     expect(words.filter((word) => word === "owner 2")).toHaveLength(1);
@@ -89,37 +91,40 @@ describe("contention", () => {
   });
 
   test("J2: of many writers, each event is written by one", async () => {
-    fillFile(1, 0);
+    await fillFile(1, 0);
     const all = await Promise.all(
       Array.from({ length: 3 }, () => program("contend", file, "0", "1")),
     );
     const wrote = all.flatMap(({ lines }) => lines).filter((line) => line.startsWith("wrote"));
     const expected = Array.from({ length: 49 }, (_, index) => `wrote ${3 + 2 * index}`);
     expect(wrote.sort()).toEqual(expected.sort());
-    expect(verifiedCount(0)).toBe(100);
+    expect(await verifiedCount(0)).toBe(100);
   });
 
   test("J2: an owner from whom the lease was taken is stopped at its next append", async () => {
-    fillFile(1, 0);
+    await fillFile(1, 0);
     const child = start(process.execPath, [PROGRAM, "append", file, "0"]);
     const end = ended(child);
     await new Promise((resolve) => child.stdout?.once("data", resolve));
-    const journal = openSqliteJournal(file, { mode: "read-write" });
-    const acquired = journal.acquire(runIdOf(0), OWNER, () => false);
-    const { length } = journal.load(runIdOf(0)).events;
+    const journal = await openSqliteJournal(file, { mode: "read-write" });
+    const acquired = await takeLease(journal.leases, runIdOf(0), {
+      owner: OWNER,
+      isAlive: () => false,
+    });
+    const { length } = (await journal.log.load(runIdOf(0))).events;
     const { lines, code } = await end;
     expect(code).toBe(3);
     expect(lines.at(-1)).toMatch(/^stale-writer: /);
     expect(lines.at(-2)).toBe(String(length));
     if (!acquired.ok) throw new Error("nobody is alive");
-    journal.append(runIdOf(0), writeOf((length - 2) / 2, acquired.epoch));
-    journal.close();
-    expect(verifiedCount(0)).toBe(length + 2);
+    await journal.log.append(runIdOf(0), writeOf((length - 2) / 2, acquired.epoch));
+    await journal.close();
+    expect(await verifiedCount(0)).toBe(length + 2);
   });
 });
 
 test("J1: what was acknowledged survives kill -9, however often", async () => {
-  fillFile(2, 0);
+  await fillFile(2, 0);
   const random = seededRandom(3);
   let events = 2;
   for (let kill = 0; kill < KILLS; kill++) {
@@ -130,7 +135,7 @@ test("J1: what was acknowledged survives kill -9, however often", async () => {
     child.kill("SIGKILL");
     const { lines } = await end;
     const acknowledged = Number(lines.at(-1));
-    const count = verifiedCount(0);
+    const count = await verifiedCount(0);
     expect(count).toBeGreaterThanOrEqual(acknowledged);
     expect(count).toBeLessThanOrEqual(acknowledged + 2);
     expect(count).toBeGreaterThan(events);
@@ -141,24 +146,27 @@ test("J1: what was acknowledged survives kill -9, however often", async () => {
 
 describe("a full disk", () => {
   test("is a loud stop, and every acknowledged event is there", async () => {
-    fillFile(1, 0);
+    await fillFile(1, 0);
     for (const blocks of [129, 160, 300, 700]) {
-      const before = verifiedCount(0);
+      const before = await verifiedCount(0);
       const { lines, code } = await starved(blocks, "append", file, "0");
       expect(code).toBe(3);
       expect(lines.at(-1)).toMatch(/^(disk-full|io): .*state\.db/);
       const acknowledged = Number(lines.at(-2) ?? before);
-      const count = verifiedCount(0);
+      const count = await verifiedCount(0);
       expect(count).toBeGreaterThanOrEqual(acknowledged);
       expect(count).toBeLessThanOrEqual(acknowledged + 2);
       expect(checkJournal(file)).toEqual([]);
     }
-    const journal = openSqliteJournal(file, { mode: "read-write" });
-    const acquired = journal.acquire(runIdOf(0), OWNER, () => false);
-    const count = verifiedCount(0);
-    if (acquired.ok) journal.append(runIdOf(0), writeOf((count - 2) / 2, acquired.epoch));
-    journal.close();
-    expect(verifiedCount(0)).toBe(count + 2);
+    const journal = await openSqliteJournal(file, { mode: "read-write" });
+    const acquired = await takeLease(journal.leases, runIdOf(0), {
+      owner: OWNER,
+      isAlive: () => false,
+    });
+    const count = await verifiedCount(0);
+    if (acquired.ok) await journal.log.append(runIdOf(0), writeOf((count - 2) / 2, acquired.epoch));
+    await journal.close();
+    expect(await verifiedCount(0)).toBe(count + 2);
   });
 
   test("leaves no half of a journal when one is created", async () => {
@@ -172,10 +180,10 @@ describe("a full disk", () => {
   });
 
   test("makes a repair stop without harm", async () => {
-    fillFile(3, 3);
-    const journal = openSqliteJournal(file, { mode: "read-only" });
-    for (const n of [0, 1, 2]) writeSecondCopy(directory, journal.load(runIdOf(n)));
-    journal.close();
+    await fillFile(3, 3);
+    const journal = await openSqliteJournal(file, { mode: "read-only" });
+    for (const n of [0, 1, 2]) writeSecondCopy(directory, await journal.log.load(runIdOf(n)));
+    await journal.close();
     const broken = fs.readFileSync(file).fill(0x55, 5_000, 30_000);
     fs.writeFileSync(file, broken);
     for (const blocks of [1, 16, 60, 120]) {
@@ -185,7 +193,7 @@ describe("a full disk", () => {
       expect(fs.readFileSync(file)).toEqual(broken);
     }
     expect(await program("repair", directory)).toEqual({ lines: ["repaired"], code: 0 });
-    expect(verifiedCount(2)).toBe(8);
+    expect(await verifiedCount(2)).toBe(8);
   });
 });
 
@@ -205,7 +213,7 @@ describe("a directory without permission to write", () => {
   }
 
   test("can be read, and refuses to be written", async () => {
-    fillFile(2, 3);
+    await fillFile(2, 3);
     lockDown();
     expect(await nobody("list", file)).toEqual({ lines: ["runs 2"], code: 0 });
     for (const what of ["append", "take-over"]) {
@@ -218,7 +226,7 @@ describe("a directory without permission to write", () => {
   });
 
   test("is noticed when only the directory forbids it", async () => {
-    fillFile(1, 3);
+    await fillFile(1, 3);
     lockDown();
     fs.chmodSync(file, 0o600);
     const { lines, code } = await nobody("append", file, "0");
@@ -229,12 +237,12 @@ describe("a directory without permission to write", () => {
 
 describe("a process that dies at a failpoint", () => {
   /** Runs a program once for each failpoint that it passes, and kills it there. */
-  async function dieAtEach(args: readonly string[], after: (point: number) => void) {
+  async function dieAtEach(args: readonly string[], after: (point: number) => unknown) {
     for (let point = 1; ; point++) {
       const env = { ...process.env, PERDURE_FAILPOINT: String(point) };
       const child = start(process.execPath, [PROGRAM, ...args], { env });
       const { code } = await ended(child);
-      after(point);
+      await after(point);
       if (code === 0) return point - 1;
     }
   }
@@ -248,23 +256,23 @@ describe("a process that dies at a failpoint", () => {
   });
 
   test("leaves the lease as it was, or taken", async () => {
-    fillFile(1, 0);
-    const journal = openSqliteJournal(file, { mode: "create" });
-    journal.release(runIdOf(0), 1);
-    const points = await dieAtEach(["race", file, "0"], () => {
-      const lease = journal.leaseOf(runIdOf(0));
+    await fillFile(1, 0);
+    const journal = await openSqliteJournal(file, { mode: "create" });
+    await journal.leases.release(runIdOf(0), 1);
+    const points = await dieAtEach(["race", file, "0"], async () => {
+      const lease = await journal.leases.of(runIdOf(0));
       expect(lease === undefined || lease.epoch >= 1).toBe(true);
-      if (lease?.owner !== undefined) journal.release(runIdOf(0), lease.epoch);
+      if (lease?.owner !== undefined) await journal.leases.release(runIdOf(0), lease.epoch);
     });
     expect(points).toBe(3);
-    journal.close();
+    await journal.close();
   });
 
   test("leaves the broken journal or the repaired one, and nothing is lost", async () => {
-    fillFile(3, 3);
-    const journal = openSqliteJournal(file, { mode: "read-only" });
-    for (const n of [0, 1]) writeSecondCopy(directory, journal.load(runIdOf(n)));
-    journal.close();
+    await fillFile(3, 3);
+    const journal = await openSqliteJournal(file, { mode: "read-only" });
+    for (const n of [0, 1]) writeSecondCopy(directory, await journal.log.load(runIdOf(n)));
+    await journal.close();
     const whole = fs.readFileSync(file);
     const broken = Buffer.from(whole);
     // The index of events: all rows can be salvaged by reading the table.
@@ -286,7 +294,7 @@ describe("a process that dies at a failpoint", () => {
     expect(points).toBeGreaterThan(5);
     expect(repair(directory, { summarise, isAlive: () => false }).outcome).toBe("healthy");
     expect(checkJournal(file)).toEqual([]);
-    for (const n of [0, 1]) expect(verifiedCount(n)).toBe(8);
+    for (const n of [0, 1]) expect(await verifiedCount(n)).toBe(8);
     const leftovers = fs.readdirSync(directory).filter((name) => /new|salvage|repaired/.test(name));
     expect(leftovers).toEqual([]);
   });

@@ -1,11 +1,13 @@
 /** Repair: what it takes from where, and what it says about it. */
+
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { LoadedRun } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/journal.ts";
 import { repair } from "../../src/journal/repair.ts";
+import type { LoadedRun } from "../../src/journal/run-log.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { fill, newRun, OWNER, runIdOf, summarise, TIME, updateOf } from "./sample-run.ts";
 import { writeSecondCopy } from "./second-copy.ts";
@@ -15,13 +17,14 @@ let directory: string;
 let file: string;
 let originals: LoadedRun[];
 
-beforeEach(() => {
+beforeEach(async () => {
   directory = fs.mkdtempSync(join(tmpdir(), "perdure-repair-"));
   file = join(directory, "state.db");
-  const journal = openSqliteJournal(file, { mode: "create" });
-  for (const n of [0, 1, 2]) fill(journal, n, 3);
-  originals = [0, 1, 2].map((n) => journal.load(runIdOf(n)));
-  journal.close();
+  const journal = await openSqliteJournal(file, { mode: "create" });
+  for (const n of [0, 1, 2]) await fill(journal, n, 3);
+  originals = [];
+  for (const n of [0, 1, 2]) originals.push(await journal.log.load(runIdOf(n)));
+  await journal.close();
 });
 afterEach(() => fs.rmSync(directory, { recursive: true }));
 
@@ -29,12 +32,12 @@ function copyAll(): string[] {
   return originals.map((run) => writeSecondCopy(directory, run));
 }
 
-function load(n: number): LoadedRun {
-  const journal = openSqliteJournal(file, { mode: "read-only" });
+async function load(n: number): Promise<LoadedRun> {
+  const journal = await openSqliteJournal(file, { mode: "read-only" });
   try {
-    return journal.load(runIdOf(n));
+    return await journal.log.load(runIdOf(n));
   } finally {
-    journal.close();
+    await journal.close();
   }
 }
 
@@ -58,7 +61,7 @@ test("an empty directory needs no repair", () => {
   expect(fs.existsSync(file)).toBe(false);
 });
 
-test("a database that is gone is built from the second copies", () => {
+test("a database that is gone is built from the second copies", async () => {
   copyAll();
   fs.rmSync(file);
   const report = repair(directory, OPTIONS);
@@ -66,26 +69,31 @@ test("a database that is gone is built from the second copies", () => {
   expect(report.runs.map(({ restored }) => restored)).toEqual(
     Array(3).fill({ lastSeq: 8, status: "running", source: "events-file" }),
   );
-  for (const n of [0, 1, 2]) expect(load(n)).toEqual(originals[n]);
-  const journal = openSqliteJournal(file, { mode: "read-write" });
-  expect(journal.list({}).map(({ runId }) => runId)).toEqual([2, 1, 0].map(runIdOf));
-  expect(journal.list({ limit: 1 })[0]).toMatchObject({ createdAt: TIME + 2, stepsCompleted: 3 });
-  expect(journal.leaseOf(runIdOf(0))).toEqual({ epoch: 1, owner: OWNER });
-  expect(journal.acquire(runIdOf(0), OWNER, () => false)).toEqual({ ok: true, epoch: 2 });
-  journal.close();
+  for (const n of [0, 1, 2]) expect(await load(n)).toEqual(originals[n]);
+  const journal = await openSqliteJournal(file, { mode: "read-write" });
+  expect((await journal.log.list({})).map(({ runId }) => runId)).toEqual([2, 1, 0].map(runIdOf));
+  expect((await journal.log.list({ limit: 1 }))[0]).toMatchObject({
+    createdAt: TIME + 2,
+    stepsCompleted: 3,
+  });
+  expect(await journal.leases.of(runIdOf(0))).toEqual({ epoch: 1, owner: OWNER });
+  expect(
+    await takeLease(journal.leases, runIdOf(0), { owner: OWNER, isAlive: () => false }),
+  ).toEqual({ ok: true, epoch: 2 });
+  await journal.close();
 });
 
-test("a run that was updated is built from the copies of all its plans", () => {
-  const journal = openSqliteJournal(file, { mode: "read-write" });
-  journal.append(runIdOf(0), updateOf(1, 8));
-  const updated = journal.load(runIdOf(0));
-  journal.close();
+test("a run that was updated is built from the copies of all its plans", async () => {
+  const journal = await openSqliteJournal(file, { mode: "read-write" });
+  await journal.log.append(runIdOf(0), updateOf(1, 8));
+  const updated = await journal.log.load(runIdOf(0));
+  await journal.close();
   const plans = join(writeSecondCopy(directory, updated), "..", "plans");
   fs.mkdirSync(plans);
   fs.writeFileSync(join(plans, "first.json"), newRun(0).planText);
   fs.rmSync(file);
   repair(directory, OPTIONS);
-  expect(load(0)).toEqual(updated);
+  expect(await load(0)).toEqual(updated);
   fs.rmSync(plans, { recursive: true });
   fs.rmSync(file);
   const report = repair(directory, OPTIONS);
@@ -93,7 +101,7 @@ test("a run that was updated is built from the copies of all its plans", () => {
   expect(lost).toEqual({ runId: runIdOf(0), notes: ["plan.json was changed"] });
 });
 
-test("what is lost is said, run by run", () => {
+test("what is lost is said, run by run", async () => {
   const [first = "", second = "", third = ""] = copyAll();
   const lines = fs.readFileSync(first, "utf8").split("\n");
   fs.writeFileSync(first, lines.with(4, "{}").join("\n"));
@@ -120,16 +128,16 @@ test("what is lost is said, run by run", () => {
   });
   expect(byId[runIdOf(2)]).toEqual({ runId: runIdOf(2), notes: ["plan.json is missing"] });
   expect(byId.empty?.notes).toEqual(["events.jsonl is missing", "no event could be read"]);
-  expect(load(0).events).toEqual(originals[0]?.events.slice(0, 4));
+  expect((await load(0)).events).toEqual(originals[0]?.events.slice(0, 4));
 });
 
-test("the broken database fills in what the second copies lack", () => {
+test("the broken database fills in what the second copies lack", async () => {
   const [first = "", second = ""] = copyAll();
   fs.truncateSync(first, 700);
   fs.rmSync(join(second, ".."), { recursive: true });
-  const journal = openSqliteJournal(file, { mode: "read-write" });
-  journal.markCleaned(runIdOf(1), TIME + 5);
-  journal.close();
+  const journal = await openSqliteJournal(file, { mode: "read-write" });
+  await journal.log.markCleaned(runIdOf(1), TIME + 5);
+  await journal.close();
   sql("DROP INDEX events_by_run");
   sql("UPDATE pipeline_state SET last_seq = 77");
   const report = repair(directory, OPTIONS);
@@ -144,11 +152,11 @@ test("the broken database fills in what the second copies lack", () => {
     "its folder is gone",
     "its files were cleaned on 2026-01-31T12:00:00.005Z",
   ]);
-  expect(load(0)).toEqual(originals[0]);
-  expect(load(1)).toEqual({ ...originals[1], cleanedAt: TIME + 5 });
+  expect(await load(0)).toEqual(originals[0]);
+  expect(await load(1)).toEqual({ ...originals[1], cleanedAt: TIME + 5 });
 });
 
-test("a run whose own row is lost is known by its first checksum", () => {
+test("a run whose own row is lost is known by its first checksum", async () => {
   const [first = ""] = copyAll();
   fs.truncateSync(first, 0);
   sql("PRAGMA foreign_keys = OFF; DELETE FROM runs");
@@ -157,33 +165,33 @@ test("a run whose own row is lost is known by its first checksum", () => {
     lastSeq: 8,
     source: "database",
   });
-  expect(load(0)).toEqual(originals[0]);
+  expect(await load(0)).toEqual(originals[0]);
 });
 
-test("a journal that lost its end gets it back from the second copies", () => {
+test("a journal that lost its end gets it back from the second copies", async () => {
   copyAll();
   const epoch = "(SELECT epoch FROM leases LIMIT 1)";
   sql(`DROP TRIGGER events_never_go; DELETE FROM events WHERE seq > 4 AND 1 = ${epoch};
     UPDATE pipeline_state SET last_seq = 4, last_crc =
       (SELECT crc FROM events JOIN runs USING (run) WHERE run_id = pipeline_id AND seq = 4)`);
-  expect(() => load(0)).toThrow("has lost its newest events: 4 of 24 are missing");
+  await expect(load(0)).rejects.toThrow("has lost its newest events: 4 of 24 are missing");
   // As with a journal of an older program, which did not record that number.
   fs.rmSync(`${file}-newest`);
-  expect(load(0).events).toHaveLength(4);
+  expect((await load(0)).events).toHaveLength(4);
   const report = repair(directory, OPTIONS);
   expect(report.problems.map(({ message }) => message)).toContain(
     `Run ${runIdOf(0)} has 4 events, and its second copy 8.`,
   );
-  for (const n of [0, 1, 2]) expect(load(n)).toEqual(originals[n]);
+  for (const n of [0, 1, 2]) expect(await load(n)).toEqual(originals[n]);
 });
 
-test("a plan that was formatted by hand is still the plan", () => {
+test("a plan that was formatted by hand is still the plan", async () => {
   const [first = ""] = copyAll();
   const path = join(first, "..", "plan.json");
   fs.writeFileSync(path, `${JSON.stringify(JSON.parse(fs.readFileSync(path, "utf8")), null, 2)}\n`);
   fs.rmSync(file);
   repair(directory, OPTIONS);
-  expect(load(0)).toEqual(originals[0]);
+  expect(await load(0)).toEqual(originals[0]);
 });
 
 test("X2: a run that somebody is working on is not touched", () => {
@@ -201,7 +209,7 @@ test("a journal of a newer program is not touched", () => {
   expect(() => repair(directory, OPTIONS)).toThrow("a newer perdure wrote it");
 });
 
-test("one repair at a time", () => {
+test("one repair at a time", async () => {
   copyAll();
   fs.writeFileSync(file, "broken");
   const other = new DatabaseSync(`${file}.lock`);
@@ -211,7 +219,7 @@ test("one repair at a time", () => {
   expect(repair(directory, OPTIONS).outcome).toBe("repaired");
 });
 
-test("a run that cannot be replayed is restored and said so", () => {
+test("a run that cannot be replayed is restored and said so", async () => {
   copyAll();
   fs.rmSync(file);
   const summariseBadly = (): never => {
@@ -222,14 +230,16 @@ test("a run that cannot be replayed is restored and said so", () => {
     restored: { lastSeq: 8, status: "interrupted" },
     notes: ["its events cannot be replayed: Error: event 3 is illegal"],
   });
-  expect(load(0)).toEqual(originals[0]);
+  expect(await load(0)).toEqual(originals[0]);
 });
 
-test("X1: a journal is not opened while a repair is unfinished, and repair finishes it", () => {
+test("X1: a journal is not opened while a repair is unfinished, and repair finishes it", async () => {
   copyAll();
   fs.renameSync(file, `${file}.repaired`);
   fs.writeFileSync(file, "broken");
-  expect(() => openSqliteJournal(file, { mode: "create" })).toThrow("a repair was interrupted");
+  await expect(openSqliteJournal(file, { mode: "create" })).rejects.toThrow(
+    "a repair was interrupted",
+  );
   expect(repair(directory, OPTIONS)).toMatchObject({ outcome: "repaired", runs: [] });
-  for (const n of [0, 1, 2]) expect(load(n)).toEqual(originals[n]);
+  for (const n of [0, 1, 2]) expect(await load(n)).toEqual(originals[n]);
 });

@@ -1,7 +1,9 @@
 /** Runs to fill journals with: deterministic, with texts that are hard to store. */
+
 import type { Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import type { StepSummary, SummaryChange } from "../../src/core/summary.ts";
-import type { Journal, NewRun, Write } from "../../src/journal/journal.ts";
+import { type Journal, takeLease } from "../../src/journal/journal.ts";
+import type { NewRun, Write } from "../../src/journal/run-log.ts";
 import { canonicalJson, sha256 } from "../../src/util/json.ts";
 
 /** When the first sample run was created. */
@@ -123,20 +125,20 @@ export function updateOf(epoch: number, afterSeq: number): Write & { readonly pl
 }
 
 /** Creates the n-th run, owns it and appends some batches; returns the epoch. */
-export function fill(journal: Journal, n: number, batches: number): number {
-  journal.create(newRun(n));
-  const epoch = open(journal, runIdOf(n), OWNER);
+export async function fill(journal: Journal, n: number, batches: number): Promise<number> {
+  await journal.log.create(newRun(n));
+  const epoch = await open(journal, runIdOf(n), OWNER);
   for (let index = 0; index < batches; index++) {
-    journal.append(runIdOf(n), writeOf(index, epoch));
+    await journal.log.append(runIdOf(n), writeOf(index, epoch));
   }
   return epoch;
 }
 
 /** Takes the lease of a new run and records it. */
-export function open(journal: Journal, runId: string, owner: Owner): number {
-  const acquired = journal.acquire(runId, owner, () => false);
+export async function open(journal: Journal, runId: string, owner: Owner): Promise<number> {
+  const acquired = await takeLease(journal.leases, runId, { owner, isAlive: () => false });
   if (!acquired.ok) throw new Error("nobody is alive, so the lease is free");
-  journal.append(runId, {
+  await journal.log.append(runId, {
     epoch: acquired.epoch,
     afterSeq: 1,
     time: TIME + 500,

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EventsFile } from "../../src/journal/events-file.ts";
-import type { LoadedRun } from "../../src/journal/journal.ts";
+import type { LoadedRun } from "../../src/journal/run-log.ts";
 
 /** Returns the path of the events file. */
 export function writeSecondCopy(stateDir: string, run: LoadedRun): string {

@@ -78,8 +78,8 @@ describe("a question in a program's run", () => {
     const { id, done } = await run(asking, { cwd });
     expect(await done).toMatchObject({ status: "waiting", exitCode: 6 });
     const opened = await openRun(id, { cwd });
-    opened.answer("ok", "approve", { text: "well done" });
-    expect(() => opened.answer("ok", "reject")).toThrow(/has its answer already.*program/);
+    await opened.answer("ok", "approve", { text: "well done" });
+    await expect(opened.answer("ok", "reject")).rejects.toThrow(/has its answer already.*program/);
     expect(await (await resume(id, { cwd })).done).toMatchObject({ exitCode: 0 });
     const answers = (await Array.fromAsync(opened.events())).filter(
       ({ type }) => type === "step.answered",
@@ -91,7 +91,7 @@ describe("a question in a program's run", () => {
   it("is waited for with `stay`, and answered by itself with `autoApprove`", async () => {
     const handle = await run(asking, { cwd, stay: true });
     for await (const { type } of handle) {
-      if (type === "step.asked") (await openRun(handle.id, { cwd })).answer("ok", "approve");
+      if (type === "step.asked") await (await openRun(handle.id, { cwd })).answer("ok", "approve");
     }
     expect(await handle.done).toMatchObject({ exitCode: 0 });
     expect(await (await run(asking, { cwd, autoApprove: true })).done).toMatchObject({
@@ -327,7 +327,7 @@ describe("a run that is looked at", () => {
     await hold.arrived();
     const [id = ""] = await project.runIds();
     const opened = await openRun(id, { cwd: join(cwd, "node_modules", "..") });
-    expect(opened.view()).toMatchObject({
+    expect(await opened.view()).toMatchObject({
       status: "running",
       steps: [
         { id: "a", state: "completed" },
@@ -339,9 +339,7 @@ describe("a run that is looked at", () => {
     await hold.release();
     await cli.ended;
     expect((await followed).at(-1)).toBe("run.completed");
-    expect(opened.view().status).toBe("completed");
-    await expect(openRun("00000000", { cwd })).rejects.toMatchObject({
-      code: "unknown-run",
-    });
+    expect((await opened.view()).status).toBe("completed");
+    await expect(openRun("00000000", { cwd })).rejects.toMatchObject({ code: "unknown-run" });
   });
 });

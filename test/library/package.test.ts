@@ -67,7 +67,7 @@ for await (const event of handle) {
   if (told.type === "step.completed") console.log(told.step, told.exit);
 }
 const result: RunResult = await handle.done;
-const seen = (await openRun(handle.id, { cwd: import.meta.dirname })).view();
+const seen = await (await openRun(handle.id, { cwd: import.meta.dirname })).view();
 console.log(result.exitCode, seen.status);
 const refused: unknown = await run({ steps: [] }).catch((error: unknown) => error);
 console.log(refused instanceof PipelineInvalid && refused.diagnostics[0]?.rule);

@@ -7,8 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { loadModule } from "../../src/app/module-load.ts";
 import { type LoadedPipeline, loadPipeline } from "../../src/pipeline/load.ts";
-import type { ModuleValue } from "../../src/pipeline/module.ts";
-import { plainValue } from "../../src/pipeline/module.ts";
+import { type ModuleValue, plainValue } from "../../src/pipeline/module.ts";
 import { buildPlan } from "../../src/plan/build.ts";
 import { freeze } from "../../src/plan/plan.ts";
 

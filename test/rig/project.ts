@@ -299,7 +299,7 @@ export class Project {
   async remove(): Promise<void> {
     await this.#endAll();
     try {
-      replayJournals(this.dir);
+      await replayJournals(this.dir);
     } finally {
       this.#removeFiles();
     }

@@ -14,31 +14,33 @@ import type { Plan } from "../../src/plan/plan.ts";
 const DATABASES = [".perdure/state.db", "*/.perdure/state.db"];
 
 /** Decides every run below a directory again; throws at the first difference. */
-export function replayJournals(dir: string): void {
+export async function replayJournals(dir: string): Promise<void> {
   for (const file of globSync(DATABASES, { cwd: dir })) {
-    unlessBroken(() => {
-      const journal = openSqliteJournal(join(dir, file), { mode: "read-only" });
+    await unlessBroken(async () => {
+      const journal = await openSqliteJournal(join(dir, file), { mode: "read-only" });
       try {
-        for (const { runId } of journal.list({})) unlessBroken(() => replayRun(journal, runId));
+        for (const { runId } of await journal.log.list({})) {
+          await unlessBroken(() => replayRun(journal, runId));
+        }
       } finally {
-        journal.close();
+        await journal.close();
       }
     });
   }
 }
 
-function replayRun(journal: Journal, id: string): void {
-  const { events } = journal.load(id);
-  const planOf = (fingerprint: string): Plan => JSON.parse(journal.plan(fingerprint)) as Plan;
+async function replayRun(journal: Journal, id: string): Promise<void> {
+  const { events, plans } = await journal.log.load(id);
+  const planOf = (fingerprint: string): Plan => JSON.parse(plans.get(fingerprint) ?? "") as Plan;
   const { differences, refused } = redecide(planOf, id, events);
   const [first = refused] = differences;
   if (first === undefined) return;
   throw new Error(`run ${id}, decided again, differs: ${JSON.stringify(first)}`);
 }
 
-function unlessBroken(read: () => void): void {
+async function unlessBroken(read: () => Promise<void>): Promise<void> {
   try {
-    read();
+    await read();
   } catch (error) {
     if (error instanceof JournalError && UNREADABLE.has(error.code)) return;
     throw error;

@@ -2,7 +2,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { EVENTS_PER_TURN } from "../../src/core/advance.ts";
 import { contextOwner } from "../../src/core/context.ts";
-import type { AttemptRef, Recorded } from "../../src/core/event.ts";
+import type { Recorded } from "../../src/core/event.ts";
+import type { AttemptRef } from "../../src/core/event-parts.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missingJudge } from "../../src/core/judge.ts";
 import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
@@ -12,7 +13,7 @@ import { missedGoal } from "../../src/core/run-end.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
 import { statusWord } from "../../src/core/visit-state.ts";
-import type { Journal } from "../../src/journal/journal.ts";
+import type { MemoryJournal } from "../../src/journal/memory.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
 import type { FakeFiles } from "./fake-files.ts";
@@ -24,10 +25,10 @@ import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */
-export function plansIn(journal: Journal): (fingerprint: string) => Plan {
+export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
   const known = new Map<string, Plan>();
   return (fingerprint) => {
-    const plan = known.get(fingerprint) ?? (JSON.parse(journal.plan(fingerprint)) as Plan);
+    const plan = known.get(fingerprint) ?? (JSON.parse(journal.contents.plan(fingerprint)) as Plan);
     known.set(fingerprint, plan);
     return plan;
   };
@@ -40,7 +41,7 @@ export class Checkers {
   /** An update may take room away from steps that run; they go on. */
   #roomMax: number;
   readonly #runId: string;
-  readonly #journal: Journal;
+  readonly #journal: MemoryJournal;
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #files: FakeFiles;
@@ -57,7 +58,7 @@ export class Checkers {
   /** Attempts whose conversation continued with a message. */
   readonly #continued = new Set<string>();
 
-  constructor(plan: Plan, runId: string, journal: Journal, world: World, files: FakeFiles) {
+  constructor(plan: Plan, runId: string, journal: MemoryJournal, world: World, files: FakeFiles) {
     this.#files = files;
     this.#roomMax = plan.maxParallel;
     this.#runId = runId;
@@ -72,7 +73,7 @@ export class Checkers {
   afterUpdate(plan: Plan, before: RunSnapshot, changes: PlanUpdate): void {
     this.#talks.afterUpdate(plan);
     this.#roomMax = Math.max(this.#roomMax, plan.maxParallel);
-    const { events } = this.#journal.load(this.#runId);
+    const { events } = this.#journal.contents.load(this.#runId);
     const run = replay(this.#planOf, this.#runId, events);
     const steps = snapshot(run).scopes[0]?.steps ?? [];
     for (const id of changes.kept) {
@@ -203,7 +204,7 @@ export class Checkers {
 
   /** An owner that is done leaves nothing alive, and its run is what its events say. */
   afterOwner(run: Run, status: string): void {
-    this.#talks.afterOwner(run, status, this.#journal.load(this.#runId).events);
+    this.#talks.afterOwner(run, status, this.#journal.contents.load(this.#runId).events);
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#files.expectBystanders();
     this.#sameAfterReplay(run);
@@ -219,7 +220,7 @@ export class Checkers {
   }
 
   #sameAfterReplay(run: Run): void {
-    const { events } = this.#journal.load(this.#runId);
+    const { events } = this.#journal.contents.load(this.#runId);
     const again = replayChecked(this.#planOf, this.#runId, events);
     if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
       fail("replay differs from the live run");
@@ -232,7 +233,9 @@ export class Checkers {
   }
 
   #sameRows(run: Run): void {
-    const rows = new Map(this.#journal.stepsOf(this.#runId).map((row) => [row.stepId, row]));
+    const rows = new Map(
+      this.#journal.contents.stepsOf(this.#runId).map((row) => [row.stepId, row]),
+    );
     for (const row of fullSummary(run).steps) {
       const stored = rows.get(row.stepId) ?? { ...row, state: "missing" };
       if (row.state === "pending" && stored.state === "missing") continue;
@@ -258,7 +261,7 @@ export class Checkers {
 
   /** The last word: the journal is readable and the run is over. */
   atTheEnd(status: string): void {
-    const { events } = this.#journal.load(this.#runId);
+    const { events } = this.#journal.contents.load(this.#runId);
     const run = replay(this.#planOf, this.#runId, events);
     if (!["completed", "failed", "stopped"].includes(status)) fail(`the run ended as "${status}"`);
     if (run.state.status !== status) fail(`the journal says ${run.state.status}, not ${status}`);

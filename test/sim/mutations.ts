@@ -158,14 +158,14 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "an owner that was replaced writes",
     file: "src/journal/memory.ts",
-    from: "const { runId, lease, events } = run;",
-    to: "const { runId, events } = run; const lease = { owner: 1, epoch: write.epoch }; if (events.length > write.afterSeq) events.length = write.afterSeq;",
+    from: "refuseStale(run, write.epoch);",
+    to: "if (events.length > write.afterSeq) events.length = write.afterSeq;",
   },
   {
     name: "effects begin before their events are durable",
     file: "src/engine/loop.ts",
-    from: "journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
-    to: "if (afterSeq > 8) journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
+    from: "await log.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
+    to: "if (afterSeq > 8) await log.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
   },
   {
     name: "the loop leaves its executors open",

@@ -3,19 +3,19 @@ import type { RunEvent } from "../../src/core/event.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 import { waitsFor } from "../../src/core/visit-state.ts";
-import type { Journal } from "../../src/journal/journal.ts";
+import type { MemoryJournal } from "../../src/journal/memory.ts";
 import { arrowAt, indexOf } from "../../src/plan/graph-index.ts";
 import { Violation } from "./talk-checkers.ts";
 
 export class PeopleCheckers {
-  readonly #journal: Journal;
+  readonly #journal: MemoryJournal;
   readonly #runId: string;
   readonly #asked = new Set<string>();
   readonly #answered = new Set<string>();
   /** The question whose answer was told by the event before. */
   #fresh: string | undefined;
 
-  constructor(journal: Journal, runId: string) {
+  constructor(journal: MemoryJournal, runId: string) {
     this.#journal = journal;
     this.#runId = runId;
   }
@@ -34,7 +34,7 @@ export class PeopleCheckers {
       if (!this.#asked.has(key)) fail(`${key} was answered but not asked`);
       if (this.#answered.has(key)) fail(`${key} was answered twice`);
       this.#answered.add(key);
-      const first = this.#journal.answerTo(this.#runId, key);
+      const first = this.#journal.contents.answers(this.#runId).get(key);
       if (first === undefined) fail(`${key} was answered by nobody`);
       if (first.choice !== event.choice) fail(`${key}: the first answer does not count`);
       this.#fresh = key;

@@ -29,8 +29,9 @@ import { GateExecutor } from "../../src/engine/executors/gates.ts";
 import { type Inlet, Loop } from "../../src/engine/loop.ts";
 import { settle } from "../../src/engine/settle.ts";
 import { recordUpdate } from "../../src/engine/update.ts";
-import { type Journal, JournalError, planFingerprints } from "../../src/journal/journal.ts";
-import { memoryJournal } from "../../src/journal/memory.ts";
+import { JournalError, takeLease } from "../../src/journal/journal.ts";
+import { type MemoryJournal, memoryJournal } from "../../src/journal/memory.ts";
+import { planFingerprints } from "../../src/journal/run-log.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { type Random, seededRandom } from "../../src/util/random.ts";
 import { Checkers, plansIn } from "./checkers.ts";
@@ -110,7 +111,7 @@ class Simulation {
   readonly #random: Random;
   readonly #world: World;
   #plan: Plan;
-  readonly #journal: Journal;
+  readonly #journal: MemoryJournal;
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #checkers: Checkers;
   readonly #log: string[];
@@ -150,7 +151,7 @@ class Simulation {
   }
 
   async run(): Promise<Outcome> {
-    this.#create();
+    await this.#create();
     let status = "";
     for (let owner = 1; owner <= OWNERS_MAX; owner++) {
       // The last owners are spared, so that every run comes to an end.
@@ -168,16 +169,16 @@ class Simulation {
       }
     }
     this.#checkers.atTheEnd(status);
-    const recorded = this.#journal.load(RUN_ID).events;
+    const recorded = this.#journal.contents.load(RUN_ID).events;
     const events = recorded.map(({ event }) => event);
     const [seed, plan, log, crashes] = [this.#seed, this.#plan, this.#log, this.#crashes];
     const plans = new Map(planFingerprints(recorded).map((one) => [one, this.#planOf(one)]));
     return { seed, plan, plans, log, events, recorded, crashes, status };
   }
 
-  #create(): void {
+  async #create(): Promise<void> {
     const { text, fingerprint } = freeze(this.#plan);
-    this.#journal.create({
+    await this.#journal.log.create({
       runId: RUN_ID,
       planText: text,
       created: {
@@ -204,11 +205,12 @@ class Simulation {
   /** One owner, from taking the lease to the end or a crash. */
   async #own(number: number): Promise<string> {
     const owner: Owner = { pid: number, started: "0", boot: "b", host: "h", user: "u" };
-    const acquired = this.#journal.acquire(RUN_ID, owner, () => false);
+    const { log, leases } = this.#journal;
+    const acquired = await takeLease(leases, RUN_ID, { owner, isAlive: () => false });
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
-    this.#settle(acquired.epoch);
-    if (this.#chance(0.12)) this.#update(owner, acquired.epoch);
-    const loaded = this.#journal.load(RUN_ID);
+    await this.#settle(acquired.epoch);
+    if (this.#chance(0.12)) await this.#update(owner, acquired.epoch);
+    const loaded = this.#journal.contents.load(RUN_ID);
     const forgets = this.#bug === "forget-last-event" && loaded.events.length > 4;
     const plan = this.#bug === "ignore-room" ? { ...this.#plan, maxParallel: 50 } : this.#plan;
     const events = forgets ? loaded.events.slice(0, -1) : loaded.events.map(this.#remembered);
@@ -216,7 +218,7 @@ class Simulation {
     const clock = { now: () => this.#world.clock };
     const inlet = this.#inlet(() => loop, gates);
     const loop: Loop = new Loop({
-      ...{ journal: this.#journal, runId: RUN_ID, plan, owner, clock, env: {}, inlet },
+      ...{ log, runId: RUN_ID, plan, owner, clock, env: {}, inlet },
       run: replay(this.#planOf, RUN_ID, events),
       epoch: acquired.epoch,
       keepsFiles: plan.workspace?.snapshots === true,
@@ -227,7 +229,7 @@ class Simulation {
     });
     this.#reported.clear();
     this.#held.clear();
-    this.#people(loop.run);
+    await this.#people(loop.run);
     try {
       const { status } = await loop.drive(this.#requests(loop.run));
       const left = status === "running" ? LEFT : status;
@@ -253,8 +255,8 @@ class Simulation {
   }
 
   /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
-  #update(owner: Owner, epoch: number): void {
-    const run = replay(this.#planOf, RUN_ID, this.#journal.load(RUN_ID).events);
+  async #update(owner: Owner, epoch: number): Promise<void> {
+    const run = replay(this.#planOf, RUN_ID, this.#journal.contents.load(RUN_ID).events);
     const plan = editedPlan(this.#plan, this.#random);
     const input = run.created?.input ?? null;
     const changes = planUpdate(this.#plan, plan, { before: input, after: input }, run);
@@ -270,8 +272,8 @@ class Simulation {
     const now = this.#world.clock;
     this.#note(`update: ${JSON.stringify(changes)}`);
     const before = snapshot(run);
-    recordUpdate(
-      { journal: this.#journal, run, plan: this.#plan, owner, epoch, now },
+    await recordUpdate(
+      { log: this.#journal.log, run, plan: this.#plan, owner, epoch, now },
       { ...update, input },
     );
     this.#plan = plan;
@@ -435,8 +437,8 @@ class Simulation {
   }
 
   /** Between two owners a person may say what became of steps, as it is. */
-  #settle(epoch: number): void {
-    const now = (): Run => replay(this.#planOf, RUN_ID, this.#journal.load(RUN_ID).events);
+  async #settle(epoch: number): Promise<void> {
+    const now = (): Run => replay(this.#planOf, RUN_ID, this.#journal.contents.load(RUN_ID).events);
     for (const step of [...now().failed].filter(isInDoubt).map(pathOf)) {
       if (!this.#random.chance(0.6)) continue;
       const run = now();
@@ -446,9 +448,9 @@ class Simulation {
       this.#note(`settle ${attemptText(at)} as ${as}`);
       const result = this.#world.resultOf(at);
       const { seq } = run;
-      const site = { journal: this.#journal, plan: this.#plan, run, epoch, now: this.#world.clock };
-      settle(site, { type: "settled", step, as, by: "p@h", result });
-      this.#checkers.afterAppend(this.#journal.eventsAfter(RUN_ID, seq), now());
+      const site = { log: this.#journal.log, plan: this.#plan, run, epoch, now: this.#world.clock };
+      await settle(site, { type: "settled", step, as, by: "p@h", result });
+      this.#checkers.afterAppend(await this.#journal.log.eventsAfter(RUN_ID, seq), now());
     }
   }
 
@@ -477,8 +479,8 @@ class Simulation {
       },
       take: async (waitMs) => {
         if (this.#chance(0.03)) throw this.#crash("between two turns");
-        this.#wakeSleeper();
-        const facts = this.#facts(loop().run, gates, inlet, waitMs);
+        await this.#wakeSleeper();
+        const facts = await this.#facts(loop().run, gates, inlet, waitMs);
         for (const fact of facts) this.#note(factText(fact));
         return facts;
       },
@@ -487,12 +489,14 @@ class Simulation {
   }
 
   /** An owner that was replaced while it slept may not write a word. */
-  #wakeSleeper(): void {
+  async #wakeSleeper(): Promise<void> {
     const sleeper = this.#sleepers.pop();
     if (sleeper === undefined) return;
     this.#note("a replaced owner wakes up");
     try {
-      const { events } = sleeper.turn([{ type: "stop-requested", mode: "now", by: "sleeper" }]);
+      const { events } = await sleeper.turn([
+        { type: "stop-requested", mode: "now", by: "sleeper" },
+      ]);
       if (events.length > 0) throw new Violation("an owner that was replaced wrote events");
     } catch (error) {
       if (error instanceof JournalError || error instanceof Crash) return;
@@ -503,10 +507,15 @@ class Simulation {
   }
 
   /** What the outside says next: something under way, an ended process, a wish, or time passing. */
-  #facts(run: Run, gates: GateExecutor, inlet: Inlet, waitMs: number | undefined): readonly Fact[] {
+  async #facts(
+    run: Run,
+    gates: GateExecutor,
+    inlet: Inlet,
+    waitMs: number | undefined,
+  ): Promise<readonly Fact[]> {
     const facts: Fact[] = [];
-    if (this.#random.chance(0.2)) this.#people(run);
-    if (this.#random.chance(0.5)) gates.look(inlet);
+    if (this.#random.chance(0.2)) await this.#people(run);
+    if (this.#random.chance(0.5)) await gates.look(inlet);
     if (this.#random.chance(0.1)) this.#files.bystander(`bystander-${++this.#bystanders}`);
     if (this.#chance(0.01)) {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
@@ -524,7 +533,7 @@ class Simulation {
       if (this.#random.chance(0.05)) facts.push(fact);
       if (this.#random.chance(0.03) && isAboutProcess(fact)) this.#late.push(fact);
     }
-    if (facts.length === 0) this.#passTime(waitMs, run);
+    if (facts.length === 0) await this.#passTime(waitMs, run);
     return facts;
   }
 
@@ -539,7 +548,7 @@ class Simulation {
   /** The real way from an answer to a fact, on the journal in memory. */
   #gates(run: () => Run): GateExecutor {
     return new GateExecutor({
-      journal: this.#journal,
+      inbox: this.#journal.inbox,
       run,
       now: () => this.#world.clock,
       by: "o@h",
@@ -554,21 +563,21 @@ class Simulation {
   }
 
   /** People answer whenever they like, more than one of them, and whether an owner lives or not. */
-  #people(run: Run): void {
+  async #people(run: Run): Promise<void> {
     for (const visit of run.waiting.person) {
-      while (this.#random.chance(0.4)) this.#answer(visit);
+      while (this.#random.chance(0.4)) await this.#answer(visit);
       if (this.#bug !== "answers-itself") continue;
       const planted = { choice: "A", by: "x@h", from: "terminal", given: 0 } as const;
       this.#late.push({ type: "answered", at: attemptOf(visit), answer: planted });
     }
   }
 
-  #answer(visit: Visit): void {
+  async #answer(visit: Visit): Promise<void> {
     const attempt = attemptText(attemptOf(visit));
     const permission = stepOf(visit).work.kind === "agent";
     const choice = this.#random.pick(permission ? ["A", "D"] : ["A", "R", "N"]);
     const answer = { choice, by: "p@h", from: "command", given: this.#world.clock } as const;
-    const { first } = this.#journal.answer(RUN_ID, attempt, answer);
+    const { first } = await this.#journal.inbox.answer(RUN_ID, { attempt, answer });
     this.#note(`${choice} is ${first ? "the answer" : "too late"} to ${attempt}`);
   }
 
@@ -611,7 +620,7 @@ class Simulation {
     return ending;
   }
 
-  #passTime(waitMs: number | undefined, run: Run): void {
+  async #passTime(waitMs: number | undefined, run: Run): Promise<void> {
     const others = [this.#world.nextEnd(), this.#files.nextEnd()];
     const due = others.filter((time) => time !== undefined);
     // A run that asks looks for answers now and then, whatever else it waits for.
@@ -619,7 +628,7 @@ class Simulation {
     const times = waitMs === undefined ? due : [...due, this.#world.now + Math.max(0, waitMs)];
     if (asks && (due.length === 0 || this.#random.chance(0.2))) {
       // Sooner or later somebody does.
-      for (const visit of run.waiting.person) this.#answer(visit);
+      for (const visit of run.waiting.person) await this.#answer(visit);
       if (times.length === 0) return;
     }
     if (times.length === 0) throw new Violation("the run is stuck: nothing will ever happen");

@@ -128,7 +128,7 @@ class SoakRun {
 
   /** Starts the program and strikes while it lives. */
   async #once(): Promise<Result | "stuck"> {
-    const { runId } = this.#stored();
+    const { runId } = await this.#stored();
     if (runId !== undefined) this.#resumes++;
     const args = runId === undefined ? ["run", "p.yaml"] : this.#resumeArgs(runId);
     const random = this.#random;
@@ -282,14 +282,14 @@ class SoakRun {
 
   /** An owner that does not move still owns its run: nobody else gets it. */
   async #pause(program: Program): Promise<void> {
-    const { runId, owned = false } = this.#stored();
+    const { runId, owned = false } = await this.#stored();
     if (runId === undefined || !owned || !kill(program.pid, "SIGSTOP")) return;
     this.#count("pause");
     // It may have stopped in the middle of a transaction, which the other one then waits for.
     const over = setTimeout(() => kill(program.pid, "SIGCONT"), PAUSE_MS);
     try {
       const other = await this.project.run(this.#resumeArgs(runId));
-      if (other.exit === 7 || this.#stored().owned !== true) return;
+      if (other.exit === 7 || (await this.#stored()).owned !== true) return;
       const what = `a second resume beside a paused owner: exit ${other.exit}`;
       this.#violate("repeated", `${what}\n${other.stdout}${other.stderr}`);
     } finally {
@@ -300,7 +300,7 @@ class SoakRun {
 
   /** Another process answers what is asked; what is not asked yet is refused. */
   async #answerAll(): Promise<void> {
-    const { runId = "" } = this.#stored();
+    const { runId = "" } = await this.#stored();
     for (const { id, kind } of this.#pipeline.steps) {
       if (kind === "gate") await this.project.run(["answer", runId, id, "approve"]);
     }
@@ -338,23 +338,23 @@ class SoakRun {
     this.#killsLeft = 0;
   }
 
-  #stored() {
+  async #stored() {
     const file = this.project.path(".perdure", "state.db");
     if (!fs.existsSync(file)) return {};
-    const journal = openSqliteJournal(file, { mode: "read-only" });
+    const journal = await openSqliteJournal(file, { mode: "read-only" });
     try {
-      const [run] = journal.list({});
+      const [run] = await journal.log.list({});
       if (run === undefined) return {};
       const { runId, status, lease } = run;
       const owned = lease?.owner !== undefined;
-      return { runId, status, owned, events: journal.load(runId).events };
+      return { runId, status, owned, events: (await journal.log.load(runId)).events };
     } finally {
-      journal.close();
+      await journal.close();
     }
   }
 
   async #judge(): Promise<void> {
-    const { runId = "", status, events = [] } = this.#stored();
+    const { runId = "", status, events = [] } = await this.#stored();
     const { steps, workspace } = this.#pipeline;
     if (status !== "completed") this.#violate("stuck", `the run is ${status}`);
     for (const message of await this.#bystander.verdict()) this.#violate("changed", message);

@@ -8,8 +8,13 @@ import {
 import { replay } from "../../src/core/evolve.ts";
 import { parseStepPath } from "../../src/core/place.ts";
 import type { Run } from "../../src/core/run.ts";
-import type { Graph, Plan, Step } from "../../src/plan/plan.ts";
-import { markBackArrows, PLAN_FORMAT } from "../../src/plan/plan.ts";
+import {
+  type Graph,
+  markBackArrows,
+  PLAN_FORMAT,
+  type Plan,
+  type Step,
+} from "../../src/plan/plan.ts";
 import type { WhyInput } from "../../src/view/why.ts";
 
 export const RUN_ID = "a1b2c3d4-e5f6-4890-abcd-ef1234567890";

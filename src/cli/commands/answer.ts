@@ -1,6 +1,6 @@
 /** `perdure answer RUN [GATE [CHOICE]]`: answers a question of a run, or lists what is asked. */
 
-import { answerGate, askedAt, openQuestions } from "../../app/give-answer.ts";
+import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { findRunId, openProject } from "../../app/project.ts";
 import type { Visit } from "../../core/run.ts";
@@ -23,10 +23,13 @@ export async function answerCommand(
   choice: string | undefined,
   options: AnswerOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), choice === undefined ? "read-only" : "read-write");
-  const known = loadRun(project, findRunId(project, id));
+  const project = await openProject(
+    process.cwd(),
+    choice === undefined ? "read-only" : "read-write",
+  );
+  const known = await loadRun(project, await findRunId(project, id));
   if (gate === undefined || choice === undefined) return show(known, gate, options);
-  const { visit, answer, told } = answerGate(project, known, gate, {
+  const { visit, answer, told } = await answerGate(project, known, gate, {
     choice,
     text: options.text,
     from: "command",

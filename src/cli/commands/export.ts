@@ -1,268 +1,65 @@
-/**
- * `perdure export RUN -o FILE`: a run as one file, to go on with it elsewhere.
- *
- * Owns: what of a run is carried.
- * Does not: carry the environment: no value of it is in the file, but what steps printed and what
- * agents were told and said is.
- */
-import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
-import {
-  ARTIFACT_PART,
-  BUNDLE_PART,
-  type CarriedRun,
-  EVENTS_PART,
-  PLAN_PART,
-  RUN_PART,
-  TRANSCRIPT_PART,
-} from "../../app/carried-run.ts";
-import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../../app/known-run.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
-import { openProject, type Project, resolveRunId } from "../../app/project.ts";
-import { command, filesRefusal, Refusal, when } from "../../app/refusal.ts";
-import { runEnvironment } from "../../app/run-environment.ts";
-import { relinkWorktrees } from "../../app/run-workspace.ts";
-import { masked } from "../../app/secret-mask.ts";
-import { packageVersion } from "../../app/version.ts";
-import { outputsNamedBy } from "../../core/outputs.ts";
-import { stepPath } from "../../core/place.ts";
-import { attemptOf, placeOf } from "../../core/run.ts";
-import { type Departure, saveForDeparture } from "../../engine/departure.ts";
-import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { eventsText } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/journal.ts";
-import { mayLive } from "../../runner/process/adopt.ts";
+/** `perdure export` and `perdure import`: a run as one file, to continue it elsewhere. */
+
+import { resolve } from "node:path";
+import { type ExportOptions as AppOptions, exportRun } from "../../app/export.ts";
+import { importRun } from "../../app/import.ts";
+import { openRun } from "../../app/known-run.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { formatBytes } from "../../util/bytes.ts";
-import type { JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { type PartSource, writeArchive } from "../../workspace/archive.ts";
-import { artifactPath } from "../../workspace/artifact.ts";
-import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { countText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
-export interface ExportOptions {
+export interface ExportOptions extends AppOptions {
   readonly output?: string;
-  readonly withoutBase?: boolean;
-  readonly force?: boolean;
 }
-
-/** What is made anew from the events, or belongs to this place alone. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
-  "workspace",
-  "workspace.partial",
-  "snapshots",
-  "events.jsonl",
-  "plan.json",
-]);
 
 /** Writes the run that is named, or the newest one, into a file. */
 export async function exportCommand(
   id: string | undefined,
   options: ExportOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(
-    project,
-    id === undefined ? newest(project) : resolveRunId(project.journal, id),
+  const { project, known } = await openRun(process.cwd(), "read-write", id);
+  const { shortId } = known;
+  const file = resolve(options.output ?? `${shortId}.perdure`);
+  const exported = await exportRun(project, known, file, options);
+  const counts = [
+    countText(exported.events, "event"),
+    countText(exported.snapshots, "snapshot"),
+    countText(exported.artifacts, "artifact"),
+    countText(exported.conversations, "conversation"),
+  ];
+  print(`Exported run ${shortId} to ${file} (${formatBytes(exported.bytes)}):`);
+  print(`  ${counts.join(", ")}`);
+  for (const note of exported.notes) print(`  note: ${note}`);
+  if (exported.holdsSecrets) {
+    print("  note: it holds secrets as they are; keep it as you keep them");
+  }
+  print(
+    `Continue it elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`,
   );
-  refuse(known, options);
-  const epoch = acquire(project, known, options);
-  try {
-    const file = resolve(options.output ?? `${known.shortId}.perdure`);
-    const now =
-      epoch === undefined ? reloadRun(project, known) : reloadOwned(project, known, { epoch });
-    await relinkWorktrees(project, now);
-    await exportRun(project, now, file, options);
+  return EXIT.done;
+}
+
+export interface ImportOptions {
+  readonly into?: string;
+  readonly files?: string;
+}
+
+/** Takes in a run from a file. */
+export async function importCommand(file: string, options: ImportOptions): Promise<ExitCode> {
+  const path = resolve(file);
+  const files = filesOption(options.files);
+  const run = await importRun(path, { into: resolve(options.into ?? "."), files });
+  if (run.known) {
+    print(`Run ${run.runId} is here already, as it is in ${path}.`);
     return EXIT.done;
-  } catch (error) {
-    if (!(error instanceof WorkspaceError)) throw error;
-    throw filesRefusal(error, undefined);
-  } finally {
-    if (epoch !== undefined) project.journal.release(known.id, epoch);
   }
-}
-
-function newest({ journal }: Project): string {
-  const [run] = journal.list({ limit: 1 });
-  if (run !== undefined) return run.runId;
-  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
-}
-
-/** A run that changes is copied only when somebody insists on it. */
-function refuse(known: KnownRun, { force }: ExportOptions): void {
-  const { shortId, cleanedAt, lease, liveness } = known;
-  if (cleanedAt !== undefined) {
-    const message = `the files of run ${shortId} were removed by perdure clean`;
-    throw new Refusal("files-removed", message, command("show", shortId));
+  const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
+  print(`Imported run ${run.runId} of ${run.pipeline} (${done}), from ${run.from}.`);
+  if (run.restoresFiles) {
+    print("When it continues, the project's files are first restored to those of the run.");
   }
-  if (force === true) return;
-  if (liveness === "owned" && lease?.owner !== undefined) {
-    throw new Refusal("run-owned", `run ${shortId} is owned by ${ownerText(lease.owner)}`, [
-      command("stop", shortId),
-      when("a copy of it as it is now", "export", shortId, "--force"),
-    ]);
-  }
-  const living = [...known.run.running].find((visit) =>
-    mayLive(attemptDirOf(known.dir, attemptOf(visit))),
-  );
-  if (living === undefined) return;
-  throw new Refusal(
-    "steps-alive",
-    `step ${stepPath(placeOf(living))} of run ${shortId} still runs`,
-    [
-      { ...command("resume", shortId), note: "then stop it" },
-      when("a copy", "export", shortId, "--force"),
-    ],
-  );
-}
-
-/** Nobody is to change the run meanwhile; undefined when somebody does and that was accepted. */
-function acquire(
-  { journal }: Project,
-  known: KnownRun,
-  { force }: ExportOptions,
-): number | undefined {
-  const acquired = journal.acquire(known.id, thisOwner(), isOwnerAlive);
-  if (acquired.ok) return acquired.epoch;
-  if (force === true) return undefined;
-  const message = `run ${known.shortId} is owned by ${ownerText(acquired.owner)}`;
-  throw new Refusal("run-owned", message, command("stop", known.shortId));
-}
-
-async function exportRun(
-  project: Project,
-  known: KnownRun,
-  file: string,
-  options: ExportOptions,
-): Promise<void> {
-  const { id, shortId, plan, run, dir, events } = known;
-  const notes: string[] = [];
-  mkdirSync(dir.root, { recursive: true, mode: 0o700 });
-  const bundle = join(dir.root, `export-${process.pid}.bundle`);
-  try {
-    const departure = await depart(project, known, bundle, options, notes);
-    const conversations = openConversations({ plan, run, dir, env: runEnvironment(run) });
-    for (const { why } of conversations) if (why !== undefined) notes.push(why);
-    const carried = conversations.flatMap((one, index) => carriedOf(one, index));
-    const artifacts = artifactParts(known);
-    const parts: readonly PartSource[] = [
-      { path: EVENTS_PART, text: eventsText(id, events) },
-      { path: PLAN_PART, text: plansText(known) },
-      ...runParts(dir.root, "", notes),
-      ...artifacts,
-      ...(departure === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
-      ...carried.map((one) => ({ path: one.part, file: one.file })),
-    ];
-    const about: CarriedRun = {
-      perdure: packageVersion(),
-      run: id,
-      pipeline: plan.name,
-      project: dirname(project.dir.root),
-      exportedAt: new Date().toISOString(),
-      ...(departure === undefined ? {} : { commit: departure.commit }),
-      base: departure?.base ?? [],
-      conversations: carried,
-      ...(known.answers.size === 0 ? {} : { answers: Object.fromEntries(known.answers) }),
-    };
-    await writeArchive(file, about as unknown as JsonObject, parts);
-    const counts = [
-      counted(events.length, "event"),
-      counted(departure?.snapshots ?? 0, "snapshot"),
-      counted(artifacts.length, "artifact"),
-      counted(carried.length, "conversation"),
-    ];
-    print(`Exported run ${shortId} to ${file} (${formatBytes(statSync(file).size)}):`);
-    print(`  ${counts.join(", ")}`);
-    for (const note of notes) print(`  note: ${note}`);
-    if (holdsSecrets(known))
-      print("  note: it holds secrets as they are; keep it as you keep them");
-    print(
-      `Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`,
-    );
-  } finally {
-    rmSync(bundle, { force: true });
-  }
-}
-
-async function depart(
-  project: Project,
-  { plan, run, dir }: KnownRun,
-  file: string,
-  { withoutBase = false }: ExportOptions,
-  notes: string[],
-): Promise<Departure | undefined> {
-  const { workspace } = plan;
-  if (workspace === undefined) return undefined;
-  try {
-    const stateDir = project.dir.root;
-    const saved = await saveForDeparture({
-      plan: workspace,
-      run,
-      dir,
-      stateDir,
-      file,
-      withoutBase,
-    });
-    if (saved === undefined && run.workspace !== undefined && workspace.kind !== "here") {
-      notes.push("the files in its workspace are not in it: the pipeline keeps no snapshots");
-    }
-    return saved;
-  } catch (error) {
-    const optional = workspace.kind === "here" && run.snapshot === undefined;
-    if (!(error instanceof WorkspaceError) || error.code !== "git-missing" || !optional)
-      throw error;
-    notes.push(`the project's files are not in it: ${error.message}`);
-    return undefined;
-  }
-}
-
-function carriedOf(
-  { place, session, file }: OpenConversation,
-  index: number,
-): CarriedRun["conversations"] {
-  return file === undefined ? [] : [{ place, session, file, part: `${TRANSCRIPT_PART}${index}` }];
-}
-
-/** What all attempts handed on, not only the last ones. */
-function artifactParts({ events, dir }: KnownRun): readonly PartSource[] {
-  const hashes = events.flatMap(({ event }) => outputsNamedBy(event).map(({ sha256 }) => sha256));
-  return [...new Set(hashes)]
-    .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
-    .filter(({ file }) => statSync(file, { throwIfNoEntry: false }) !== undefined);
-}
-
-/** The regular files below the run's folder. */
-function runParts(root: string, below: string, notes: string[]): readonly PartSource[] {
-  return readdirSync(join(root, below), { withFileTypes: true }).flatMap((entry) => {
-    if (below === "" && (LEFT_OUT.has(entry.name) || entry.name.startsWith("export-"))) return [];
-    const path = join(below, entry.name);
-    if (entry.isDirectory()) return runParts(root, path, notes);
-    const file = join(root, path);
-    // A name that is not text reads as another name, and leads to nothing.
-    const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
-    if (facts === undefined) {
-      notes.push(`left out, because it is no regular file: ${file}`);
-      return [];
-    }
-    return [{ path: RUN_PART + path, file, mode: facts.mode & 0o777 }];
-  });
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-/** The plans that the run went by, the first one first; each is one line of JSON. */
-function plansText({ planTexts, planText, events }: KnownRun): string {
-  // The run itself knows only the one that it goes by now.
-  const [first = ""] = planFingerprints(events);
-  const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
-  return [planTexts.get(first) ?? planText, ...others.map(([, text]) => text)].join("\n");
-}
-
-/** An archive is what another machine goes on with, so nothing in it is masked. */
-function holdsSecrets({ events }: KnownRun): boolean {
-  const text = JSON.stringify(events);
-  return masked(text) !== text;
+  print(`Resume it: perdure resume ${run.shortId}`);
+  return EXIT.done;
 }

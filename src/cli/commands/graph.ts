@@ -1,6 +1,7 @@
 /** `perdure graph FILE|RUN`: the plan of a pipeline, or a run with its states, as a picture. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { openShown } from "../../app/inspect.ts";
 import { findStateDir } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -8,7 +9,6 @@ import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/g
 import { readPlan } from "../diagnostics.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
 import { printError } from "../print.ts";
-import { findRun } from "./look.ts";
 
 type GraphFormat = "mermaid" | "dot" | "svg";
 
@@ -43,7 +43,8 @@ async function drawingOf(what: string | undefined): Promise<Drawing> {
       advice("give the path of a pipeline file, or a run"),
     );
   }
-  const { plan, run, events, liveness } = findRun(what);
+  const { known } = await openShown(process.cwd(), what);
+  const { plan, run, events, liveness } = known;
   return runDrawing(plan, run, events, liveness);
 }
 

@@ -1,14 +1,13 @@
-/** Commands that only look at one run: `show`, `why`. */
+/** Commands that only look at one run: `show`, `why`, `explain` and `replay`. */
 
-import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
-import { findRunId, openProject } from "../../app/project.ts";
-import { hidesMarked, maskedJson } from "../../app/secret-mask.ts";
-import { replay } from "../../core/evolve.ts";
-import { move } from "../../core/move.ts";
+import { explain, openShown, replayRun } from "../../app/inspect.ts";
+import { openRun, whyInputOf } from "../../app/known-run.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { explainJson, explainLines } from "../../view/explain.ts";
 import { showJson, whyJson } from "../../view/json/run-json.ts";
 import { interruptedJson, interruptedLines } from "../../view/preview/interrupted-work.ts";
+import { replayDiffers, replayJson, replayLines } from "../../view/report/replay.ts";
 import { showLines } from "../../view/show.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { print, printJson } from "../print.ts";
@@ -19,23 +18,22 @@ export async function showCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const known = findRun(id);
+  const { known } = await openShown(process.cwd(), id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
   else for (const line of showLines(input)) print(line);
   return EXIT.done;
 }
 
-/** What happened, what has completed, and the command to type next. */
+/** What happened, what is done, and the command that continues the run. */
 export async function whyCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = openProject(process.cwd(), "read-only");
-  const known = findRun(id, project);
+  const { project, known } = await openShown(process.cwd(), id);
   const input = whyInputOf(known, Date.now());
-  const { partialWork } = await import("../../app/partial-work.ts");
+  const { partialWork } = await import("../../app/interrupted-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
     const partial = { partial_work: cut.map(interruptedJson) };
@@ -49,20 +47,28 @@ export async function whyCommand(
   return EXIT.done;
 }
 
-/** The run that is named, or the newest one. */
-export function findRun(
-  id: string | undefined,
-  project = openProject(process.cwd(), "read-only"),
-): KnownRun {
-  const known = loadRun(project, findRunId(project, id));
-  // A text that is cut within a secret has no mark any more.
-  return hidesMarked() ? maskedRun(known) : known;
+/** Why a step was run, run again, or not run again. */
+export async function explainCommand(
+  id: string,
+  step: string,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const { known } = await openRun(process.cwd(), "read-only", id);
+  const explained = explain(known, step);
+  if (json) printJson(explainJson(explained));
+  else for (const line of explainLines(explained)) print(line);
+  return EXIT.done;
 }
 
-/** The run as its events tell it without secrets, for those who only show it. */
-export function maskedRun(known: KnownRun): KnownRun {
-  const events = maskedJson(known.events);
-  const run = replay(known.planOf, known.id, events);
-  if (known.moved !== undefined) move(run, known.moved);
-  return { ...known, events, run };
+/** Makes every recorded decision again; the status is 3 when one differs now. */
+export async function replayCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const replayed = await replayRun(process.cwd(), id);
+  if (json) printJson(replayJson(replayed));
+  else for (const line of replayLines(replayed)) print(line);
+  return replayDiffers(replayed.found) ? EXIT.failed : EXIT.done;
 }

@@ -1,7 +1,7 @@
 /** `perdure prices`: what models cost, since when, and who says so. */
 
-import { priceFile, priceListOf } from "../../app/prices.ts";
-import { LIST_DATE, type Rates } from "../../runner/agents/usage.ts";
+import { knownPrices, priceFile } from "../../app/prices.ts";
+import type { Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { tableLines } from "../../view/text.ts";
@@ -17,10 +17,10 @@ export async function pricesCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const plan = file === undefined ? {} : (await readPlan(file, ["prices", file])).plan;
-  const prices = (await priceListOf(plan)).all();
+  const { date, prices } = await knownPrices(plan);
   if (wantsJson(options)) {
     printJson({
-      date: LIST_DATE,
+      date,
       unit: "US dollars per million tokens",
       file: priceFile(),
       prices: prices.map(({ model, price: { origin, over200k, ...rates }, source }) => ({
@@ -41,7 +41,7 @@ export async function pricesCommand(
   for (const line of tableLines([HEADER, ...rows])) print(line);
   print("");
   print("US dollars per million tokens. A cost made of them is an estimate and shown as ~$0.12.");
-  print(`list: Perdure's own, as of ${LIST_DATE}; perdure prices -o json names its sources`);
+  print(`list: Perdure's own, as of ${date}; perdure prices -o json names its sources`);
   print(`file: ${priceFile()}, such as { "MODEL": { "input": 1.5, "output": 6 } }`);
   print(
     "pipeline: `prices:` in the pipeline, in the same form; see them with: perdure prices FILE",

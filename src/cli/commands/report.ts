@@ -1,10 +1,10 @@
 /** `perdure report RUN`: a post-mortem that needs nothing but itself. */
 
+import { maskedRun, openShown } from "../../app/inspect.ts";
 import { whyInputOf } from "../../app/known-run.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type RunReport, runReport } from "../../view/report/report.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
-import { findRun, maskedRun } from "./look.ts";
 
 export interface ReportOptions extends DocumentOptions {
   readonly withOutput?: boolean;
@@ -25,11 +25,11 @@ export async function reportCommand(
 ): Promise<ExitCode> {
   const format = formatOf(FORMATS, options);
   // Masked before it is told: a format may write a value in letters of its own.
-  const known = maskedRun(findRun(id));
+  const known = maskedRun((await openShown(process.cwd(), id)).known);
   const { plan, events } = known;
   const outputs =
     options.withOutput === true
-      ? await (await import("../../app/output-tail.ts")).outputTails(known)
+      ? await (await import("../../app/output.ts")).outputTails(known)
       : new Map<string, string>();
   const story = runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
   deliver(await textOf(story, format), options);

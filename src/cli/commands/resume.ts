@@ -1,28 +1,34 @@
-/** `perdure resume`: goes on with a run from exactly where it was. */
-import { realpathSync } from "node:fs";
-import { resolve } from "node:path";
-import { unavailable } from "../../app/available-run.ts";
-import { filesOption } from "../../app/back-files.ts";
+/** `perdure resume` and `perdure retry`: continue a run from where it stopped. */
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
-import { parseBudget, parseTurns, refuseWithoutTurns } from "../../app/budget.ts";
-import { readiness } from "../../app/environment.ts";
-import { execute } from "../../app/execute.ts";
-import { type Back, type BackRequest, filesLines, linesOf } from "../../app/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../../app/going-on.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { execute } from "../../app/drive.ts";
+import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
+import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
-import { refuseCopy } from "../../app/moved-project.ts";
-import { type CutOff, partialWork } from "../../app/partial-work.ts";
-import { checkPricesOnResume } from "../../app/prices.ts";
-import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { ownerText } from "../../app/owner.ts";
+import { unavailable } from "../../app/ownership.ts";
+import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
+import { isElsewhere, openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { agreedRequest } from "../../app/repeat.ts";
+import {
+  addBudgetToOwned,
+  checkResume,
+  completeFiles,
+  firstStep,
+  pipelineFileState,
+  planResume,
+  refuseOtherFile,
+  resumeOptions,
+} from "../../app/resume.ts";
+import {
+  confirmRepeat,
+  previewRewind,
+  type RewindPreview,
+  type RewindRequest,
+  rewindFilesLines,
+  rewindLines,
+} from "../../app/rewind.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
-import type { UpdateRequested } from "../../core/fact.ts";
-import { ROOT_SCOPE } from "../../core/place.ts";
-import { findRecord, isDone } from "../../core/run.ts";
-import { textOf } from "../../runner/file-text.ts";
-import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
@@ -40,11 +46,11 @@ export interface ResumeOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly detach?: boolean;
   readonly takeOver?: boolean;
-  /** Go on beside other runs in the same directory. */
+  /** Continue beside other runs in the same directory. */
   readonly beside?: boolean;
   /** False: what the plan needs is not looked for first. */
   readonly preflight?: boolean;
-  /** Go on in a copy of the run's project. */
+  /** Continue in a copy of the run's project. */
   readonly asCopy?: boolean;
   /** What to add to the run's budget. */
   readonly budget?: string;
@@ -52,7 +58,7 @@ export interface ResumeOptions extends OutputOptions {
   readonly env?: readonly string[];
   /** How many turns more agents get that have used up theirs. */
   readonly turns?: string;
-  /** What to do with work that was cut off. */
+  /** What to do with work that was interrupted. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
   readonly update?: boolean;
@@ -79,7 +85,7 @@ export async function resumeCommand(
   if (read !== undefined) await printDiagnostics(read);
   if (runId === undefined) return nothingStarted();
   const files = filesOption(options.files);
-  const request: BackRequest | undefined =
+  const request: RewindRequest | undefined =
     options.fromStep === undefined
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
@@ -98,15 +104,15 @@ async function chosenRun(
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
     throw new Refusal("bad-option", message, command("resume", id));
   }
-  const project = openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write");
   const given = id ?? options.pipelineId;
   const { file, fromStep, dryRun } = options;
   if (given !== undefined) {
-    const runId = resolveRunId(project.journal, given);
-    if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
+    const runId = await resolveRunId(project.journal, given);
+    if (file !== undefined) refuseOtherFile(await loadRun(project, runId), file, fromStep);
     return { project, runId };
   }
-  const { lastRun } = await import("../../app/last-run.ts");
+  const { lastRun } = await import("../../app/resume.ts");
   const failedToo = fromStep !== undefined || dryRun === true;
   return {
     project,
@@ -114,14 +120,14 @@ async function chosenRun(
   };
 }
 
-/** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
+/** Another attempt of a failed step, or a done step and every step after it again. */
 export async function retryCommand(
   id: string,
   step: string,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const project = openProject(process.cwd(), "read-write");
-  const runId = resolveRunId(project.journal, id);
+  const project = await openProject(process.cwd(), "read-write");
+  const runId = await resolveRunId(project.journal, id);
   const files = filesOption(options.files);
   const { failed } = options;
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
@@ -129,32 +135,56 @@ export async function retryCommand(
 }
 
 /** Refuses what cannot be resumed, or not like this, before anything is asked or changed. */
-function refuse(
+async function refuse(
   project: Project,
   known: KnownRun,
-  wanted: BackRequest | undefined,
+  wanted: RewindRequest | undefined,
   options: ResumeOptions,
-): void {
+): Promise<void> {
   if (options.budget !== undefined) parseBudget(options.budget);
   if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
-  refuseCopy(project.dir, known, options.asCopy === true);
+  await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
-  const message = "--update and --from-step are two wishes: first the one, then the other";
+  const message = "--update and --from-step cannot go together: first the one, then the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
+}
+
+/** Options that ask nothing of the run itself. */
+const BESIDE_BUDGET: ReadonlySet<string> = new Set([
+  ...["budget", "pipelineId", "file", "preflight", "output", "quiet"],
+]);
+
+/** With nothing but `--budget`, the living owner of a run is asked to add to it. */
+async function isBudgetAdded(
+  project: Project,
+  known: KnownRun,
+  options: ResumeOptions,
+): Promise<boolean> {
+  const { budget } = options;
+  const owner = known.liveness === "owned" ? known.lease?.owner : undefined;
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const isAlone = given.every(([name]) => BESIDE_BUDGET.has(name));
+  if (budget === undefined || !isAlone || owner === undefined) return false;
+  if (owner.opens !== undefined || isElsewhere(known.lease)) return false;
+  await checkPricesOnResume(known, undefined, budget);
+  if (!(await addBudgetToOwned(project, known, budget))) return false;
+  print(`Added ${budget} to the budget of run ${known.shortId}, which ${ownerText(owner)} drives.`);
+  return true;
 }
 
 async function goOn(
   project: Project,
   runId: string,
-  wanted: BackRequest | undefined,
+  wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const known = loadRun(project, runId);
-  refuse(project, known, wanted, options);
-  const request = wanted && (await agreedRequest(known, wanted, options, confirmation(options)));
+  const known = await loadRun(project, runId);
+  if (wanted === undefined && (await isBudgetAdded(project, known, options))) return EXIT.done;
+  await refuse(project, known, wanted, options);
+  const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
   const agreed: AgreedUpdate =
     options.update === true
@@ -167,7 +197,7 @@ async function goOn(
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
-  const back = request && (await workedOut(project, known, request));
+  const back = request && (await previewRewind(project, known, request));
   const kept = options.files === "keep" ? "continue" : undefined;
   const recover = recoverWord(options.recover) ?? kept;
   const cut = back === undefined ? await partialWork(project, known, recover) : [];
@@ -176,10 +206,10 @@ async function goOn(
   const adopted = { run, plan: update?.plan ?? plan };
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
-  const raised = options.turns !== undefined || update !== undefined;
-  if (!raised && recover !== "restart" && request?.verb !== "from-step") refuseWithoutTurns(known);
-  const priceLines = await checkPricesOnResume(known, update?.plan, options.budget);
-  await lookAhead(known, { update, back }, options);
+  const { preflight, turns, budget } = options;
+  const wishes = { update, request, preview: back, recover, preflight, turns, budget };
+  const { priceLines, warnings } = await checkResume(known, wishes);
+  for (const line of warnings) printError(line);
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
@@ -188,24 +218,24 @@ async function goOn(
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
-    const { detach, peopleOptions } = await import("../detach.ts");
-    const told = [...detachedOptions(options), ...peopleOptions(options)];
+    const { detach, gateOptions } = await import("../detach.ts");
+    const told = [...detachedOptions(options), ...gateOptions(options)];
     return detach(project, runId, known.shortId, told);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
   const { known: after, endedBy } = await execute(project, known, {
     display: displayOf(screen),
-    ...goingOn(project, { request, back }, { ...options, beside }),
+    ...resumeOptions(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
-    greet: (now) => [
+    greet: async (now) => [
       ...greeting(now, back?.rewind?.step),
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
-      ...besideLines(project, worker),
-      ...(back === undefined ? [] : linesOf(now, back)),
+      ...(await besideLines(project, worker)),
+      ...(back === undefined ? [] : rewindLines(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
@@ -213,52 +243,13 @@ async function goOn(
   return exitCodeOf(after.run, endedBy);
 }
 
-/** Looks whether what the steps ahead need is there; where some run again, all of them count. */
-async function lookAhead(
-  { run, plan, shortId }: KnownRun,
-  {
-    update,
-    back,
-  }: { readonly update: UpdateRequested | undefined; readonly back: Back | undefined },
-  options: ResumeOptions,
-): Promise<void> {
-  const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
-  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
-  const looked = { ...options, isDone: done };
-  const found = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
-  for (const line of found) printError(line);
-}
-
 function nothingStarted(): ExitCode {
   print("Nothing was started.");
   return EXIT.interrupted;
 }
 
-/** Who names a run and a pipeline means a run of that pipeline: by its file, or by its name. */
-function refuseOtherFile(
-  { run, plan, shortId }: KnownRun,
-  file: string,
-  fromStep: string | undefined,
-): void {
-  const own = run.created?.file ?? "";
-  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
-  const message = `run ${shortId} is a run of ${own}, not of ${file}`;
-  const from = fromStep === undefined ? [] : ["--from-step", fromStep];
-  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
-}
-
-/** A path without links; one that leads nowhere is taken as it is written. */
-function realPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    return path;
-  }
-}
-
 /** What the person typed, without its options. */
-function commandOf(shortId: string, request: BackRequest | undefined): readonly string[] {
+function commandOf(shortId: string, request: RewindRequest | undefined): readonly string[] {
   if (request === undefined) return ["resume", shortId];
   if (request.verb === "retry") return ["retry", shortId, request.step];
   return ["resume", shortId, "--from-step", request.step];
@@ -285,19 +276,15 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
 
 function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {
   const { run, plan, shortId } = known;
-  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
-  const first = plan.graph.steps.findIndex(({ id }, position) =>
-    fromStep === undefined ? !isDone(records[position]) : id === fromStep,
-  );
-  const at = first === -1 ? plan.graph.steps.length - 1 : first;
-  const from = `step ${at + 1} of ${plan.graph.steps.length}: ${plan.graph.steps[at]?.id}`;
+  const { position, total, step } = firstStep(known, fromStep);
+  const from = `step ${position} of ${total}: ${step}`;
   const lines = [
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const now = fileNow(known);
+  const now = pipelineFileState(known);
   if (now === "same") return lines;
-  const asItWas = "the run goes on with its plan as it was";
+  const asItWas = "the run continues with its plan as it was";
   if (now === "unreadable") {
     return [...lines, `${run.created?.file} cannot be read; ${asItWas}`];
   }
@@ -306,41 +293,27 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
 }
 
 /** What was cut off, and what becomes of it. */
-function cutLines(cut: readonly CutOff[], shortId: string): readonly string[] {
+function cutLines(cut: readonly InterruptedVisit[], shortId: string): readonly string[] {
   return cut.flatMap(({ work }) => interruptedLines(work, shortId));
-}
-
-/** What has become of the author's file. */
-function fileNow({ run }: KnownRun): "same" | "edited" | "unreadable" {
-  const { file, fileSha256 } = run.created ?? {};
-  if (file === undefined || fileSha256 === undefined) return "same";
-  const text = textOf(file);
-  if (text === undefined) return "unreadable";
-  return sha256(text) === fileSha256 ? "same" : "edited";
 }
 
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
   known: KnownRun,
-  { back, cut }: { readonly back: Back | undefined; readonly cut: readonly CutOff[] },
+  {
+    back,
+    cut,
+  }: { readonly back: RewindPreview | undefined; readonly cut: readonly InterruptedVisit[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { resumePlan, resumePlanLines } = await import("../../view/preview/resume-plan.ts");
-  const { resumeEvidence } = await import("../../app/resume-evidence.ts");
-  const steps = resumePlan({
-    plan: known.plan,
-    run: known.run,
-    ...(await resumeEvidence(known)),
-    rewind: back?.rewind,
-    recover: recoverWord(options.recover),
-    now: Date.now(),
-  });
+  const { resumePlanLines } = await import("../../view/preview/resume-plan.ts");
+  const steps = await planResume(known, back, recoverWord(options.recover));
   if (wantsJson(options)) {
     printJson(steps);
     return EXIT.done;
   }
   for (const line of resumePlanLines(steps)) print(line);
-  for (const line of back === undefined ? [] : filesLines(known, back)) print(line);
+  for (const line of back === undefined ? [] : rewindFilesLines(known, back)) print(line);
   for (const line of cutLines(cut, known.shortId)) print(line);
   return EXIT.done;
 }

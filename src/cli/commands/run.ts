@@ -1,24 +1,18 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { relative, resolve } from "node:path";
 import { besideLines, startsBeside } from "../../app/beside.ts";
-import { checkEnvironment, readiness } from "../../app/environment.ts";
-import { execute } from "../../app/execute.ts";
+import { execute } from "../../app/drive.ts";
 import { keepHeapSmall } from "../../app/heap.ts";
-import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
+import { parseInput, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
-import { createRun } from "../../app/new-run.ts";
-import { checkPrices } from "../../app/prices.ts";
-import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
-import { type ReadingOptions, readingOf } from "../../app/reading.ts";
-import { hideSecrets } from "../../app/secret-mask.ts";
-import type { RunSummary } from "../../journal/journal.ts";
-import { envNamesOf } from "../../plan/build.ts";
+import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
+import { createProject, type Project, shortIdOf } from "../../app/project.ts";
+import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
 import { sha256 } from "../../util/json.ts";
-import { secretInputs } from "../../util/secrets.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
-import { detach, peopleOptions } from "../detach.ts";
+import { detach, gateOptions } from "../detach.ts";
 import { readPlan } from "../diagnostics.ts";
 import { print, printError } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
@@ -53,15 +47,12 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   if (options.logs !== undefined) {
     (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);
   }
-  const { inputSchema: schema } = plan;
-  const given = parseInput(options, schema);
-  hideSecrets([...secretInputs(given, plan.secrets).values()].flat());
-  refuseUnknownKeys(given, schema, file);
-  const input = await fitInput(given, schema, file);
-  checkEnvironment(envNamesOf(plan), typed);
-  const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
-  for (const line of await readiness(plan, options, typed)) printError(line);
-  const project = createProject(process.cwd());
+  const given = parseInput(options, plan.inputSchema);
+  const { preflight } = options;
+  const site = { file, typed, preflight, cwd: process.cwd() };
+  const { input, warnings, priceLines } = await prepareRun(plan, given, site);
+  for (const line of warnings) printError(line);
+  const project = await createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
     const { resumeCommand } = await import("./resume.ts");
@@ -80,7 +71,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   });
   if (!starts) return nothingStarted();
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
-  const runId = createRun(project, plan, {
+  const runId = await createRun(project, plan, {
     file: path,
     fileSha256: sha256(text),
     input,
@@ -88,19 +79,19 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     cwd: process.cwd(),
     ...logs,
   });
-  const shortId = shortIdOf(project.journal, runId);
+  const shortId = await shortIdOf(project.journal, runId);
   if (options.detach === true) {
-    const told = [...peopleOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
+    const told = [...gateOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
     return detach(project, runId, shortId, told);
   }
-  const greet = (): readonly string[] => [
+  const greet = async (): Promise<readonly string[]> => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
     ...priceLines,
-    ...besideLines(project, { ...worker, id: runId }),
+    ...(await besideLines(project, { ...worker, id: runId })),
   ];
   const { stay = false, autoApprove = false } = options;
-  const known = loadRun(project, runId);
+  const known = await loadRun(project, runId);
   const { known: after, endedBy } = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
@@ -118,35 +109,29 @@ type Choice =
   | { readonly kind: "resume" | "watch"; readonly runId: string };
 
 async function askAboutUnfinished(
-  { journal }: Project,
+  project: Project,
   file: string,
   options: RunOptions,
 ): Promise<Choice> {
-  const unfinished = journal.list({
-    file,
-    status: ["queued", "running", "waiting", "interrupted"],
-    limit: 1,
-  });
-  const [last] = unfinished.filter(({ cleanedAt }) => cleanedAt === undefined);
+  const last = await unfinishedRunOf(project, file);
   if (last === undefined) return { kind: "new" };
-  const shortId = shortIdOf(journal, last.runId);
-  const told = unfinishedText(last, shortId, file);
+  const told = unfinishedText(last, file);
   if (screenKind(options) === "plain") print(told);
   if (!canAsk(options)) return { kind: "new" };
   // Who is driven by another process can only be looked at.
-  const [offer, kind] =
-    livenessOf(last.lease) === "owned"
-      ? (["[w]atch it", "watch"] as const)
-      : (["[r]esume it", "resume"] as const);
+  const [offer, kind] = last.owned
+    ? (["[w]atch it", "watch"] as const)
+    : (["[r]esume it", "resume"] as const);
   const answer = await ask(`${told}\n${offer}, start a [n]ew run, or [a]bort? `);
   if (answer !== "" && kind.startsWith(answer)) return { kind, runId: last.runId };
   return { kind: answer.startsWith("n") ? "new" : "abort" };
 }
 
-function unfinishedText(last: RunSummary, shortId: string, file: string): string {
-  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps completed`;
+function unfinishedText(last: EarlierRun, file: string): string {
+  const { shortId } = last;
+  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
   const name = relative(process.cwd(), file);
-  if (livenessOf(last.lease) === "owned")
-    return `Run ${shortId} of ${name} is still going on (${done}). Watch it: perdure attach ${shortId}`;
-  return `Run ${shortId} of ${name} is unfinished (${done}). Continue it: perdure resume ${shortId}`;
+  return last.owned
+    ? `Run ${shortId} of ${name} is still running (${done}). Watch it: perdure attach ${shortId}`
+    : `Run ${shortId} of ${name} is unfinished (${done}). Resume it: perdure resume ${shortId}`;
 }

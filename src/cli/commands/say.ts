@@ -1,13 +1,15 @@
 /** `perdure say RUN STEP MESSAGE`: leaves a message that the agent of a step gets at its next turn. */
 
-import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
-import { type KnownRun, loadRun } from "../../app/known-run.ts";
-import { leaveMessage, newMessage } from "../../app/leave-message.ts";
+import { type KnownRun, openRun } from "../../app/known-run.ts";
+import {
+  agentStepAt,
+  type Delivery,
+  deliveryOf,
+  leaveMessage,
+  newMessage,
+} from "../../app/message.ts";
 import { ownerText } from "../../app/owner.ts";
-import { openProject, resolveRunId } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
-import { currentVisit, type LeftMessage } from "../../core/run.ts";
-import { statusWord, type VisitStatus } from "../../core/visit-state.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
@@ -31,48 +33,39 @@ export async function sayCommand(
       advice("write it into a file, and tell the agent its name"),
     );
   }
-  const project = openProject(process.cwd(), "read-write");
-  const known = loadRun(project, resolveRunId(project.journal, id));
-  const step = agentStepAt(known, name);
-  const { known: now, message } = await leaveMessage(project, known, step, newMessage(text));
-  for (const line of saidLines(now, agentStepAt(now, name), message)) print(line);
+  const { project, known } = await openRun(process.cwd(), "read-write", id);
+  const left = await leaveMessage(project, known, agentStepAt(known, name), newMessage(text));
+  const step = agentStepAt(left.known, name);
+  for (const line of deliveryLines(left.known, step.path, deliveryOf(left, step))) print(line);
   return EXIT.done;
 }
 
-function saidLines(
-  known: KnownRun,
-  { path, record }: AgentStep,
-  message: LeftMessage | undefined,
+function deliveryLines(
+  { shortId, lease }: KnownRun,
+  step: string,
+  delivery: Delivery,
 ): readonly string[] {
-  const { shortId, liveness, lease } = known;
-  const left = `The message for step ${path} of run ${shortId} is recorded`;
+  const recorded = `The message for step ${step} of run ${shortId} is recorded`;
   const resume = commandText("resume", shortId);
-  if (message === undefined) {
-    const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
-    return [`${left}, but ${who} has not taken it in yet.`, `After that has ended: ${resume}`];
+  switch (delivery) {
+    case "not-recorded": {
+      const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
+      return [
+        `${recorded}, but ${who} has not taken it in yet.`,
+        `After that has ended: ${resume}`,
+      ];
+    }
+    case "when-run-again": {
+      const again = `Run it again: ${commandText("retry", shortId, step)}`;
+      return [`${recorded}; the step is over, and its agent gets it when it runs again.`, again];
+    }
+    case "when-resumed":
+      return [`${recorded}; its agent gets it when the run continues.`, `Resume it: ${resume}`];
+    case "after-turn":
+      return [`${recorded}; its agent gets it after its current turn.`];
+    case "at-start":
+      return [`${recorded}; its agent gets it when it starts.`];
+    case "next-attempt":
+      return [`${recorded}; its agent gets it with its next attempt.`];
   }
-  const visit = currentVisit(record);
-  const status = visit && statusWord(visit.state);
-  const over = status === "completed" || status === "skipped" || status === "abandoned";
-  if (over) {
-    const again = `Run it again: ${commandText("retry", shortId, path)}`;
-    return [`${left}; the step is ${status}, and its agent gets it when it runs again.`, again];
-  }
-  if (liveness === "owned") return [`${left}; its agent gets it ${WHEN[status ?? "ready"]}.`];
-  return [`${left}; its agent gets it when the run continues.`, `Resume it: ${resume}`];
 }
-
-const NEXT = "with its next attempt";
-const WHEN: Readonly<Record<VisitStatus, string>> = {
-  running: "after its current turn",
-  ready: "when it starts",
-  waiting: NEXT,
-  interrupted: NEXT,
-  unsettled: NEXT,
-  asked: NEXT,
-  sleeping: NEXT,
-  completed: NEXT,
-  failed: NEXT,
-  skipped: NEXT,
-  abandoned: NEXT,
-};

@@ -1,8 +1,9 @@
 /** `perdure resume --update`: shows what the edit of a pipeline file does to a run, and asks. */
-import { filesOption } from "../../app/back-files.ts";
+
 import type { KnownRun } from "../../app/known-run.ts";
 import type { Project } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import { previewUpdate, readEdit } from "../../app/update.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -43,7 +44,7 @@ export async function agreeOnUpdate(
   }
   const shows = screen !== "quiet" && (screen !== "json" || options.dryRun === true);
   if (shows) {
-    const { steps, stopsFirst } = previewUpdate(project, known, edit);
+    const { steps, stopsFirst } = await previewUpdate(project, known, edit);
     if (screen === "json") printJson(steps);
     else for (const line of updatePlanLines(steps)) print(line);
     const names = stopsFirst.join(", ");

@@ -4,14 +4,17 @@
  * Owns: following the output of running steps, and the order of what is printed.
  * Does not: change a run, or keep it from going on when nobody can see it any more.
  */
-import { join } from "node:path";
-import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output-files.ts";
+import {
+  type FollowedAttempt,
+  followAttempt,
+  type PrintedAttempt,
+  type PrintedLine,
+  printedAttempt,
+} from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptText, stepPath } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { type FollowedFile, followLines } from "../../runner/process/output.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine } from "../../view/event-line.ts";
 import { outputLine } from "../../view/text.ts";
@@ -21,7 +24,7 @@ import { print } from "../print.ts";
 export class LineScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
-  readonly #followed = new Map<string, readonly FollowedFile[]>();
+  readonly #followed = new Map<string, FollowedAttempt>();
   /** Lines are printed in order, although the rest of an output is read asynchronously. */
   #tail: Promise<void> = Promise.resolve();
   #failed: { readonly error: unknown } | undefined;
@@ -83,24 +86,21 @@ export class LineScreen implements Screen {
   }
 
   #follow(at: AttemptRef, printed: PrintedAttempt): void {
-    const folder = attemptDirOf(this.#options.dir, at);
     const path = stepPath(at);
-    const read = this.#options.readers(printed);
+    const { dir, readers } = this.#options;
+    const onLine = ({ text, mark }: PrintedLine): void => print(outputLine(path, text, mark));
     const onError = (error: unknown): void => this.#fail(error);
-    const files = outputFiles(printed).map(({ name, mark, isWork }) => {
-      const onLine = (line: string): void => {
-        for (const shown of isWork ? read(line) : [line]) print(outputLine(path, shown, mark));
-      };
-      return followLines(join(folder, name), onLine, { onError });
-    });
-    this.#followed.set(attemptText(at), files);
+    this.#followed.set(
+      attemptText(at),
+      followAttempt({ dir, at, readers }, printed, onLine, onError),
+    );
   }
 
   #release(key: string): void {
     this.#later(async () => {
-      const files = this.#followed.get(key) ?? [];
+      const followed = this.#followed.get(key);
       this.#followed.delete(key);
-      for (const file of files) await file.close();
+      await followed?.close();
     });
   }
 

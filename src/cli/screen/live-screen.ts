@@ -1,15 +1,10 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
-import { statSync } from "node:fs";
-import { join } from "node:path";
-import { outputFiles, printedAttempt } from "../../app/output-files.ts";
+import { type LastLine, lastLineOf } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import { masked } from "../../app/secret-mask.ts";
 import type { Recorded } from "../../core/event.ts";
 import { attemptText } from "../../core/place.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
-import { lastLine } from "../../runner/process/output.ts";
 import { checkReportLines } from "../../view/failure-text.ts";
 import { progressLines, type ScreenSize } from "../../view/progress.ts";
 import type { Style } from "../../view/text.ts";
@@ -25,7 +20,7 @@ export class LiveScreen implements Screen {
   readonly #options: ScreenOptions;
   #run: Run | undefined;
   /** The last line of each running attempt, and the size of its output when it was read. */
-  #lines = new Map<string, { readonly bytes: number; readonly line: string }>();
+  #lines = new Map<string, LastLine>();
 
   constructor(options: ScreenOptions) {
     this.#options = options;
@@ -78,22 +73,9 @@ export class LiveScreen implements Screen {
   }
 
   /** A frame is drawn ten times a second: an output is read again only when it has grown. */
-  #lastLine(visit: Visit): readonly [string, { readonly bytes: number; readonly line: string }] {
+  #lastLine(visit: Visit): readonly [string, LastLine] {
     const { dir, readers } = this.#options;
-    const at = attemptOf(visit);
-    const printed = printedAttempt(visit);
-    const files = outputFiles(printed)
-      .filter(({ name }) => name !== ATTEMPT_FILE.stderr)
-      .map(({ name, ...file }) => ({ ...file, path: join(attemptDirOf(dir, at), name) }));
-    const sizes = files.map(({ path }) => statSync(path, { throwIfNoEntry: false })?.size ?? 0);
-    const bytes = sizes.reduce((sum, size) => sum + size, 0);
-    const known = this.#lines.get(attemptText(at));
-    if (known?.bytes === bytes) return [attemptText(at), known];
-    const latest = files[sizes.findLastIndex((size) => size > 0)];
-    if (latest === undefined) return [attemptText(at), { bytes, line: "" }];
-    const line = lastLine(latest.path);
-    const shown = latest.isWork ? (readers(printed)(line).at(-1) ?? "") : line;
-    const marked = latest.mark === undefined ? shown : `${latest.mark} │ ${shown}`;
-    return [attemptText(at), { bytes, line: masked(marked) }];
+    const key = attemptText(attemptOf(visit));
+    return [key, lastLineOf(dir, visit, readers, this.#lines.get(key))];
   }
 }

@@ -112,8 +112,12 @@ class TerminalPrompt implements QuestionPrompt {
     this.#given.add(attemptText(at));
     this.#visit = undefined;
     const { ok: _, ...given } = reply;
-    const { first, answer } = this.#options.answer(at, given);
-    if (!first) this.#screen?.say(`${gateName(visit)}: ${answerText(answer)}; that counts`);
+    const { answer, onError } = this.#options;
+    answer(at, given)
+      .then(({ first, answer: counts }) => {
+        if (!first) this.#screen?.say(`${gateName(visit)}: ${answerText(counts)}; that counts`);
+      })
+      .catch(onError);
   }
 
   #say(message: string): void {

@@ -1,6 +1,5 @@
 /** Colours for a terminal, when the terminal and the environment want them. */
-import type { Style, Tone } from "../../view/text.ts";
-import { plainStyle } from "../../view/text.ts";
+import { plainStyle, type Style, type Tone } from "../../view/text.ts";
 
 const CODES: Readonly<Record<Tone, string>> = {
   good: "32",

@@ -43,8 +43,8 @@ export interface Executors {
   readonly probes: Executor<"probe">;
 }
 
-/** Gates are also looked at: answers are kept in the journal, where anybody may have put them. */
+/** Gates are also looked at: answers wait in the inbox, where anybody may have put them. */
 export interface GatesExecutor extends Executor<"expire"> {
-  /** Takes up what was answered. */
-  look(outlet: Outlet): void;
+  /** Reports what was answered. */
+  look(outlet: Outlet): Promise<void>;
 }

@@ -1,12 +1,12 @@
 /**
- * The gates of a run in its owner's hands: answers are taken from where they are kept, and whoever
- * answers here, a terminal, the clock or `--auto-approve`, does it there as well.
+ * The gates of a run: answers are read from the inbox, and whoever answers in this process, a person
+ * at the terminal, the timeout or `--auto-approve`, puts the answer into the inbox as well.
  *
- * Owns: the way of an answer from the journal's arbiter (H1) to the mailbox.
+ * Owns: the path of an answer from the inbox, which says whose counts (H1), to the loop.
  * Does not: decide what follows (core/gate.ts).
  * Invariants:
  * - E6 An answer becomes a fact only after it was recorded as the first: what a runner that died in
- *   between had claimed is found by the next.
+ *   between had recorded is found by the next.
  */
 import type { Operation } from "../../core/action.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
@@ -14,12 +14,12 @@ import { approvingChoice, deadlineOf } from "../../core/gate.ts";
 import { attemptText } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { waitsFor } from "../../core/visit-state.ts";
-import type { Answered, Journal } from "../../journal/journal.ts";
+import type { Answered, Inbox } from "../../journal/inbox.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { GatesExecutor, Outlet } from "./executor.ts";
 
 export interface GatesOptions {
-  readonly journal: Journal;
+  readonly inbox: Inbox;
   readonly run: () => Run;
   readonly now: () => number;
   /** Who answers here: `user@host`. */
@@ -35,23 +35,25 @@ export class GateExecutor implements GatesExecutor {
   readonly #options: GatesOptions;
   /** Attempts whose answer is on its way into the run. */
   readonly #taken = new Set<string>();
+  /** Answers of this process that are being recorded. */
+  readonly #pending = new Set<Promise<unknown>>();
 
   constructor(options: GatesOptions) {
     this.#options = options;
   }
 
-  /** Takes up what was answered, and approves what is asked where that was wanted. */
-  look(outlet: Outlet): void {
-    const { journal, run, autoApprove } = this.#options;
+  /** Reports what was answered, and approves what is asked where that was wanted. */
+  async look(outlet: Outlet): Promise<void> {
+    const { inbox, run, autoApprove } = this.#options;
     const open = [...run().waiting.person]
       .map(attemptOf)
       .filter((at) => !this.#taken.has(attemptText(at)));
     if (open.length === 0) return;
-    const answers = journal.answersOf(run().id);
+    const answers = await inbox.answers(run().id);
     for (const at of open) {
       const answer = answers.get(attemptText(at));
       if (answer !== undefined) this.#take(outlet, at, answer);
-      else if (autoApprove) this.#approve(outlet, at);
+      else if (autoApprove) await this.#approve(outlet, at);
     }
   }
 
@@ -61,34 +63,46 @@ export class GateExecutor implements GatesExecutor {
     const visit = findVisit(run(), at);
     if (!waitsFor(visit?.state, "person") || this.#taken.has(attemptText(at))) return;
     const { default: otherwise } = visit.state;
-    this.#claim(outlet, at, "timeout", otherwise === undefined ? {} : { choice: otherwise });
+    const reply = otherwise === undefined ? {} : { choice: otherwise };
+    this.#claim(outlet, at, "timeout", reply).catch((error: unknown) => outlet.fail(error));
   }
 
   /** Gives an answer from this process; says whether it was the first. */
-  give(outlet: Outlet, at: AttemptRef, reply: Reply): Answered {
+  give(outlet: Outlet, at: AttemptRef, reply: Reply): Promise<Answered> {
     return this.#claim(outlet, at, "terminal", reply);
   }
 
   async close(): Promise<void> {
-    // It holds nothing: answers stay in the journal.
+    await Promise.allSettled(this.#pending);
   }
 
-  #approve(outlet: Outlet, at: AttemptRef): void {
+  async #approve(outlet: Outlet, at: AttemptRef): Promise<void> {
     const visit = findVisit(this.#options.run(), at);
     // Whoever approves everything approves of the pipeline, not of calls that it does not name.
     if (visit !== undefined && stepOf(visit).work.kind !== "gate") return;
     const choices = waitsFor(visit?.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;
-    if (choice !== undefined) this.#claim(outlet, at, "auto-approve", { choice });
+    if (choice !== undefined) await this.#claim(outlet, at, "auto-approve", { choice });
   }
 
-  #claim(outlet: Outlet, at: AttemptRef, from: Answer["from"], reply: Reply): Answered {
-    const { journal, run, by, now } = this.#options;
-    const given: Answer = { ...reply, by, from, given: now() };
+  #claim(outlet: Outlet, at: AttemptRef, from: Answer["from"], reply: Reply): Promise<Answered> {
+    const claim = this.#recordAnswer(outlet, at, { ...reply, from });
+    this.#pending.add(claim);
+    return claim.finally(() => this.#pending.delete(claim));
+  }
+
+  async #recordAnswer(
+    outlet: Outlet,
+    at: AttemptRef,
+    reply: Reply & Pick<Answer, "from">,
+  ): Promise<Answered> {
+    const { inbox, run, by, now } = this.#options;
+    const answer: Answer = { ...reply, by, given: now() };
     failpoint("gate.claim");
     const visit = findVisit(run(), at);
     const deadline = visit && deadlineOf(visit, by);
-    const answered = journal.answer(run().id, attemptText(at), given, deadline);
+    const attempt = attemptText(at);
+    const answered = await inbox.answer(run().id, { attempt, answer, deadline });
     failpoint("gate.claimed");
     this.#take(outlet, at, answered.answer);
     return answered;

@@ -18,12 +18,12 @@ import type { Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { ReadShape } from "../shape.ts";
 import type { Path } from "../source.ts";
-import type { StepEdges } from "../step-edges.ts";
 import {
   createPrecedence,
   createReach,
   failureTarget,
   linksOf,
+  type StepEdges,
   type StepGraph,
 } from "../step-edges.ts";
 import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../step-list.ts";

@@ -1,0 +1,151 @@
+/**
+ * Answers a question of a run from a process that does not own it.
+ *
+ * Owns: finding the question that is meant, and recording the answer.
+ * Does not: go on with the run; its owner does, or the next one.
+ */
+import type { Answer, AttemptRef } from "../core/event.ts";
+import { deadlineOf } from "../core/gate.ts";
+import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
+import { replyOf } from "../core/question.ts";
+import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { waitsFor } from "../core/visit-state.ts";
+import type { Answered } from "../journal/inbox.ts";
+import { assert } from "../util/assert.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { answerText, gateName, labelled } from "../view/question-text.ts";
+import { utcText } from "../view/text.ts";
+import type { KnownRun } from "./known-run.ts";
+import { thisPerson } from "./owner.ts";
+import { livenessOf, type Project } from "./project.ts";
+import { command, Refusal } from "./refusal.ts";
+
+/** The question that a name stands for. Throws a refusal that says what became of it. */
+export function askedAt(known: KnownRun, name: string): Visit {
+  const place = parsePlace(name);
+  const asked = [...known.run.waiting.person];
+  const exact = asked.find((visit) => isAt(visit, place));
+  if (exact !== undefined) return exact;
+  // In a fan-out or a sub-pipeline the id alone is enough while only one of them asks.
+  const inside = asked.filter((visit) => place.scope === "" && stepOf(visit).id === name);
+  const [only, second] = inside;
+  if (only !== undefined && second === undefined) return only;
+  const { shortId } = known;
+  const next = command("answer", shortId);
+  if (second !== undefined) {
+    const names = inside.map(gateName).join(" or ");
+    throw new Refusal("ambiguous-step", `${name} may be ${names}: say which`, next);
+  }
+  const given = lastAnswer(known, place);
+  if (given !== undefined) throw refusedError(known, name, given);
+  throw new Refusal("not-asked", `run ${shortId} does not ask ${name} now`, next);
+}
+
+function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace): boolean {
+  const place = placeOf(visit);
+  const same = place.scope === scope && place.step === step;
+  const visited = number === undefined || number === visit.number;
+  return same && visited && (attempt === undefined || attempt === visit.attempts);
+}
+
+/** The last answer to a question that stands no more. */
+function lastAnswer({ events }: KnownRun, wanted: NamedPlace): Answer | undefined {
+  const found = events.findLast(
+    ({ event }) =>
+      event.type === "step.answered" &&
+      stepPath(event) === stepPath(wanted) &&
+      (wanted.visit === undefined || wanted.visit === event.visit),
+  )?.event;
+  return found?.type === "step.answered" ? found : undefined;
+}
+
+/** The refusal of a second answer: who answered what, when and from where. */
+export function refusedError(
+  { shortId, run }: KnownRun,
+  name: string,
+  answer: Answer & { readonly label?: string },
+): Refusal {
+  const when = `on ${utcText(answer.given)} UTC`;
+  if (answer.from === "timeout") {
+    const counts =
+      answer.label === undefined
+        ? "it counts as not answered"
+        : `its default "${answer.label}" counts`;
+    const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
+    const next = run.waiting.person.size > 0 ? "resume" : "why";
+    return new Refusal("already-answered", message, command(next, shortId));
+  }
+  const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
+  return new Refusal("already-answered", message, command("why", shortId));
+}
+
+/** Records an answer, if it is the first; the owner of the run is woken by the inbox. */
+export async function giveAnswer(
+  { journal }: Project,
+  known: KnownRun,
+  at: AttemptRef,
+  given: Pick<Answer, "choice" | "text" | "from">,
+): Promise<Answered & { readonly told: boolean }> {
+  const answer = { ...given, by: thisPerson(), given: Date.now() };
+  const visit = findVisit(known.run, at);
+  const deadline = visit && deadlineOf(visit, answer.by);
+  const attempt = attemptText(at);
+  const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
+  failpoint("answer.recorded");
+  const lease = await journal.leases.of(known.id);
+  return { ...answered, told: livenessOf(lease) === "owned" };
+}
+
+/** What was recorded for a person or a program. */
+export interface GivenAnswer {
+  readonly visit: Visit;
+  readonly answer: Answer & { readonly label?: string };
+  /** Somebody drives the run and was told. */
+  readonly told: boolean;
+}
+
+/** Answers the question of that name. Throws when it is not asked, or has its answer already. */
+export async function answerGate(
+  project: Project,
+  known: KnownRun,
+  gate: string,
+  given: {
+    readonly choice: string;
+    readonly text?: string | undefined;
+    readonly from: Answer["from"];
+  },
+): Promise<GivenAnswer> {
+  if (known.cleanedAt !== undefined) {
+    const message = `run ${known.shortId} cannot go on: its files were removed`;
+    throw new Refusal("files-removed", message, command("why", known.shortId));
+  }
+  const visit = askedAt(known, gate);
+  const { state } = visit;
+  assert(waitsFor(state, "person"), "a question that stands waits for a person");
+  const reply = replyOf(state, given.choice, given.text);
+  const name = gateName(visit);
+  if (!reply.ok) {
+    throw new Refusal(
+      "bad-answer",
+      `${name}: ${reply.message}`,
+      command("answer", known.shortId, name),
+    );
+  }
+  const { ok: _, ...said } = reply;
+  const { first, answer, told } = await giveAnswer(project, known, attemptOf(visit), {
+    ...said,
+    from: given.from,
+  });
+  if (!first) throw refusedError(known, name, labelled(visit, answer));
+  return { visit, answer: labelled(visit, answer), told };
+}
+
+/** Questions that stand, with what was answered to them and not taken up yet. */
+export function openQuestions(
+  known: KnownRun,
+): readonly { readonly visit: Visit; readonly answer?: Answer }[] {
+  return [...known.run.waiting.person].map((visit) => {
+    const answer = known.answers.get(attemptText(attemptOf(visit)));
+    return answer === undefined ? { visit } : { visit, answer: labelled(visit, answer) };
+  });
+}

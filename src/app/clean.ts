@@ -1,0 +1,375 @@
+/**
+ * Removes the files of runs, and keeps their records.
+ *
+ * Owns: which runs are meant, and what becomes of the files that runs share.
+ * Does not: remove the files of one run (run-removal.ts).
+ */
+
+import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { outputsNamedBy } from "../core/outputs.ts";
+import { stepPath } from "../core/place.ts";
+import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";
+import { takeLease } from "../journal/journal.ts";
+import type { LeaseBlock } from "../journal/leases.ts";
+import type { RunSummary } from "../journal/run-log.ts";
+import { mayLive } from "../runner/process/adopt.ts";
+import { parseBytes } from "../util/bytes.ts";
+import { defined } from "../util/defined.ts";
+import { parseDuration } from "../util/duration.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { shownStatus } from "../view/run-table.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
+import { type KnownRun, loadRun } from "./known-run.ts";
+import { isOwnerAlive, thisOwner } from "./owner.ts";
+import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
+import { Refusal } from "./refusal.ts";
+
+export interface CleanOptions {
+  readonly olderThan?: string;
+  readonly state?: string;
+  readonly keepLast?: string;
+  readonly maxSize?: string;
+  readonly dryRun?: boolean;
+  readonly all?: boolean;
+  readonly force?: boolean;
+}
+
+const DAY_MS = 86_400_000;
+const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
+type State = (typeof STATES)[number];
+
+/** What became of one run that was meant. */
+export interface CleanedRun {
+  readonly shortId: string;
+  readonly folder: string;
+  /** Why its files stay, if they do. */
+  readonly kept?: string;
+}
+
+/** What became of all of them. */
+export interface CleanResult {
+  readonly runs: number;
+  /** The bytes in the folders that were removed, or would be. */
+  readonly bytes: number;
+  /** A run is alive, so the outputs that no other run names were not looked for. */
+  readonly outputsKept: boolean;
+}
+
+/** Cleans the runs that are named, or all finished ones; `--all` takes interrupted ones as well. */
+export async function cleanRuns(
+  project: Project,
+  ids: readonly string[],
+  options: CleanOptions,
+  report: (run: CleanedRun) => void,
+): Promise<CleanResult> {
+  const chosen = await chooseRuns(project, ids, options);
+  const forks = forksOf(await project.journal.log.list({}));
+  const { force = false, dryRun = false } = options;
+  let freed = 0;
+  let last: KnownRun | undefined;
+  // Newest first, so a fork goes before the run that it was made of.
+  for (const { runId, forkedFrom } of chosen) {
+    const known = await loadRun(project, runId);
+    const { shortId, dir } = known;
+    const bytes = sizeOf(dir.root);
+    const [fork] = forks.get(runId) ?? [];
+    const kept =
+      fork === undefined
+        ? await removeRun(project, known, { force, dryRun })
+        : `run ${await shortIdOf(project.journal, fork)} was forked from it and uses its files`;
+    report({ shortId, folder: dir.root, ...defined({ kept }) });
+    if (kept !== undefined) continue;
+    forks.get(forkedFrom ?? "")?.delete(runId);
+    freed += bytes;
+    last = known;
+  }
+  const outputsKept = dryRun ? false : !(await tidy(project, last));
+  return { runs: chosen.length, bytes: freed, outputsKept };
+}
+
+/** The forks of each run whose files are there: they name outputs in its folder. */
+function forksOf(runs: readonly RunSummary[]): ReadonlyMap<string, Set<string>> {
+  const forks = new Map<string, Set<string>>();
+  for (const { runId, forkedFrom, cleanedAt } of runs) {
+    if (forkedFrom === undefined || cleanedAt !== undefined) continue;
+    forks.set(forkedFrom, (forks.get(forkedFrom) ?? new Set()).add(runId));
+  }
+  return forks;
+}
+
+async function chooseRuns(
+  project: Project,
+  ids: readonly string[],
+  options: CleanOptions,
+): Promise<readonly RunSummary[]> {
+  const { journal, dir } = project;
+  const named = new Set<string>();
+  for (const id of ids) named.add(await resolveRunId(journal, id));
+  const before = Date.now() - ageOf(options.olderThan);
+  const states = statesOf(options);
+  const keepLast = countOf(options.keepLast);
+  const isUnfinished = (run: RunSummary): boolean => existsSync(runDirOf(dir, run.runId).root);
+  const all = await journal.log.list({});
+  const whole = all.filter(({ cleanedAt }) => cleanedAt === undefined);
+  const kept = new Set(whole.slice(0, keepLast));
+  const fits = await fitting(project, whole, options.maxSize);
+  return all.filter((run) => {
+    if (named.size > 0 && !named.has(run.runId)) return false;
+    // Its removal was killed half way.
+    if (run.cleanedAt !== undefined) return isUnfinished(run);
+    if (named.size > 0) return true;
+    return run.updatedAt <= before && states.has(stateOf(run)) && !kept.has(run) && !fits.has(run);
+  });
+}
+
+function ageOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  // Runs may be older than any step may take, which is what durations are limited by.
+  const days = /^\s*(\d{1,5})d\s*$/.exec(text)?.[1];
+  const age = days === undefined ? parseDuration(text) : Number(days) * DAY_MS;
+  if (age === undefined) {
+    throw new Refusal(
+      "bad-option",
+      `--older-than takes a duration such as 7d or 12h, not "${text}"`,
+    );
+  }
+  return age;
+}
+
+/** The states that runs must be in; those of a runner at work are none of them. */
+function statesOf({ state, all }: CleanOptions): ReadonlySet<string> {
+  if (all === true) return new Set([...STATES, "queued", "running"]);
+  const words = (state ?? "completed").split(",").map((word) => word.trim());
+  const wrong = words.find((word) => !STATES.includes(word as State));
+  if (wrong === undefined) return new Set(words);
+  throw new Refusal("bad-option", `--state takes ${STATES.join(", ")}, not "${wrong}"`);
+}
+
+function countOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new Refusal("bad-option", `--keep-last takes a whole number, not "${text}"`);
+}
+
+function stateOf(run: RunSummary): string {
+  return shownStatus({ ...run, alive: livenessOf(run.lease) === "owned" });
+}
+
+/** The newest runs whose files fit into a size together; none when no size is given. */
+async function fitting(
+  project: Project,
+  runs: readonly RunSummary[],
+  size: string | undefined,
+): Promise<ReadonlySet<RunSummary>> {
+  const fits = new Set<RunSummary>();
+  if (size === undefined) return fits;
+  let left = parseBytes(size);
+  if (left === undefined) {
+    throw new Refusal("bad-option", `--max-size takes a size such as 500MB or 2GB, not "${size}"`);
+  }
+  const counted = new Set<string>();
+  for (const run of runs) {
+    left -= sizeOf(runDirOf(project.dir, run.runId).root);
+    for (const [sha256, bytes] of await outputsOf(project, run.runId)) {
+      // Runs share artifacts: the newest one that names it pays for it.
+      if (!counted.has(sha256)) left -= bytes;
+      counted.add(sha256);
+    }
+    if (left < 0) break;
+    fits.add(run);
+  }
+  return fits;
+}
+
+async function outputsOf(
+  { journal }: Project,
+  runId: string,
+): Promise<readonly (readonly [string, number])[]> {
+  return (await journal.log.load(runId)).events.flatMap(({ event }) =>
+    outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
+  );
+}
+
+/** The bytes of the files in a folder. */
+function sizeOf(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  let sum = 0;
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) sum += sizeOf(path);
+    else sum += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  }
+  return sum;
+}
+
+/**
+ * Removes artifacts that no run names any more, also those of a clean that was killed, and packs the
+ * snapshots. False when a living run kept it from the artifacts.
+ */
+async function tidy(project: Project, last: KnownRun | undefined): Promise<boolean> {
+  const { artifacts } = runDirOf(project.dir, "");
+  let done = true;
+  if (existsSync(artifacts)) {
+    const { dropArtifacts } = await import("../workspace/artifact.ts");
+    const block = await blockOwners(project);
+    done = block !== undefined;
+    try {
+      if (block !== undefined) dropArtifacts(artifacts, await project.journal.log.outputs());
+    } finally {
+      await block?.lift();
+    }
+  }
+  const store = last === undefined ? undefined : await storeOf(project, last);
+  if (store === undefined) return done;
+  const { tidyStore } = await import("../workspace/snapshot/store.ts");
+  const held = await project.journal.leases.held();
+  await tidyStore(store, { others: held.some(({ owner }) => isOwnerAlive(owner)) });
+  return done;
+}
+
+/** Keeps everybody from beginning to own a run; undefined while a living process owns one. */
+async function blockOwners({ journal }: Project): Promise<LeaseBlock | undefined> {
+  const held = await journal.leases.held();
+  const dead = held.filter(({ owner }) => !isOwnerAlive(owner));
+  return journal.leases.block(dead);
+}
+
+export interface RemovalOptions {
+  readonly force: boolean;
+  readonly dryRun: boolean;
+}
+
+/** Removes a run's files; gives why they stay, when they do. */
+export async function removeRun(
+  project: Project,
+  known: KnownRun,
+  options: RemovalOptions,
+): Promise<string | undefined> {
+  const living = livingReason(known);
+  if (living !== undefined) return living;
+  try {
+    return options.dryRun
+      ? await foreseen(project, known, options)
+      : await removeOwned(project, known, options);
+  } catch (error) {
+    if (!(error instanceof WorkspaceError)) throw error;
+    const forced =
+      error.code === "work-at-risk" ? `, or: perdure clean ${known.shortId} --force` : "";
+    return `${error.message}; ${error.remedy}${forced}`;
+  }
+}
+
+/** The snapshots of a project, if it has any. */
+export async function storeOf(
+  { dir }: Project,
+  known: KnownRun,
+): Promise<SnapshotStore | undefined> {
+  const stateDir = dir.root;
+  if (!existsSync(join(stateDir, "snapshots.git"))) return undefined;
+  const { openStore } = await import("../workspace/snapshot/store.ts");
+  return openStore({ project: directoryOf(dir, known), stateDir });
+}
+
+/** A step that outlived its runner still writes into the run's files. */
+function livingReason({ run, dir, shortId, liveness }: KnownRun): string | undefined {
+  if (liveness === "owned") return "it is running";
+  const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
+  if (living === undefined) return undefined;
+  return `its step ${stepPath(placeOf(living))} still runs; go on with: perdure resume ${shortId}`;
+}
+
+async function foreseen(
+  project: Project,
+  known: KnownRun,
+  { force }: RemovalOptions,
+): Promise<string | undefined> {
+  const worktree = await worktreeOf(project, known);
+  if (worktree !== undefined) {
+    const { checkRemoval } = await import("../workspace/worktree/worktree.ts");
+    await checkRemoval({ ...worktree, force });
+  }
+  return undefined;
+}
+
+async function removeOwned(
+  project: Project,
+  known: KnownRun,
+  options: RemovalOptions,
+): Promise<string | undefined> {
+  const { journal } = project;
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
+  if (!acquired.ok) return "it is running";
+  try {
+    await removeAll(project, known, options);
+    return undefined;
+  } finally {
+    await journal.leases.release(known.id, acquired.epoch);
+  }
+}
+
+/** Z2. */
+async function removeAll(
+  project: Project,
+  known: KnownRun,
+  { force }: RemovalOptions,
+): Promise<void> {
+  await removeOwn(project, known);
+  const worktree = await worktreeOf(project, known);
+  if (worktree !== undefined) {
+    const { removeWorktree } = await import("../workspace/worktree/worktree.ts");
+    await removeWorktree({ ...worktree, force });
+  }
+  if (known.cleanedAt === undefined) await project.journal.log.markCleaned(known.id, Date.now());
+  await dropSnapshots(project, known);
+  failpoint("clean.refs-dropped");
+  if (existsSync(known.dir.root)) rmSync(known.dir.root, { recursive: true });
+  failpoint("clean.folder-removed");
+}
+
+async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
+  const store = await storeOf(project, known);
+  if (store === undefined) return;
+  const { dropRefs, listRefs, REFS } = await import("../workspace/snapshot/store.ts");
+  const refs = await listRefs(store, `${REFS}${known.id}/`);
+  await dropRefs(
+    store,
+    refs.map(({ ref }) => ref),
+  );
+}
+
+/** The worktrees of steps that worked apart. */
+async function removeOwn(project: Project, known: KnownRun): Promise<void> {
+  const below = join(known.dir.root, "own");
+  if (!existsSync(below)) return;
+  const { findRepository } = await import("../workspace/repository.ts");
+  const { removeOwnWorktrees } = await import("../workspace/worktree/own-worktree.ts");
+  const { branchOf } = await import("../engine/workspace-place.ts");
+  const repository = await findRepository(directoryOf(project.dir, known));
+  if (repository === undefined) return;
+  await removeOwnWorktrees(repository, { below, branches: `${branchOf(known.id)}-` });
+}
+
+/** The worktree of a run, made or half made. */
+async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRemoval | undefined> {
+  const { plan, run, dir, id } = known;
+  if (plan.workspace?.kind !== "worktree") return undefined;
+  const { findRepository } = await import("../workspace/repository.ts");
+  const { branchOf, workspacePathOf } = await import("../engine/workspace-place.ts");
+  const repository = await findRepository(directoryOf(project.dir, known));
+  if (repository === undefined) return undefined;
+  const branch = run.workspace?.branch ?? branchOf(id);
+  return { repository, path: workspacePathOf(dir), branch };
+}
+
+/** Where a run was started; the project's own directory when that is gone. */
+function directoryOf(dir: StateDir, { run }: KnownRun): string {
+  const cwd = run.created?.cwd ?? "";
+  return existsSync(cwd) ? cwd : dirname(dir.root);
+}

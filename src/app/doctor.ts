@@ -1,0 +1,197 @@
+/**
+ * Checks this machine, a pipeline, and the state of a project; repairs the state.
+ *
+ * Owns: what is looked at.
+ * Does not: know how a journal is repaired (journal/repair.ts).
+ */
+
+import { execFile } from "node:child_process";
+import { existsSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { replay } from "../core/evolve.ts";
+import { fullSummary } from "../core/summary.ts";
+import { workspaceOf } from "../engine/launch.ts";
+import { runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
+import { checkState, LivingRunError, type RepairReport, repair } from "../journal/repair.ts";
+import { openSqliteJournal } from "../journal/sqlite.ts";
+import { envNamesOf } from "../plan/build.ts";
+import { graphsIn } from "../plan/graph-index.ts";
+import type { Graph, Plan, Step } from "../plan/plan.ts";
+import { agentAdapter } from "../runner/agents/registry.ts";
+import { isolationProblem } from "../runner/process/start.ts";
+import { KNOWN_AGENTS } from "../util/agent-access.ts";
+import { firstLine } from "../view/text.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import type { Leftover } from "../workspace/worktree/worktree-list.ts";
+import { agentProgram } from "./agent-program.ts";
+import { parsePlan } from "./known-run.ts";
+import { isOwnerAlive } from "./owner.ts";
+import { type Finding, preflight } from "./preflight.ts";
+import { priceFile, priceListOf } from "./prices.ts";
+import { findStateDir, isUnused, livenessOf } from "./project.ts";
+import { after, command, Refusal } from "./refusal.ts";
+
+const UNFINISHED_SHOWN_MAX = 20;
+
+/** What this machine has: agents, prices, isolation. */
+export async function machineLines(): Promise<readonly string[]> {
+  return [...(await agentLines()), await pricesLine(), isolationLine()];
+}
+
+/** What a pipeline needs: what `run` looks at before it starts, and the variables. */
+export async function pipelineFindings(plan: Plan): Promise<readonly Finding[]> {
+  const site = { cwd: process.cwd(), env: process.env, prices: await priceListOf(plan) };
+  return [...variableFindings(envNamesOf(plan)), ...preflight(plan, site)];
+}
+
+/** The state directory that serves a directory; undefined when no run was ever created in it. */
+export function usedStateDir(from: string): StateDir | undefined {
+  const dir = findStateDir(from);
+  return dir === undefined || isUnused(dir) ? undefined : dir;
+}
+
+/** What is wrong with the journal. Throws when there is none. */
+export function journalProblems(dir: StateDir): ReturnType<typeof checkState> {
+  if (existsSync(dir.database)) return checkState(dir.root);
+  const message = `${dir.database} is missing`;
+  throw new Refusal("missing-journal", message, command("doctor", "--repair"));
+}
+
+function variableFindings(names: readonly string[]): readonly Finding[] {
+  return names.map((name) =>
+    process.env[name] === undefined
+      ? { state: "missing", text: `${name} is not set`, remedy: `export ${name}=...` }
+      : { state: "there", text: `${name} is set` },
+  );
+}
+
+/** What kills have left in the middle of git's work; without git there is none. */
+export async function leftoversIn(root: string): Promise<readonly Leftover[]> {
+  const { findLeftovers } = await import("../workspace/worktree/worktree-list.ts");
+  try {
+    return await findLeftovers(dirname(root), root);
+  } catch (error) {
+    if (error instanceof WorkspaceError && error.code === "git-missing") return [];
+    throw error;
+  }
+}
+
+/** Removes what kills have left; gives what that was. */
+export async function removeLeftovers(root: string): Promise<readonly Leftover[]> {
+  const leftovers = await leftoversIn(root);
+  for (const { path } of leftovers) rmSync(path, { recursive: true, force: true });
+  return leftovers;
+}
+
+async function pricesLine(): Promise<string> {
+  const { LIST_DATE } = await import("../runner/agents/usage.ts");
+  const prices = (await priceListOf({})).all();
+  const own = prices.filter(({ price }) => price.origin === "file").length;
+  const yours = own === 0 ? "" : `, ${own} of them from ${priceFile()}`;
+  return `✓ prices of ${prices.length} models, as of ${LIST_DATE}${yours}: perdure prices`;
+}
+
+function isolationLine(): string {
+  const problem = isolationProblem();
+  return problem === undefined
+    ? "✓ steps can be isolated: `isolate: true` works here"
+    : `· steps cannot be isolated here: ${firstLine(problem)}`;
+}
+
+/** A run that is not over. */
+export interface UnfinishedRun {
+  readonly runId: string;
+  readonly pipeline: string;
+  readonly state: "waiting" | "running" | "interrupted";
+}
+
+/** The newest runs that are not over. */
+export async function unfinishedRuns({ database }: StateDir): Promise<readonly UnfinishedRun[]> {
+  const journal = await openSqliteJournal(database, { mode: "read-only" });
+  const open = await journal.log.list({
+    status: ["queued", "running", "waiting", "interrupted"],
+    limit: UNFINISHED_SHOWN_MAX,
+  });
+  await journal.close();
+  return open.map(({ runId, pipeline, lease, status }) => {
+    const driven = livenessOf(lease) === "owned" ? "running" : "interrupted";
+    return { runId, pipeline, state: status === "waiting" ? "waiting" : driven };
+  });
+}
+
+/** Sets a broken journal aside and rebuilds it from the events files. */
+export function repairState(root: string): RepairReport {
+  try {
+    return repair(root, {
+      isAlive: isOwnerAlive,
+      summarise: (plans, events, runId) => {
+        const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
+        const dir = runDirOf(stateDirOf(dirname(root)), runId);
+        return fullSummary(replay(planOf, runId, events), workspaceOf(dir));
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof LivingRunError)) throw error;
+    // `perdure stop` would need the journal that is broken.
+    throw new Refusal(
+      "run-owned",
+      error.message,
+      after(`kill ${error.owner.pid}`, "doctor", "--repair"),
+    );
+  }
+}
+
+/** How long an agent may take to say its version. */
+const PATIENCE_MS = 15_000;
+
+/** A line for each agent on PATH, with its version, and one for those that are not there. */
+export async function agentLines(): Promise<readonly string[]> {
+  const found = await Promise.all(KNOWN_AGENTS.map(versionOf));
+  const missing = KNOWN_AGENTS.filter((_, index) => found[index] === undefined);
+  const lines = KNOWN_AGENTS.flatMap((name, index) => {
+    const version = found[index];
+    const continues = agentAdapter(name)?.continues === true;
+    const talk = continues ? "its conversations can be continued" : "it starts anew each time";
+    return version === undefined ? [] : [`✓ ${name} ${version}: ${talk}`];
+  });
+  return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];
+}
+
+/** What the agents of a plan may do, step by step, in the agents' own flags. */
+export function permissionLines(plan: Plan): readonly string[] {
+  return agentSteps(plan.graph).flatMap(({ id, work }) => {
+    const definition = plan.agents[work.agent];
+    const adapter = definition && agentAdapter(definition.adapter);
+    if (definition === undefined || adapter === undefined) return [];
+    const { permissions = "default", tools } = { ...definition.settings, ...work.settings };
+    const { allow = [], deny = [] } = tools ?? {};
+    const byItself = permissions === "default" ? agentProgram(adapter.name)?.byItself : undefined;
+    const also = [
+      ...(byItself === undefined ? [] : [byItself]),
+      ...(allow.length === 0 ? [] : [`allowed: ${allow.join(", ")}`]),
+      ...(deny.length === 0 ? [] : [`denied: ${deny.join(", ")}`]),
+    ];
+    const rest = also.length === 0 ? "" : ` (${also.join("; ")})`;
+    return [`· step ${id} asks ${adapter.name} with \`permissions: ${permissions}\`${rest}`];
+  });
+}
+
+type AgentStep = Step & { readonly work: Extract<Step["work"], { kind: "agent" }> };
+
+function agentSteps({ steps }: Graph): readonly AgentStep[] {
+  return steps.flatMap((step) => [
+    ...(step.work.kind === "agent" ? [step as AgentStep] : []),
+    ...graphsIn(step.work).flatMap(agentSteps),
+  ]);
+}
+
+/** What an agent says of its version; undefined when there is no such program. */
+function versionOf(name: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const child = execFile(name, ["--version"], { timeout: PATIENCE_MS }, (error, stdout) => {
+      if (error === null) resolve(/\d+(\.\d+)+\S*/.exec(stdout)?.[0] ?? "of an unknown version");
+      else resolve(error.code === "ENOENT" ? undefined : "which does not say its version");
+    });
+    child.stdin?.end();
+  });
+}

@@ -1,0 +1,332 @@
+/**
+ * Drives a run in this process: connects the loop, its executors, the files and a display. New and
+ * resumed runs come here alike, from the command line (`execute`) and from programs (`driveOwned`).
+ *
+ * Owns: these connections, and the order of a rewind or an update that meets running steps.
+ * Does not: decide anything about the run.
+ * Invariants:
+ * - drive/G1 Signal handlers are installed before the lease names this process, so that no request
+ *   can kill it.
+ */
+import { access } from "node:fs/promises";
+import type { Recorded } from "../core/event.ts";
+import type { Fact, UpdateRequested } from "../core/fact.ts";
+import { waitsForPerson } from "../core/next-actions.ts";
+import type { Run } from "../core/run.ts";
+import { planUpdate, touchesProcess } from "../core/update.ts";
+import { GateExecutor } from "../engine/executors/gates.ts";
+import { NO_FILES } from "../engine/executors/no-files.ts";
+import { ProbeExecutor } from "../engine/executors/probes.ts";
+import { ProcessExecutor } from "../engine/executors/processes.ts";
+import { type LaunchSite, workspaceOf } from "../engine/launch.ts";
+import { Loop, Mailbox } from "../engine/loop.ts";
+import { type RunDir, runDirOf } from "../engine/state-dir.ts";
+import { recordUpdate } from "../engine/update.ts";
+import type { ForeignFiles } from "../engine/workspace-place.ts";
+import type { Budget, Recover } from "../plan/plan.ts";
+import { systemClock } from "../util/clock.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { keepHeapSmall } from "./heap.ts";
+import { hideSecretsOf, type KnownRun, loadRun, reloadRun } from "./known-run.ts";
+import { lineReaders } from "./output.ts";
+import { thisPerson } from "./owner.ts";
+import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
+import { type OwnedRun, type OwnOptions, own } from "./ownership.ts";
+import { lateCostOf } from "./prices.ts";
+import { type Project, removedState } from "./project.ts";
+import { RunError, setDrivenRun } from "./refusal.ts";
+import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
+import { RunFiles } from "./run-files.ts";
+import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
+import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
+
+export interface ExecuteOptions extends OwnOptions {
+  readonly display: Display;
+  /** What the person asks for beside continuing; called when the run is ours and nothing of it runs. */
+  readonly requested?: (known: KnownRun) => Promise<readonly Fact[]>;
+  /** What the person added to the budget. */
+  readonly added?: Budget;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: number;
+  /** What the person wants done with conversations that were cut off. */
+  readonly recover?: Recover;
+  /** The same for single visits, by their place (`fix@2`). */
+  readonly choices?: Readonly<Record<string, Recover>>;
+  /** Work that goes on starts from the files that are there: the person wants them. */
+  readonly files?: "keep";
+  /** What the person wants done with changes by others in the run's own workspace. */
+  readonly foreign?: ForeignFiles;
+  /** Waits for people's answers when nothing else can move, instead of ending. */
+  readonly stay?: boolean;
+  /** Every question is answered with the choice that approves. */
+  readonly autoApprove?: boolean;
+  /** Variables that the person gave new values. */
+  readonly variables?: GivenVariables;
+  /** Said once the lease is ours. */
+  readonly greet?: (known: KnownRun) => Promise<readonly string[]>;
+}
+
+/** The run after this process has driven it. */
+export interface Executed {
+  readonly known: KnownRun;
+  /** The signal or the request that ended this process's part, if one did. */
+  readonly endedBy: string | undefined;
+}
+
+/** Drives the run until this process has nothing more to do for it. */
+export async function execute(
+  project: Project,
+  known: KnownRun,
+  options: ExecuteOptions,
+): Promise<Executed> {
+  const requests = await OwnerRequests.open(project.journal.inbox, known.id);
+  const stopListening = listen(requests);
+  const owned = await own(project, known, options);
+  keepHeapSmall();
+  setDrivenRun(known.shortId);
+  const run = await driveOwned(project, owned, requests, options);
+  setDrivenRun(undefined);
+  // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
+  // error of the same disk would hide the first.
+  await project.journal.leases.release(known.id, owned.epoch);
+  stopListening();
+  if (requests.first === undefined && waitsForPerson(run)) {
+    // Who answered while we let go of the run has been told that we go on.
+    const now = await loadRun(project, known.id);
+    const { display, stay = false, autoApprove = false } = options;
+    const rest = { display, stay, autoApprove, beside: true };
+    if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
+  }
+  // All events of a long run are not read again only to say how it ended.
+  const isSamePlan = options.update === undefined;
+  const after = isSamePlan
+    ? await reloadRun(project, { ...known, run })
+    : await loadRun(project, known.id);
+  return { known: after, endedBy: requests.first };
+}
+
+/** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
+export async function driveOwned(
+  project: Project,
+  owned: OwnedRun,
+  requests: OwnerRequests,
+  options: ExecuteOptions,
+): Promise<Run> {
+  // Node starts the threads of its file operations now, while the system still grants them: without
+  // them it would abort in the middle of a run that has used up its processes.
+  await access(project.dir.root);
+  return driveAll(project, owned, requests, options).catch((error: unknown) => {
+    const { known } = owned;
+    const cause = removedState(project.dir, known.shortId, known.run.created?.file) ?? error;
+    throw new RunError(known.shortId, cause);
+  });
+}
+
+/**
+ * Takes the run over to the plan of an edit. An update meets no live process of a step that it
+ * touches, so then everything is ended first, by an owner of its own.
+ */
+async function takeUpdate(
+  project: Project,
+  owned: OwnedRun,
+  requests: OwnerRequests,
+  options: ExecuteOptions,
+  update: UpdateRequested,
+): Promise<OwnedRun> {
+  const { known, owner, epoch } = owned;
+  let settled = known;
+  const input = { before: known.run.created?.input ?? null, after: update.input };
+  if (touchesProcess(known.run, planUpdate(known.plan, update.plan, input, known.run))) {
+    const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
+    await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
+    settled = await loadRun(project, known.id);
+    // The person has changed their mind.
+    if (requests.first !== undefined) return { ...owned, known: settled };
+  }
+  const { run, plan, dir, events } = settled;
+  // Receipts that are still owed are about steps as they were.
+  RunFiles.open(dir, run, settled, events).close(run);
+  const { log } = project.journal;
+  const places = { workspaceOf: workspaceOf(dir) };
+  await recordUpdate({ log, run, plan, owner, epoch, now: Date.now(), ...places }, update);
+  failpoint("update.recorded");
+  return { ...owned, known: await loadRun(project, known.id) };
+}
+
+/** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
+async function driveAll(
+  project: Project,
+  owned: OwnedRun,
+  requests: OwnerRequests,
+  options: ExecuteOptions,
+): Promise<Run> {
+  const { requested, stopBy, update } = options;
+  if (options.stop !== undefined) {
+    return drive(project, owned, requests, options, [{ type: "stop-requested", ...options.stop }]);
+  }
+  const late = await lateCostOf(update?.plan ?? owned.known.plan, owned.known);
+  const funds: readonly Fact[] = [
+    ...(options.added === undefined
+      ? []
+      : [{ type: "funds-added", added: options.added } as const]),
+    ...(late === undefined ? [] : [{ type: "funds-added", added: {}, lateCostUsd: late } as const]),
+  ];
+  if (update !== undefined) {
+    const updated = await takeUpdate(project, owned, requests, options, update);
+    const { run } = updated.known;
+    const declined = requests.first !== undefined && run.state.status === "stopped";
+    return declined ? run : drive(project, updated, requests, options, funds);
+  }
+  if (requested === undefined) return drive(project, owned, requests, options, funds);
+  let still = owned;
+  if (owned.known.run.running.size > 0) {
+    const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
+    await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
+    still = { ...owned, known: await loadRun(project, owned.known.id) };
+  }
+  const asked = [...funds, ...(await requested(still.known))];
+  if (stopBy === undefined) return drive(project, still, requests, options, asked);
+  // Before anything can start; what is under way, the files included, comes to its end.
+  const stop: Fact = { type: "stop-requested", mode: "after-step", by: stopBy };
+  return drive(project, still, requests, options, [...asked, stop]);
+}
+
+async function drive(
+  project: Project,
+  { known, owner, epoch }: OwnedRun,
+  requests: OwnerRequests,
+  options: ExecuteOptions,
+  asked: readonly Fact[],
+): Promise<Run> {
+  const { log, leases, inbox } = project.journal;
+  const dir = runDirOf(project.dir, known.id);
+  const clock = systemClock();
+  const { variables = {} } = options;
+  const env = runEnvironment(known.run, variables);
+  const remembers = newlyRemembered(known, variables);
+  const files = await filesOf(project, known);
+  const now = (): number => clock.now();
+  const untold = untoldUpdate(known);
+  const mailbox = new Mailbox();
+  const currentRun = (): Run => loop.run;
+  const gates = new GateExecutor({
+    ...{ inbox, now, run: currentRun },
+    by: thisPerson(),
+    autoApprove: options.autoApprove === true,
+  });
+  const prompt = promptOf(options, gates, mailbox);
+  const screen = await screenFor(options, known, { dir, now, prompt, mailbox });
+  prompt?.show(screen);
+  const { plan } = known;
+  const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
+  const agents = await agentsOf(plan, site);
+  const kept = await filesExecutorOf(project, known, options.foreign, (line) => screen.say(line));
+  for (const line of await settleOutputs(known, asked)) screen.say(line);
+  const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
+  const probes = new ProbeExecutor({ site });
+  const loop: Loop = new Loop({
+    ...{ log, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
+    ...recoveryIn(options),
+    ...(remembers === undefined ? {} : { remembers }),
+    workspaceOf: workspaceOf(dir),
+    keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
+    ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),
+    inlet: mailbox,
+    executors: { processes, gates, probes, files: kept ?? NO_FILES },
+    watch: (events, run) => {
+      hideSecretsOf(plan, run);
+      files.record(events, run);
+      prompt?.update(run);
+      screen.update(events, run);
+    },
+    stay: () => options.stay === true || prompt?.isOpen === true,
+  });
+  try {
+    const renewLease = (): Promise<void> => leases.renew(known.id, epoch);
+    await requests.attend(drivenRunOf(mailbox, processes, renewLease));
+    for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
+    if (untold.length > 0) screen.update(untold, known.run);
+    await loop.drive(asked);
+    files.close(loop.run);
+    return loop.run;
+  } finally {
+    await requests.leave();
+    prompt?.close();
+    await screen.close();
+  }
+}
+
+/** What the requests of others become: facts for the loop, or signals for its processes. */
+function drivenRunOf(
+  mailbox: Mailbox,
+  processes: ProcessExecutor,
+  renewLease: () => Promise<void>,
+): DrivenRun {
+  return {
+    stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
+    message: ({ scope, step, message }) =>
+      mailbox.post({ type: "message-left", scope, step, message }),
+    killNow: () => processes.killNow(),
+    addBudget: (added) => mailbox.post({ type: "funds-added", added }),
+    lookForAnswers: () => mailbox.wake(),
+    renewLease,
+    fail: (error) => mailbox.fail(error),
+  };
+}
+
+/** The screen of a run, which has seen everything but what it is about to be shown. */
+async function screenFor(
+  { display }: ExecuteOptions,
+  known: KnownRun,
+  around: {
+    readonly dir: RunDir;
+    readonly now: () => number;
+    readonly prompt: QuestionPrompt | undefined;
+    readonly mailbox: Mailbox;
+  },
+): Promise<Screen> {
+  const { dir, now, prompt, mailbox } = around;
+  const { events, id: runId, shortId, plan } = known;
+  const untold = untoldUpdate(known).length;
+  return display.openScreen({
+    ...{ runId, shortId, dir, now },
+    past: untold === 0 ? events : events.slice(0, -untold),
+    readers: await lineReaders(plan),
+    onError: (error) => mailbox.fail(error),
+    footer: prompt && ((width) => prompt.footer(width)),
+  });
+}
+
+/** Asks the questions of the run, where somebody could answer them. */
+function promptOf(
+  { display, autoApprove }: ExecuteOptions,
+  gates: GateExecutor,
+  mailbox: Mailbox,
+): QuestionPrompt | undefined {
+  if (autoApprove === true) return undefined;
+  return display.openPrompt?.({
+    answer: (at, reply) => gates.give(mailbox, at, reply),
+    onGone: () => mailbox.wake(),
+    onError: (error) => mailbox.fail(error),
+  });
+}
+
+/** What the person wants done with work that was cut off. */
+function recoveryIn({
+  recover,
+  choices,
+  files,
+  turns,
+}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files" | "turns"> {
+  return {
+    ...(turns === undefined ? {} : { turns }),
+    ...(recover === undefined ? {} : { recover }),
+    ...(choices === undefined ? {} : { choices }),
+    ...(files === undefined ? {} : { files }),
+  };
+}
+
+/** An update that was recorded last: there was no screen yet to tell it. */
+function untoldUpdate({ events }: KnownRun): readonly Recorded[] {
+  return events.slice(-1).filter(({ event }) => event.type === "run.updated");
+}

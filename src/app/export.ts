@@ -1,0 +1,266 @@
+/**
+ * Writes a run into one file, so that another machine can continue it.
+ *
+ * Owns: what of a run is carried.
+ * Does not: carry the environment: no value of it is in the file, but what steps printed and what
+ * agents were told and said is.
+ */
+
+import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { outputsNamedBy } from "../core/outputs.ts";
+import { stepPath } from "../core/place.ts";
+import { attemptOf, placeOf } from "../core/run.ts";
+import { type Departure, saveForDeparture } from "../engine/departure.ts";
+import { type OpenConversation, openConversations } from "../engine/open-conversations.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import { eventsText } from "../journal/events-file.ts";
+import { takeLease } from "../journal/journal.ts";
+import { planFingerprints } from "../journal/run-log.ts";
+import { mayLive } from "../runner/process/adopt.ts";
+import type { JsonObject } from "../util/json.ts";
+import { type PartSource, writeArchive } from "../workspace/archive.ts";
+import { artifactPath } from "../workspace/artifact.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { type KnownRun, reloadOwned, reloadRun } from "./known-run.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
+import type { Project } from "./project.ts";
+import { command, filesRefusal, Refusal, when } from "./refusal.ts";
+import {
+  ARTIFACT_PART,
+  type ArchivedRun,
+  BUNDLE_PART,
+  EVENTS_PART,
+  PLAN_PART,
+  RUN_PART,
+  TRANSCRIPT_PART,
+} from "./run-archive.ts";
+import { runEnvironment } from "./run-environment.ts";
+import { relinkWorktrees } from "./run-workspace.ts";
+import { masked } from "./secret-mask.ts";
+import { packageVersion } from "./version.ts";
+
+export interface ExportOptions {
+  /** Leave out the commits that the project itself has. */
+  readonly withoutBase?: boolean;
+  /** Copy a run that another process drives, as it is now. */
+  readonly force?: boolean;
+}
+
+/** What an archive holds. */
+export interface ExportedRun {
+  readonly bytes: number;
+  readonly events: number;
+  readonly snapshots: number;
+  readonly artifacts: number;
+  readonly conversations: number;
+  /** Nothing in an archive is masked. */
+  readonly holdsSecrets: boolean;
+  /** What could not be carried, and why. */
+  readonly notes: readonly string[];
+}
+
+/** What is made anew from the events, or belongs to this place alone. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  "workspace",
+  "workspace.partial",
+  "snapshots",
+  "events.jsonl",
+  "plan.json",
+]);
+
+/** Writes a run into a file. Throws when somebody changes the run, unless that is accepted. */
+export async function exportRun(
+  project: Project,
+  known: KnownRun,
+  file: string,
+  options: ExportOptions,
+): Promise<ExportedRun> {
+  refuse(known, options);
+  const epoch = await acquire(project, known, options);
+  try {
+    const now =
+      epoch === undefined
+        ? await reloadRun(project, known)
+        : await reloadOwned(project, known, { epoch });
+    await relinkWorktrees(project, now);
+    return await writeRun(project, now, file, options);
+  } catch (error) {
+    if (!(error instanceof WorkspaceError)) throw error;
+    throw filesRefusal(error, undefined);
+  } finally {
+    if (epoch !== undefined) await project.journal.leases.release(known.id, epoch);
+  }
+}
+
+/** A run that changes is copied only when somebody insists on it. */
+function refuse(known: KnownRun, { force }: ExportOptions): void {
+  const { shortId, cleanedAt, lease, liveness } = known;
+  if (cleanedAt !== undefined) {
+    const message = `the files of run ${shortId} were removed by perdure clean`;
+    throw new Refusal("files-removed", message, command("show", shortId));
+  }
+  if (force === true) return;
+  if (liveness === "owned" && lease?.owner !== undefined) {
+    throw new Refusal("run-owned", `run ${shortId} is owned by ${ownerText(lease.owner)}`, [
+      command("stop", shortId),
+      when("a copy of it as it is now", "export", shortId, "--force"),
+    ]);
+  }
+  const living = [...known.run.running].find((visit) =>
+    mayLive(attemptDirOf(known.dir, attemptOf(visit))),
+  );
+  if (living === undefined) return;
+  throw new Refusal(
+    "steps-alive",
+    `step ${stepPath(placeOf(living))} of run ${shortId} still runs`,
+    [
+      { ...command("resume", shortId), note: "then stop it" },
+      when("a copy", "export", shortId, "--force"),
+    ],
+  );
+}
+
+/** Nobody is to change the run meanwhile; undefined when somebody does and that was accepted. */
+async function acquire(
+  { journal }: Project,
+  known: KnownRun,
+  { force }: ExportOptions,
+): Promise<number | undefined> {
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
+  if (acquired.ok) return acquired.epoch;
+  if (force === true) return undefined;
+  const message = `run ${known.shortId} is owned by ${ownerText(acquired.owner)}`;
+  throw new Refusal("run-owned", message, command("stop", known.shortId));
+}
+
+async function writeRun(
+  project: Project,
+  known: KnownRun,
+  file: string,
+  options: ExportOptions,
+): Promise<ExportedRun> {
+  const { id, plan, run, dir, events } = known;
+  const notes: string[] = [];
+  mkdirSync(dir.root, { recursive: true, mode: 0o700 });
+  const bundle = join(dir.root, `export-${process.pid}.bundle`);
+  try {
+    const departure = await depart(project, known, bundle, options, notes);
+    const conversations = openConversations({ plan, run, dir, env: runEnvironment(run) });
+    for (const { why } of conversations) if (why !== undefined) notes.push(why);
+    const carried = conversations.flatMap((one, index) => carriedOf(one, index));
+    const artifacts = artifactParts(known);
+    const parts: readonly PartSource[] = [
+      { path: EVENTS_PART, text: eventsText(id, events) },
+      { path: PLAN_PART, text: plansText(known) },
+      ...runParts(dir.root, "", notes),
+      ...artifacts,
+      ...(departure === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
+      ...carried.map((one) => ({ path: one.part, file: one.file })),
+    ];
+    const about: ArchivedRun = {
+      perdure: packageVersion(),
+      run: id,
+      pipeline: plan.name,
+      project: dirname(project.dir.root),
+      exportedAt: new Date().toISOString(),
+      ...(departure === undefined ? {} : { commit: departure.commit }),
+      base: departure?.base ?? [],
+      conversations: carried,
+      ...(known.answers.size === 0 ? {} : { answers: Object.fromEntries(known.answers) }),
+    };
+    await writeArchive(file, about as unknown as JsonObject, parts);
+    return {
+      bytes: statSync(file).size,
+      events: events.length,
+      snapshots: departure?.snapshots ?? 0,
+      artifacts: artifacts.length,
+      conversations: carried.length,
+      holdsSecrets: holdsSecrets(known),
+      notes,
+    };
+  } finally {
+    rmSync(bundle, { force: true });
+  }
+}
+
+async function depart(
+  project: Project,
+  { plan, run, dir }: KnownRun,
+  file: string,
+  { withoutBase = false }: ExportOptions,
+  notes: string[],
+): Promise<Departure | undefined> {
+  const { workspace } = plan;
+  if (workspace === undefined) return undefined;
+  try {
+    const stateDir = project.dir.root;
+    const saved = await saveForDeparture({
+      plan: workspace,
+      run,
+      dir,
+      stateDir,
+      file,
+      withoutBase,
+    });
+    if (saved === undefined && run.workspace !== undefined && workspace.kind !== "here") {
+      notes.push("the files in its workspace are not in it: the pipeline keeps no snapshots");
+    }
+    return saved;
+  } catch (error) {
+    const optional = workspace.kind === "here" && run.snapshot === undefined;
+    if (!(error instanceof WorkspaceError) || error.code !== "git-missing" || !optional)
+      throw error;
+    notes.push(`the project's files are not in it: ${error.message}`);
+    return undefined;
+  }
+}
+
+function carriedOf(
+  { place, session, file }: OpenConversation,
+  index: number,
+): ArchivedRun["conversations"] {
+  return file === undefined ? [] : [{ place, session, file, part: `${TRANSCRIPT_PART}${index}` }];
+}
+
+/** What all attempts handed on, not only the last ones. */
+function artifactParts({ events, dir }: KnownRun): readonly PartSource[] {
+  const hashes = events.flatMap(({ event }) => outputsNamedBy(event).map(({ sha256 }) => sha256));
+  return [...new Set(hashes)]
+    .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
+    .filter(({ file }) => statSync(file, { throwIfNoEntry: false }) !== undefined);
+}
+
+/** The regular files below the run's folder. */
+function runParts(root: string, below: string, notes: string[]): readonly PartSource[] {
+  return readdirSync(join(root, below), { withFileTypes: true }).flatMap((entry) => {
+    if (below === "" && (LEFT_OUT.has(entry.name) || entry.name.startsWith("export-"))) return [];
+    const path = join(below, entry.name);
+    if (entry.isDirectory()) return runParts(root, path, notes);
+    const file = join(root, path);
+    // A name that is not text reads as another name, and leads to nothing.
+    const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
+    if (facts === undefined) {
+      notes.push(`left out, because it is no regular file: ${file}`);
+      return [];
+    }
+    return [{ path: RUN_PART + path, file, mode: facts.mode & 0o777 }];
+  });
+}
+
+/** The plans that the run went by, the first one first; each is one line of JSON. */
+function plansText({ planTexts, planText, events }: KnownRun): string {
+  // The run itself knows only the one that it goes by now.
+  const [first = ""] = planFingerprints(events);
+  const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
+  return [planTexts.get(first) ?? planText, ...others.map(([, text]) => text)].join("\n");
+}
+
+/** An archive is what another machine goes on with, so nothing in it is masked. */
+function holdsSecrets({ events }: KnownRun): boolean {
+  const text = JSON.stringify(events);
+  return masked(text) !== text;
+}

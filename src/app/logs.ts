@@ -1,0 +1,162 @@
+/** What the steps of a run printed, attempt by attempt. */
+
+import { createReadStream, existsSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { AttemptRef, RunEvent } from "../core/event.ts";
+import { attemptText, parseStepPath, stepPath } from "../core/place.ts";
+import { findVisit, stepOf } from "../core/run.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import type { Subscription } from "../journal/subscription.ts";
+import { followLines } from "../runner/process/output.ts";
+import { attemptEnd } from "../view/attempt-history.ts";
+import { spokenLines } from "../view/question-text.ts";
+import { outputLine } from "../view/text.ts";
+import { type KnownRun, loadRun } from "./known-run.ts";
+import { type LineReaders, lineReaders, outputFiles } from "./output.ts";
+import { livenessOf, type Project } from "./project.ts";
+import { command, Refusal } from "./refusal.ts";
+
+/** Who reads the output. */
+export interface LogReader {
+  /** Keep reading for as long as the run is driven. */
+  readonly follow: boolean;
+  readonly print: (line: string) => void;
+  /** True when nobody reads any more. */
+  readonly isClosed: () => boolean;
+}
+
+/** Prints the output of all attempts, or of those of one step; gives how many lines there were. */
+export async function printLogs(
+  project: Project,
+  known: KnownRun,
+  step: string | undefined,
+  reader: LogReader,
+): Promise<number> {
+  checkStep(known, step);
+  const { shortId } = known;
+  if (known.cleanedAt !== undefined) {
+    const message = `the files of run ${shortId} were removed by perdure clean`;
+    throw new Refusal("files-removed", message, command("show", shortId));
+  }
+  const wanted: Wanted = { ...reader, step, readers: await lineReaders(known.plan), lines: 0 };
+  const shown = new Set<string>();
+  const subscription = project.journal.log.subscribe(known.id);
+  do {
+    const now = await loadRun(project, known.id);
+    for (const at of attemptsOf(now, step)) {
+      if (shown.has(attemptText(at))) continue;
+      shown.add(attemptText(at));
+      const running = reader.follow && isRunning(now, at);
+      if (running) await followAttempt({ project, subscription }, now, at, wanted);
+      else await printAttempt(now, at, wanted);
+    }
+    if (!reader.follow || (await isOver(project, known.id, reader))) break;
+  } while (await subscription.changed());
+  subscription.close();
+  return wanted.lines;
+}
+
+type Started = Extract<RunEvent, { type: "step.started" }>;
+
+/** What is asked for. */
+interface Wanted extends LogReader {
+  readonly step: string | undefined;
+  readonly readers: LineReaders;
+  /** How many lines there were. */
+  lines: number;
+}
+
+/** A file of an attempt, and what prints a line of it. */
+interface PrintedFile {
+  readonly name: string;
+  readonly show: (line: string) => void;
+}
+
+/**
+ * Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. What its
+ * checks and its judge say is marked.
+ */
+function printedFiles(known: KnownRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
+  const visit = findVisit(known.run, at);
+  const printed = { step: visit && stepOf(visit), judge: at.judge };
+  const read = wanted.readers(printed);
+  const path = stepPath(at);
+  return outputFiles(printed).map(({ name, mark, isWork }) => ({
+    name,
+    show: (line) => {
+      for (const shown of isWork ? read(line) : [line]) {
+        wanted.lines++;
+        const alone = mark === undefined ? shown : `${mark} │ ${shown}`;
+        wanted.print(wanted.step === path ? alone : outputLine(path, shown, mark));
+      }
+    },
+  }));
+}
+
+async function printAttempt(known: KnownRun, at: Started, wanted: Wanted): Promise<void> {
+  const files = printedFiles(known, at, wanted);
+  for (const line of spokenLines(known.events, at)) files[0]?.show(line);
+  for (const { name, show } of files) {
+    const path = join(attemptDirOf(known.dir, at), name);
+    if (!existsSync(path)) continue;
+    for await (const line of createInterface({ input: createReadStream(path) })) show(line);
+  }
+}
+
+async function followAttempt(
+  { project, subscription }: { readonly project: Project; readonly subscription: Subscription },
+  known: KnownRun,
+  at: Started,
+  wanted: Wanted,
+): Promise<void> {
+  const folder = attemptDirOf(known.dir, at);
+  const files = printedFiles(known, at, wanted).map(({ name, show }) =>
+    followLines(join(folder, name), show),
+  );
+  while (
+    isRunning(await loadRun(project, known.id), at) &&
+    !(await isOver(project, known.id, wanted))
+  ) {
+    await subscription.changed();
+  }
+  for (const file of files) await file.close();
+}
+
+/** Nothing more comes, or nobody reads it. */
+async function isOver(
+  { journal }: Project,
+  runId: string,
+  { isClosed }: Pick<LogReader, "isClosed">,
+): Promise<boolean> {
+  return isClosed() || livenessOf(await journal.leases.of(runId)) !== "owned";
+}
+
+/** The attempts of a step and of all that is in it, or of the whole run. */
+function attemptsOf({ events }: KnownRun, step: string | undefined): readonly Started[] {
+  const isMeant = (at: AttemptRef): boolean =>
+    step === undefined || stepPath(at) === step || at.scope.startsWith(`${step}@`);
+  return events.flatMap(({ event }) =>
+    event.type === "step.started" && isMeant(event) ? [event] : [],
+  );
+}
+
+function isRunning({ events }: KnownRun, at: AttemptRef): boolean {
+  const key = attemptText(at);
+  return !events.some(({ event }) => {
+    const end = attemptEnd(event);
+    return end !== undefined && attemptText(end) === key;
+  });
+}
+
+function checkStep(known: KnownRun, step: string | undefined): void {
+  // An update may have taken a step out of the plan; what it printed is there.
+  if (step === undefined || attemptsOf(known, step).length > 0) return;
+  const { run, plan, shortId } = known;
+  const { scope, step: id } = parseStepPath(step);
+  const graph = run.scopes.get(scope)?.graph ?? plan.graph;
+  if (graph.steps.some((one) => one.id === id)) return;
+  const ids = graph.steps.slice(0, 20).map((one) => one.id);
+  const message = `run ${shortId} has no step ${step}; its steps are ${ids.join(", ")}`;
+  throw new Refusal("unknown-step", message, command("show", shortId));
+}

@@ -1,0 +1,231 @@
+/**
+ * Leaves a message for the agent of a step (`perdure say`).
+ *
+ * Owns: recording it, by the owner of the run or, when nobody owns it, by this process.
+ * Does not: deliver it; an attempt of the step does (core/message.ts).
+ * Invariants:
+ * - The request is durable before anybody is told of it. Whoever owns the run next takes it in, so a
+ *   kill at any moment after that loses nothing.
+ */
+
+import { randomBytes } from "node:crypto";
+import type { Message } from "../core/event.ts";
+import { messagesFor } from "../core/message.ts";
+import { parsePlace, stepPath } from "../core/place.ts";
+import {
+  currentVisit,
+  findRecord,
+  type LeftMessage,
+  type Run,
+  type Scope,
+  type StepRecord,
+} from "../core/run.ts";
+import { statusWord } from "../core/visit-state.ts";
+import { workspaceOf } from "../engine/launch.ts";
+import { settle } from "../engine/settle.ts";
+import { takeLease } from "../journal/journal.ts";
+import { indexOf } from "../plan/graph-index.ts";
+import type { Plan, Step } from "../plan/plan.ts";
+import { systemClock } from "../util/clock.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { nearest } from "../util/nearest.ts";
+import { type KnownRun, loadRun, reloadRun } from "./known-run.ts";
+import { isOwnerAlive, thisOwner, thisPerson } from "./owner.ts";
+import type { Project } from "./project.ts";
+import { command, Refusal, RunError } from "./refusal.ts";
+import { RunFiles } from "./run-files.ts";
+
+const ID_BYTES = 6;
+/** How long an owner has to take a message in while somebody waits for that. */
+const TAKEN_MS_MAX = 10_000;
+
+/** A new message from whoever uses this process. */
+export function newMessage(text: string): Message {
+  const id = randomBytes(ID_BYTES).toString("hex");
+  return { id, text, by: thisPerson(), given: Date.now() };
+}
+
+/** Whom a message is for. */
+interface Recipient {
+  readonly scope: string;
+  readonly step: string;
+}
+
+/** What became of a message: the run that knows it, or the owner that has not taken it in yet. */
+export interface LeftResult {
+  readonly known: KnownRun;
+  readonly message?: LeftMessage;
+}
+
+/** Leaves a message and waits until it is part of the run, or its owner takes too long. */
+export async function leaveMessage(
+  project: Project,
+  known: KnownRun,
+  { scope, step }: Recipient,
+  message: Message,
+): Promise<LeftResult> {
+  const { journal } = project;
+  await journal.inbox.send(known.id, { type: "message", scope, step, message });
+  failpoint("say.recorded");
+  const subscription = journal.log.subscribe(known.id);
+  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
+  try {
+    let now = known;
+    do {
+      now = await reloadRun(project, now);
+      if (now.liveness !== "owned") {
+        await takeMessages(project, now);
+        now = await reloadRun(project, now);
+      }
+      const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
+      if (left !== undefined) return { known: now, message: left };
+    } while (now.lease?.owner?.opens === undefined && (await subscription.changed()));
+    return { known: now };
+  } finally {
+    clearTimeout(patience);
+    subscription.close();
+  }
+}
+
+/** Records, as the owner of the run for a moment, what was left for its agents. */
+async function takeMessages(project: Project, known: KnownRun): Promise<void> {
+  const { journal } = project;
+  const acquired = await takeLease(journal.leases, known.id, {
+    owner: thisOwner(),
+    isAlive: isOwnerAlive,
+  });
+  // If somebody else was faster, that process takes them in.
+  if (acquired.ok) {
+    try {
+      await recordMessages(project, await loadRun(project, known.id), acquired.epoch);
+    } catch (error) {
+      throw new RunError(known.shortId, error);
+    }
+    await journal.leases.release(known.id, acquired.epoch);
+  }
+}
+
+/** Takes all messages that were left into a run whose lease is ours; gives the run after that. */
+export async function recordMessages(
+  project: Project,
+  known: KnownRun,
+  epoch: number,
+): Promise<KnownRun> {
+  const { journal } = project;
+  let { run } = known;
+  const before = run.seq;
+  for (const request of await journal.inbox.after(known.id, 0)) {
+    if (request.type !== "message") continue;
+    const { scope, step, message } = request;
+    const places = { workspaceOf: workspaceOf(known.dir) };
+    const site = {
+      ...places,
+      log: journal.log,
+      plan: known.plan,
+      run,
+      epoch,
+      now: systemClock().now(),
+    };
+    run = await settle(site, { type: "message-left", scope, step, message });
+  }
+  if (run.seq === before) return { ...known, run };
+  const now = await loadRun(project, known.id);
+  RunFiles.open(now.dir, now.run, now, now.events).close(now.run);
+  return now;
+}
+
+/** A step with an agent that has conversations. */
+export interface AgentStep {
+  readonly scope: string;
+  readonly step: string;
+  /** `review`, or `each@1.1[3]/review`. */
+  readonly path: string;
+  /** What was done for it; absent before its first visit. */
+  readonly record?: StepRecord;
+}
+
+/** The step of that name. Throws a refusal that names what could have been meant. */
+export function agentStepAt(known: KnownRun, name: string): AgentStep {
+  const { plan, run, shortId } = known;
+  if (known.cleanedAt !== undefined) {
+    const message = `run ${shortId} cannot continue: its files were removed`;
+    throw new Refusal("files-removed", message, command("why", shortId));
+  }
+  const { scope, step: id } = parsePlace(name);
+  const found = [...stepsNamed(run, scope, id)];
+  const [first, second] = found;
+  if (first === undefined) throw unknownStep(known, name);
+  if (second !== undefined) {
+    const paths = found.map((one) => stepPath({ scope: one.scope.id, step: id })).join(", ");
+    throw new Refusal("ambiguous-step", `${name} may be one of ${paths}: say which`);
+  }
+  if (!hasConversations(plan, first.step)) {
+    const message = `step ${name} of run ${shortId} has no agent with a conversation`;
+    throw new Refusal("unknown-step", message, command("show", shortId));
+  }
+  const record = findRecord(first.scope, id);
+  const place = { scope: first.scope.id, step: id };
+  return { ...place, path: stepPath(place), ...(record === undefined ? {} : { record }) };
+}
+
+interface Candidate {
+  readonly scope: Scope;
+  readonly step: Step;
+}
+
+/** The step in that scope; its id alone is enough for a step of an instance that is the only one. */
+function* stepsNamed(run: Run, scopeId: string, id: string): Generator<Candidate> {
+  const exact = run.scopes.get(scopeId);
+  const own = exact && stepIn(exact, id);
+  if (exact !== undefined && own !== undefined) return yield { scope: exact, step: own };
+  if (scopeId !== "") return;
+  for (const scope of run.scopes.values()) {
+    const step = stepIn(scope, id);
+    if (step !== undefined) yield { scope, step };
+  }
+}
+
+function stepIn({ graph }: Scope, id: string): Step | undefined {
+  const position = indexOf(graph).byId.get(id);
+  return position === undefined ? undefined : graph.steps[position];
+}
+
+function hasConversations(plan: Plan, { work }: Step): boolean {
+  if (work.kind !== "agent") return false;
+  const adapter = plan.agents[work.agent]?.adapter;
+  return adapter !== undefined && adapter !== "command";
+}
+
+function unknownStep({ plan, run, shortId }: KnownRun, name: string): Refusal {
+  const ids = [...run.scopes.values()].flatMap(({ graph }) =>
+    graph.steps.filter((step) => hasConversations(plan, step)).map(({ id }) => id),
+  );
+  const meant = nearest(name, ids);
+  const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+  const message = `run ${shortId} has no step ${name}${hint}`;
+  return new Refusal("unknown-step", message, command("show", shortId));
+}
+
+/** When an agent gets a message that was left for it. */
+export type Delivery =
+  /** The owner of the run has not recorded it yet. */
+  | "not-recorded"
+  /** The step is over; its agent gets the message if the step runs again. */
+  | "when-run-again"
+  | "when-resumed"
+  | "after-turn"
+  | "at-start"
+  | "next-attempt";
+
+/** When the agent of a step gets what `leaveMessage` has left. */
+export function deliveryOf({ known, message }: LeftResult, { record }: AgentStep): Delivery {
+  if (message === undefined) return "not-recorded";
+  const visit = currentVisit(record);
+  const status = visit === undefined ? "ready" : statusWord(visit.state);
+  if (status === "completed" || status === "skipped" || status === "abandoned") {
+    return "when-run-again";
+  }
+  if (known.liveness !== "owned") return "when-resumed";
+  if (status === "running") return "after-turn";
+  return status === "ready" ? "at-start" : "next-attempt";
+}

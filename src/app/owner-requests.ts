@@ -1,0 +1,128 @@
+/**
+ * The requests that reach the owner of a run: others ask it to stop, answer a gate, leave a message
+ * for an agent, or add to the budget. They come through the inbox, and as signals or calls of this process.
+ *
+ * Owns: reading the inbox for as long as a run is driven, and handing each request to the driver, also
+ *   those that came before there was one.
+ * Does not: decide what follows from a request.
+ */
+import type { StopMode } from "../core/event.ts";
+import type { AddBudgetRequest, Inbox, MessageRequest, Request } from "../journal/inbox.ts";
+import type { Subscription } from "../journal/subscription.ts";
+
+/** What a driven run offers to those who ask something of it. */
+export interface DrivenRun {
+  /** Asks the run to stop; a second, stronger request ends the processes at once. */
+  stop(mode: StopMode, by: string): void;
+  /** Ends every process now, without its grace period. */
+  killNow(): void;
+  /** Takes in a message for an agent; one that the run knows changes nothing. */
+  message(request: MessageRequest): void;
+  /** Adds to the budget. */
+  addBudget(added: AddBudgetRequest["added"]): void;
+  /** Looks for answers that others have given. */
+  lookForAnswers(): void;
+  /** Keeps the lease. Throws when another owner has the run. */
+  renewLease(): Promise<void>;
+  /** The inbox cannot be read, or the lease is lost: the run ends with this error. */
+  fail(error: unknown): void;
+}
+
+/** The requests to the owner of one run. */
+export class OwnerRequests {
+  /** Who asked this process to end its part first. */
+  first: string | undefined;
+  readonly #inbox: Inbox;
+  readonly #runId: string;
+  #lastRequest: number;
+  #mode: StopMode | undefined;
+  #driver: DrivenRun | undefined;
+  #subscription: Subscription | undefined;
+  #reading: Promise<void> = Promise.resolve();
+
+  private constructor(inbox: Inbox, runId: string, lastRequest: number) {
+    this.#inbox = inbox;
+    this.#runId = runId;
+    this.#lastRequest = lastRequest;
+  }
+
+  /** Call it before the lease names this process: who finds the owner there may ask at once. */
+  static async open(inbox: Inbox, runId: string): Promise<OwnerRequests> {
+    const requests = await inbox.after(runId, 0);
+    return new OwnerRequests(inbox, runId, requests.at(-1)?.id ?? 0);
+  }
+
+  /** Hands the driver what was asked for before it was there, and what will be, until `leave`. */
+  async attend(driver: DrivenRun): Promise<void> {
+    this.#driver = driver;
+    if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
+    const subscription = this.#inbox.subscribe(this.#runId);
+    this.#subscription = subscription;
+    // Unlike a request to stop, a message does not lapse with the owner that it was meant for.
+    for (const request of await this.#inbox.after(this.#runId, 0)) {
+      if (request.type === "message" && request.id <= this.#lastRequest) driver.message(request);
+    }
+    await this.#look(driver);
+    this.#reading = this.#read(subscription, driver);
+  }
+
+  /** The driver has ended; when this resolves, nothing reads the inbox any more. */
+  async leave(): Promise<void> {
+    this.#driver = undefined;
+    this.#subscription?.close();
+    await this.#reading;
+  }
+
+  /** Stops the run in order; asked for a second time, its processes are ended at once. */
+  end(by: string, mode: StopMode = "now"): void {
+    this.first ??= by;
+    this.#stop(mode, by);
+  }
+
+  #stop(mode: StopMode, by: string): void {
+    if (this.#mode !== "now") {
+      this.#mode = mode;
+      this.#driver?.stop(mode, by);
+    } else if (mode === "now") {
+      this.#driver?.killNow();
+    }
+  }
+
+  async #read(subscription: Subscription, driver: DrivenRun): Promise<void> {
+    try {
+      while (await subscription.changed()) {
+        await driver.renewLease();
+        await this.#look(driver);
+      }
+    } catch (error) {
+      driver.fail(error);
+    }
+  }
+
+  async #look(driver: DrivenRun): Promise<void> {
+    for (const request of await this.#inbox.after(this.#runId, this.#lastRequest)) {
+      this.#lastRequest = request.id;
+      this.#hand(driver, request);
+    }
+  }
+
+  #hand(driver: DrivenRun, request: Request): void {
+    if (request.type === "message") driver.message(request);
+    else if (request.type === "stop") this.#stop(request.mode, request.by);
+    else if (request.type === "add-budget") driver.addBudget(request.added);
+    else driver.lookForAnswers();
+  }
+}
+
+/** Turns signals into requests; gives a function that stops listening. */
+export function listen(requests: OwnerRequests): () => void {
+  const handlers: readonly (readonly [NodeJS.Signals, () => void])[] = [
+    ["SIGINT", () => requests.end("SIGINT")],
+    ["SIGTERM", () => requests.end("SIGTERM")],
+    ["SIGHUP", () => undefined],
+  ];
+  for (const [signal, handler] of handlers) process.on(signal, handler);
+  return () => {
+    for (const [signal, handler] of handlers) process.off(signal, handler);
+  };
+}

@@ -1,0 +1,85 @@
+/** Restores the files of a checkpoint, in the run's workspace or into an empty directory. */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { checkpointNamed as checkpointByName, type Point } from "../view/checkpoint-name.ts";
+import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
+import { planRestore, type ShownPlan, shownPlan } from "../workspace/snapshot/restore-plan.ts";
+import { openWorkspace } from "../workspace/snapshot/workspace.ts";
+import { type Executed, execute } from "./drive.ts";
+import type { KnownRun } from "./known-run.ts";
+import { unavailable } from "./ownership.ts";
+import type { Project } from "./project.ts";
+import { command, naming, Refusal } from "./refusal.ts";
+import { openRunWorkspace } from "./run-workspace.ts";
+import { NO_DISPLAY } from "./screen.ts";
+
+/** The files of a checkpoint. */
+export interface Checkpoint {
+  readonly name: string;
+  readonly commit: string;
+}
+
+/** The checkpoint of a step, a visit, an attempt or a snapshot. */
+export function checkpointNamed(known: KnownRun, name: string): Checkpoint {
+  const { commit } = pointOf(known, name);
+  if (commit !== undefined) return { name, commit };
+  throw new Refusal("impossible", `the files of "${name}" are those that are there already`);
+}
+
+function pointOf({ events, shortId }: KnownRun, name: string): Point {
+  return naming(shortId, () => checkpointByName(events, name));
+}
+
+/** Writes the files into an empty directory, where nothing can be overwritten. */
+export async function restoreInto(
+  project: Project,
+  known: KnownRun,
+  { name, commit }: Checkpoint,
+  path: string,
+): Promise<void> {
+  const { store } = await openRunWorkspace(project, known);
+  if (existsSync(path) && readdirSync(path).length > 0) {
+    const next = command("restore", known.shortId, name, "--into", "NEW-DIR");
+    throw new Refusal("not-empty", `${path} is not empty`, next);
+  }
+  mkdirSync(path, { recursive: true });
+  const scratch = mkdtempSync(join(tmpdir(), "perdure-restore-"));
+  try {
+    const workspace = await openWorkspace(store, { path, indexFile: join(scratch, "index") });
+    await restoreSnapshot(workspace, commit);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** What restoring changes in the run's own workspace; undefined when that is not there. */
+export async function previewRestore(
+  project: Project,
+  known: KnownRun,
+  { commit }: Checkpoint,
+): Promise<ShownPlan | undefined> {
+  const refusal = unavailable(known);
+  if (refusal !== undefined) throw refusal;
+  const { workspace } = await openRunWorkspace(project, known);
+  return workspace && shownPlan(await planRestore(workspace, commit));
+}
+
+/** Restores the files of the run's own workspace; what is there is set aside and journalled. */
+export async function restoreWorkspace(
+  project: Project,
+  known: KnownRun,
+  { name, commit }: Checkpoint,
+  { overwrite }: { readonly overwrite: boolean },
+): Promise<Executed> {
+  if (known.plan.workspace?.kind === "here" && !overwrite) {
+    const message = "these are your own files; nothing was changed";
+    throw new Refusal("not-confirmed", message, command("restore", known.shortId, name, "--yes"));
+  }
+  return execute(project, known, {
+    display: NO_DISPLAY,
+    foreign: "keep",
+    stopBy: "perdure restore",
+    requested: async () => [{ type: "restore-requested", commit, of: name }],
+  });
+}

@@ -1,0 +1,329 @@
+/**
+ * Resumes a run: which run is meant, what stands in the way, and how it is driven.
+ *
+ * Owns: the checks before a run continues, and the preview of what would happen to its steps.
+ * Does not: drive it (drive.ts) or ask a person.
+ * Invariants:
+ * - resume/L1 Nothing that has failed, and nothing older than a run that has completed, is started
+ *   unless a person names it or agrees to it.
+ */
+
+import { realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import { sessionWanted } from "../core/conversation.ts";
+import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
+import { attemptText, ROOT_SCOPE } from "../core/place.ts";
+import { attemptOf, findRecord, isDone, placeOf, type Visit, waitingFor } from "../core/run.ts";
+import type { AgentSteps } from "../engine/agent-steps.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import type { RunSummary } from "../journal/run-log.ts";
+import type { Recover } from "../plan/plan.ts";
+import { textOf } from "../runner/file-text.ts";
+import { lookAt } from "../runner/process/adopt.ts";
+import { defined } from "../util/defined.ts";
+import { sha256 } from "../util/json.ts";
+import type { Evidence, ResumePlanInput, resumePlan } from "../view/preview/resume-plan.ts";
+import { shownStatus } from "../view/run-table.ts";
+import { utcText } from "../view/text.ts";
+import type { ExecuteOptions } from "./drive.ts";
+import { readiness } from "./environment.ts";
+import type { KnownRun } from "./known-run.ts";
+import { checkPricesOnResume, parseBudget, parseTurns, refuseWithoutTurns } from "./prices.ts";
+import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { command, type Next, Refusal } from "./refusal.ts";
+import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
+import { type FilesOption, filesOption } from "./rewind-files.ts";
+import { runEnvironment } from "./run-environment.ts";
+import { RunFiles } from "./run-files.ts";
+import { agentsOf, walkFilesOf } from "./run-parts.ts";
+import type { Confirm } from "./screen.ts";
+
+export interface ResumeSettings {
+  readonly takeOver?: boolean;
+  /** Continue beside other runs in the same directory. */
+  readonly beside?: boolean;
+  /** Continue in a copy of the run's project. */
+  readonly asCopy?: boolean;
+  /** What to add to the run's budget. */
+  readonly budget?: string;
+  /** How many turns more agents get that have used up theirs. */
+  readonly turns?: string;
+  /** What to do with the files: keep or restore. */
+  readonly files?: string;
+  /** Wait for people's answers when nothing else can move. */
+  readonly stay?: boolean;
+  /** Answer every question with the choice that approves. */
+  readonly autoApprove?: boolean;
+}
+
+/** How long an owner has to take a request in while somebody waits for that. */
+const TAKEN_MS_MAX = 10_000;
+
+/**
+ * Adds to the budget of a run that a living process drives: a request to that owner. False when the
+ * owner ended, or took too long, before the run had it; then nothing was added.
+ */
+export async function addBudgetToOwned(
+  { journal }: Project,
+  { id, run }: KnownRun,
+  budget: string,
+): Promise<boolean> {
+  const added = parseBudget(budget);
+  const subscription = journal.log.subscribe(id);
+  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
+  try {
+    await journal.inbox.send(id, { type: "add-budget", added });
+    let seq = run.seq;
+    do {
+      const isOwned = livenessOf(await journal.leases.of(id)) === "owned";
+      const news = await journal.log.eventsAfter(id, seq);
+      if (news.some(({ event }) => event.type === "run.funded")) return true;
+      seq = news.at(-1)?.seq ?? seq;
+      if (!isOwned) return false;
+    } while (await subscription.changed());
+    return false;
+  } finally {
+    clearTimeout(patience);
+    subscription.close();
+  }
+}
+
+/** How a run is driven so that it continues in this way. */
+export function resumeOptions(
+  project: Project,
+  {
+    request,
+    back,
+  }: { readonly request: RewindRequest | undefined; readonly back: RewindPreview | undefined },
+  options: ResumeSettings,
+): Omit<ExecuteOptions, "display"> {
+  const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
+  return {
+    takeOver: options.takeOver === true,
+    asCopy: options.asCopy === true,
+    beside: options.beside === true,
+    stay: options.stay === true,
+    autoApprove: options.autoApprove === true,
+    ...(request === undefined
+      ? {}
+      : { requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)) }),
+    ...(turns === undefined ? {} : { turns }),
+    ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
+    ...foreignChoice(back, options),
+    ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
+  };
+}
+
+/** Changes by others do not stand in the way of files that are put back: they are set aside. */
+function foreignChoice(
+  back: RewindPreview | undefined,
+  options: ResumeSettings,
+): { foreign?: FilesOption } {
+  if (back?.files.request.restore !== undefined) return { foreign: "keep" };
+  const foreign = filesOption(options.files);
+  return foreign === undefined ? {} : { foreign };
+}
+
+/** Its owner may have been killed after the last event and before the files that tell of it. */
+export async function completeFiles(project: Project, known: KnownRun): Promise<void> {
+  const { dir, run, events } = known;
+  RunFiles.open(dir, run, known, events).close(run);
+  await walkFilesOf(project, known);
+}
+
+/** How many runs a refusal names. */
+const NAMED_MAX = 5;
+
+export interface LastRunOptions {
+  /** Only runs of this pipeline file count. */
+  readonly file?: string | undefined;
+  /** Absent when nobody can be asked. */
+  readonly confirm: Confirm | undefined;
+  /** The person says what is to become of a failed run, or only wants to look. */
+  readonly failedToo: boolean;
+}
+
+/** The id of that run; undefined when the person at the terminal does not want it. */
+export async function lastRun(
+  project: Project,
+  options: LastRunOptions,
+): Promise<string | undefined> {
+  const { file } = options;
+  const all = await project.journal.log.list(file === undefined ? {} : { file: resolve(file) });
+  const runs = all
+    .filter((run) => run.cleanedAt === undefined || run.status === "completed")
+    .toSorted((one, other) => other.updatedAt - one.updatedAt);
+  const where = file === undefined ? "here" : `of ${file}`;
+  const unfinished = runs.filter(({ status }) => status !== "completed");
+  const unowned = unfinished.filter((run) => !isOwned(run));
+  // The only ones that are left are owned: whoever looks at the lease says by whom.
+  const candidates = unowned.length === 0 ? unfinished : unowned;
+  const [candidate] = candidates;
+  if (candidate === undefined) {
+    throw new Refusal(
+      "no-unfinished-run",
+      `there is no unfinished run ${where}`,
+      command("list", "runs"),
+    );
+  }
+  const last = runs.find((run) => !isOwned(run)) ?? candidate;
+  const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
+  if (!surprise) return candidate.runId;
+  const told = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
+  if (options.confirm !== undefined) {
+    const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;
+    const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
+    return agreed ? candidate.runId : undefined;
+  }
+  const named = candidates.slice(0, NAMED_MAX);
+  const commands = await Promise.all(named.map((run) => commandFor(project, run)));
+  throw new Refusal("run-not-named", `${told}: name the run to resume`, commands);
+}
+
+async function commandFor(project: Project, run: RunSummary): Promise<Next> {
+  const shortId = await shortIdOf(project.journal, run.runId);
+  return { ...command("resume", shortId), note: `${run.pipeline}: ${stateOf(run)}` };
+}
+
+function stateOf(run: RunSummary): string {
+  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps done`;
+  return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
+}
+
+async function nameOf({ journal }: Project, { runId, pipeline }: RunSummary): Promise<string> {
+  return `${await shortIdOf(journal, runId)} (${pipeline})`;
+}
+
+function isOwned({ lease }: RunSummary): boolean {
+  return livenessOf(lease) === "owned";
+}
+
+/** What became of each attempt that the journal says is running. */
+export function evidenceOf({ run, dir }: KnownRun): ReadonlyMap<string, Evidence> {
+  const evidence = new Map<string, Evidence>();
+  for (const visit of run.running) {
+    const at = attemptOf(visit);
+    evidence.set(attemptText(at), lookAt(attemptDirOf(dir, at)));
+  }
+  return evidence;
+}
+
+/** What became of running attempts, and what can be had of the conversations that are not over. */
+async function resumeEvidence(
+  known: KnownRun,
+): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
+  const { plan, run, dir } = known;
+  const agents = await agentsOf(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const evidence = new Map<string, Evidence>();
+  for (const visit of run.running) {
+    evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
+  }
+  const offers = new Map<string, ConversationOffer>();
+  const waiting = waitingFor(run, "retry", "owner", "slot");
+  for (const visit of [...run.running, ...waiting, ...run.failed]) {
+    const offer =
+      visit.talk === undefined
+        ? undefined
+        : agents?.offer(placeOf(visit), sessionWanted(plan, run, visit));
+    if (offer !== undefined) offers.set(attemptText(attemptOf(visit)), offer);
+  }
+  return { evidence, offers };
+}
+
+async function found(
+  { dir }: KnownRun,
+  visit: Visit,
+  agents: AgentSteps | undefined,
+): Promise<Evidence> {
+  const at = attemptOf(visit);
+  const seen = lookAt(attemptDirOf(dir, at));
+  if (seen !== "dead" || agents?.serves(visit) !== true) return seen;
+  return (await agents.hasAnswered(visit, at)) ? "answered" : seen;
+}
+
+/** What somebody wants of a run that is about to continue. */
+export interface ResumeRequest {
+  readonly update?: UpdateRequested | undefined;
+  readonly request?: RewindRequest | undefined;
+  readonly preview?: RewindPreview | undefined;
+  readonly recover?: Recover | undefined;
+  readonly preflight?: boolean | undefined;
+  readonly turns?: string | undefined;
+  readonly budget?: string | undefined;
+}
+
+/** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
+export async function checkResume(
+  known: KnownRun,
+  { update, request, preview, recover, preflight, turns, budget }: ResumeRequest,
+): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
+  const { run, plan, shortId } = known;
+  const raised = turns !== undefined || update !== undefined || recover === "restart";
+  if (!raised && request?.verb !== "from-step") refuseWithoutTurns(known);
+  const priceLines = await checkPricesOnResume(known, update?.plan, budget);
+  // Where steps run again, all of them count.
+  const again = update !== undefined || preview !== undefined;
+  const root = again ? undefined : run.scopes.get(ROOT_SCOPE);
+  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  const looked = { ...defined({ preflight }), isDone: done };
+  const warnings = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
+  return { priceLines, warnings };
+}
+
+/** What a resume would do to each step, and why. Changes nothing. */
+export async function planResume(
+  known: KnownRun,
+  preview: RewindPreview | undefined,
+  recover: Recover | undefined,
+): Promise<ReturnType<typeof resumePlan>> {
+  const { resumePlan: planOf } = await import("../view/preview/resume-plan.ts");
+  const { plan, run } = known;
+  const evidence = await resumeEvidence(known);
+  return planOf({ plan, run, ...evidence, rewind: preview?.rewind, recover, now: Date.now() });
+}
+
+/** The step that a run continues with: its position in the pipeline, from 1. */
+export function firstStep(
+  { run, plan }: KnownRun,
+  fromStep: string | undefined,
+): { readonly position: number; readonly total: number; readonly step: string } {
+  const { steps } = plan.graph;
+  const records = run.scopes.get(ROOT_SCOPE)?.steps ?? [];
+  const first = steps.findIndex(({ id }, position) =>
+    fromStep === undefined ? !isDone(records[position]) : id === fromStep,
+  );
+  const at = first === -1 ? steps.length - 1 : first;
+  return { position: at + 1, total: steps.length, step: steps[at]?.id ?? "" };
+}
+
+/** Refuses a run that is not one of the pipeline that was named with it, by its file or its name. */
+export function refuseOtherFile(
+  { run, plan, shortId }: KnownRun,
+  file: string,
+  fromStep: string | undefined,
+): void {
+  const own = run.created?.file ?? "";
+  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
+  const message = `run ${shortId} is a run of ${own}, not of ${file}`;
+  const from = fromStep === undefined ? [] : ["--from-step", fromStep];
+  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
+}
+
+/** A path without links; one that leads nowhere is taken as it is written. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return path;
+  }
+}
+
+/** Whether the pipeline file of a run is still the one that the run began with. */
+export function pipelineFileState({ run }: KnownRun): "same" | "edited" | "unreadable" {
+  const { file, fileSha256 } = run.created ?? {};
+  if (file === undefined || fileSha256 === undefined) return "same";
+  const text = textOf(file);
+  if (text === undefined) return "unreadable";
+  return sha256(text) === fileSha256 ? "same" : "edited";
+}

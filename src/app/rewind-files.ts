@@ -1,0 +1,242 @@
+/**
+ * `--files`: what becomes of a run's files when a step of it runs again.
+ *
+ * Owns: the default, the snapshot that they are put back to, and the words for it.
+ * Does not: put anything back; the engine does, before anything starts.
+ * Invariants:
+ * - B1 Steps whose results are kept keep their files: what they changed since is brought into what is
+ *   put back. Where that cannot be told apart, the files stay as they are unless a person insists.
+ * - B2 In the project's own directory nothing is put back without being asked for.
+ */
+
+import { resolve } from "node:path";
+import type { Output } from "../core/event-parts.ts";
+import type { FilesWish } from "../core/fact.ts";
+import { placeText, ROOT_SCOPE } from "../core/place.ts";
+import { currentVisit, findStep, placeOf, type Scope, type Visit } from "../core/run.ts";
+import type { RunRewound } from "../core/run-event.ts";
+import { LOSSES_MAX } from "../core/visit.ts";
+import { evaluatorAt } from "../engine/launch.ts";
+import { indexOf, stepAt } from "../plan/graph-index.ts";
+import { ExpressionError } from "../util/expression.ts";
+import { renderText, TemplateError } from "../util/template.ts";
+import { shortList } from "../view/text.ts";
+import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
+import type { ShownPlan } from "../workspace/snapshot/restore-plan.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
+import { advice, Refusal, when } from "./refusal.ts";
+import { runEnvironment } from "./run-environment.ts";
+import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
+
+export type FilesOption = "keep" | "restore";
+
+/** What becomes of the files: the request to the engine, and a line for people. */
+export interface FilesPlan {
+  readonly request: FilesWish;
+  /** One line, always. */
+  readonly line: string;
+  /** What putting back changes now. */
+  readonly changes?: ShownPlan;
+}
+
+/** The visit that runs again, and the steps of the pipeline that run again with it. */
+export interface RewindTarget {
+  readonly visit: Visit | undefined;
+  readonly reopened: readonly string[];
+}
+
+const NAMES_MAX = 3;
+
+/** Reads `--files`. */
+export function filesOption(text: string | undefined): FilesOption | undefined {
+  if (text === undefined || text === "keep" || text === "restore") return text;
+  throw new Refusal("bad-option", `--files takes keep or restore, not "${text}"`);
+}
+
+/** What becomes of the files when a run goes back to the beginning of a visit. */
+export async function planFiles(
+  project: Project,
+  known: KnownRun,
+  target: RewindTarget,
+  given: FilesOption | undefined,
+): Promise<FilesPlan> {
+  const { visit } = target;
+  if (!keepsFiles(known)) return stay(given, "no snapshots of them are kept");
+  if (visit?.instances !== undefined) return stayInside(given);
+  if (visit?.base === undefined) return stay(given, "the step has not worked on them yet");
+  const point = `the snapshot before ${placeText(placeOf(visit))}`;
+  const here = known.plan.workspace?.kind === "here";
+  if ((given ?? (here ? "keep" : "restore")) === "keep") {
+    const offer = given === undefined ? ` (--files restore puts them back to ${point})` : "";
+    return { request: { keep: true }, line: `the files stay as they are${offer}` };
+  }
+  const { store, workspace } = await openRunWorkspace(project, known);
+  const goal = await goalOf(store, known, visit.base, target);
+  if (goal.mixed !== undefined && given === undefined) {
+    const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
+    return { request: { keep: true }, line: `the files stay as they are: ${why}` };
+  }
+  const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
+  const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
+  const kept = sinceText(goal);
+  return {
+    request: { restore: goal.commit },
+    line: `the files are put back to ${point}${kept}; what is there now is set aside`,
+    ...(changes === undefined ? {} : { changes }),
+  };
+}
+
+function sinceText({ brought, mixed }: Goal): string {
+  if (mixed !== undefined) return `, without what ${mixed} did since`;
+  return brought === undefined ? "" : `, with what ${brought} did since`;
+}
+
+function stay(given: FilesOption | undefined, why: string): FilesPlan {
+  if (given === "restore") {
+    throw new Refusal(
+      "no-snapshots",
+      `the files cannot be put back: ${why}`,
+      advice("--files keep"),
+    );
+  }
+  return { request: {}, line: `the files stay as they are: ${why}` };
+}
+
+/** A step that is made of others has no snapshot of its own; those in it have. */
+function stayInside(given: FilesOption | undefined): FilesPlan {
+  const { request, line } = stay(given, "the step is made of others");
+  if (given === "keep") return { request: { keep: true }, line };
+  return { request, line: `${line}; those that are tried again begin as on a resume` };
+}
+
+interface Goal {
+  readonly commit: string;
+  /** Whose later work is part of it. */
+  readonly brought?: string;
+  /** Whose later work is not, because nobody can tell it from what is undone. */
+  readonly mixed?: string;
+}
+
+/** The snapshot before a visit, and on top what kept steps have done since (B1). */
+async function goalOf(
+  store: SnapshotStore,
+  known: KnownRun,
+  base: string,
+  target: RewindTarget,
+): Promise<Goal> {
+  const works = visitWorks(workHistory(known.events));
+  const place = target.visit === undefined ? "" : placeText(placeOf(target.visit));
+  const from = works.find((work) => work.place === place)?.from ?? 0;
+  const later = works.filter((work) => work.to > from && isKept(known, target, work));
+  if (later.length === 0) return { commit: base };
+  const names = shortList([...new Set(later.map(rootStep))], NAMES_MAX);
+  if (later.some((work) => works.some((other) => other !== work && overlap(work, other)))) {
+    return { commit: base, mixed: names };
+  }
+  const { mergeSnapshots } = await import("../workspace/snapshot/merge.ts");
+  const { REFS } = await import("../workspace/snapshot/store.ts");
+  let ours = base;
+  for (const [index, work] of later.entries()) {
+    const ref = `${REFS}${known.id}/back/${known.run.seq}.${index}`;
+    const message = `before ${place}, with ${work.place}`;
+    const { base: start = base, snapshot: theirs = start } = work;
+    const at = known.run.updatedAt;
+    const merged = await mergeSnapshots(store, { base: start, ours, theirs, ref, message, at });
+    if (merged.status === "conflicts") return { commit: base, mixed: names };
+    ours = merged.commit;
+  }
+  return { commit: ours, brought: names };
+}
+
+/** True for work of a step that does not run again and that no earlier rewind has taken back. */
+function isKept({ run }: KnownRun, { reopened }: RewindTarget, work: VisitWork): boolean {
+  const step = rootStep(work);
+  if (reopened.includes(step)) return false;
+  const record = findStep(run, step);
+  return record !== undefined && rootVisit(work) > record.past;
+}
+
+function rootStep({ at }: VisitWork): string {
+  return at.scope === ROOT_SCOPE ? at.step : at.scope.slice(0, at.scope.indexOf("@"));
+}
+
+function rootVisit({ at }: VisitWork): number {
+  if (at.scope === ROOT_SCOPE) return at.visit;
+  return Number(/^[^@]*@(\d+)/.exec(at.scope)?.[1] ?? 0);
+}
+
+type Outputs = NonNullable<RunRewound["outputs"]>;
+
+/** The outputs of these steps as they are now; throws a Refusal that names the first missing one. */
+export async function assumedOutputs(
+  known: KnownRun,
+  steps: readonly string[],
+  how: "look" | "keep",
+): Promise<Outputs> {
+  const root = known.run.scopes.get(ROOT_SCOPE);
+  const found: Record<string, Record<string, Output>> = {};
+  for (const step of root === undefined ? [] : steps) {
+    const outputs: Record<string, Output> = {};
+    for (const [name, path] of pathsOf(known, root, step)) {
+      const file = await fileAt(known, path, how);
+      if (file === undefined) {
+        const message = `step ${step} cannot be taken as done: its output "${name}" is missing`;
+        throw new Refusal("impossible", message, [
+          advice(`write ${path}`),
+          when(`or start from ${step}`, "resume", known.shortId, "--from-step", step),
+        ]);
+      }
+      outputs[name] = file;
+    }
+    if (Object.keys(outputs).length > 0) found[step] = outputs;
+  }
+  return found;
+}
+
+async function fileAt(
+  { dir }: KnownRun,
+  path: string,
+  how: "look" | "keep",
+): Promise<Output | undefined> {
+  if (how === "look") return (await import("../workspace/artifact.ts")).describeFile(path);
+  return (await import("../workspace/artifact.ts")).keepArtifact(dir.artifacts, path);
+}
+
+function pathsOf(
+  { plan, run, dir }: KnownRun,
+  root: Scope | undefined,
+  id: string,
+): readonly (readonly [name: string, path: string])[] {
+  const position = root === undefined ? undefined : indexOf(root.graph).byId.get(id);
+  if (root === undefined || position === undefined) return [];
+  const { outputs, cwd = "." } = stepAt(root.graph, position);
+  const evaluate = evaluatorAt(
+    { plan, run, dir, env: runEnvironment(run) },
+    visitAt(root, position),
+  );
+  const top = run.workspace?.path ?? run.created?.cwd ?? ".";
+  try {
+    const place = resolve(top, renderText(cwd, evaluate));
+    return Object.entries(outputs).map(
+      ([name, path]) => [name, resolve(place, renderText(path, evaluate))] as const,
+    );
+  } catch (error) {
+    if (!(error instanceof ExpressionError || error instanceof TemplateError)) throw error;
+    throw new Refusal("impossible", `step ${id} cannot be taken as done: ${error.message}`);
+  }
+}
+
+/** The visit that is taken as done; the one that it would have when it has none yet. */
+function visitAt(scope: Scope, position: number): Visit {
+  const none = { scope, position, visits: [], past: 0, unreachable: false, counted: false };
+  const record = scope.steps[position] ?? none;
+  const counts = { attempts: 0, failures: 0, losses: 0, pauses: 0, failuresMax: 1 };
+  return (
+    currentVisit(record) ?? {
+      ...{ record, number: 1, state: { status: "waiting", for: "slot" }, lossesMax: LOSSES_MAX },
+      ...counts,
+    }
+  );
+}

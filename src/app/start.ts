@@ -1,0 +1,112 @@
+/**
+ * Starts a run: checks what its plan needs, and stores it in the journal. From then on it can be
+ * resumed.
+ *
+ * Owns: the checks before a new run, and its first event.
+ * Does not: drive it (drive.ts).
+ */
+
+import { randomUUID } from "node:crypto";
+import { dirname } from "node:path";
+import type { RunCreated } from "../core/event.ts";
+import { initialSummary } from "../core/summary.ts";
+import { envNamesOf } from "../plan/build.ts";
+import { freeze, type Plan } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
+import type { Json } from "../util/json.ts";
+import { secretInputs } from "../util/secrets.ts";
+import { checkEnvironment, readiness } from "./environment.ts";
+import { fitInput, refuseUnknownKeys } from "./input.ts";
+import { checkPrices } from "./prices.ts";
+import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { rememberedAtStart } from "./run-environment.ts";
+import { hideSecrets } from "./secret-mask.ts";
+
+/** Where a run comes from. */
+export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
+
+/** Stores a run of a plan; gives its id. */
+export async function createRun(
+  { journal, dir }: Project,
+  plan: Plan,
+  origin: RunOrigin,
+): Promise<string> {
+  const runId = randomUUID();
+  const { text: planText, fingerprint } = freeze(plan);
+  await journal.log.create({
+    runId,
+    planText,
+    created: {
+      type: "run.created",
+      pipeline: plan.name,
+      ...origin,
+      project: dirname(dir.root),
+      fingerprint,
+      envNames: envNamesOf(plan),
+      ...rememberedAtStart(plan),
+    },
+    time: Date.now(),
+    summary: initialSummary(plan),
+  });
+  return runId;
+}
+
+export interface StartOptions {
+  /** The pipeline file as the person named it. */
+  readonly file: string;
+  /** The command that starts the run. */
+  readonly typed: readonly string[];
+  readonly cwd: string;
+  /** False: whether agents and programs are installed is not looked at. */
+  readonly preflight?: boolean | undefined;
+}
+
+/** A run that may be created. */
+export interface PreparedRun {
+  /** The input, with the defaults of its schema. */
+  readonly input: Json;
+  /** What may go wrong. */
+  readonly warnings: readonly string[];
+  /** What a person should know of the prices that a limit needs. */
+  readonly priceLines: readonly string[];
+}
+
+/** Checks everything that a new run of a plan needs. Creates nothing. */
+export async function prepareRun(
+  plan: Plan,
+  given: Json,
+  { file, typed, cwd, preflight }: StartOptions,
+): Promise<PreparedRun> {
+  const { inputSchema: schema } = plan;
+  hideSecrets([...secretInputs(given, plan.secrets).values()].flat());
+  refuseUnknownKeys(given, schema, file);
+  const input = await fitInput(given, schema, file);
+  checkEnvironment(envNamesOf(plan), typed);
+  const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
+  const warnings = await readiness(plan, defined({ preflight }), typed, cwd);
+  return { input, warnings, priceLines };
+}
+
+/** A run of the same file that is not over. */
+export interface EarlierRun {
+  readonly runId: string;
+  readonly shortId: string;
+  readonly stepsCompleted: number;
+  readonly stepsTotal: number;
+  /** Another process drives it. */
+  readonly owned: boolean;
+}
+
+/** The newest run of a file that is not over, if there is one. */
+export async function unfinishedRunOf(
+  { journal }: Project,
+  file: string,
+): Promise<EarlierRun | undefined> {
+  const status = ["queued", "running", "waiting", "interrupted"] as const;
+  const unfinished = await journal.log.list({ file, status, limit: 1 });
+  const [last] = unfinished.filter(({ cleanedAt }) => cleanedAt === undefined);
+  if (last === undefined) return undefined;
+  const { runId, stepsCompleted, stepsTotal } = last;
+  const shortId = await shortIdOf(journal, runId);
+  return { runId, shortId, stepsCompleted, stepsTotal, owned: livenessOf(last.lease) === "owned" };
+}

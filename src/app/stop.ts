@@ -1,0 +1,107 @@
+/** Stops a run: asks its owner through the inbox, or ends what a dead owner left running. */
+
+import { userInfo } from "node:os";
+import type { Owner, StopMode } from "../core/event.ts";
+import { waitsForPerson } from "../core/next-actions.ts";
+import { stepPath } from "../core/place.ts";
+import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import type { RunSummary } from "../journal/run-log.ts";
+import { mayLive } from "../runner/process/adopt.ts";
+import { findMarked, runMarker, sweep } from "../runner/process/sweep.ts";
+import { gateName } from "../view/question-text.ts";
+import { openQuestions } from "./answer.ts";
+import { execute } from "./drive.ts";
+import { type KnownRun, loadRun } from "./known-run.ts";
+import { ownerText } from "./owner.ts";
+import { ownedError } from "./ownership.ts";
+import { isElsewhere, livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
+import { command, Refusal, when } from "./refusal.ts";
+import { NO_DISPLAY } from "./screen.ts";
+
+export type { StopMode };
+
+/** What became of the request to stop a run. */
+export type StopResult =
+  /** Its owner was asked; it stops the run as soon as the mode allows. */
+  | { readonly kind: "asked"; readonly shortId: string; readonly owner: Owner }
+  /** Its owner was dead; the steps that it had left running have ended. */
+  | { readonly kind: "ended"; readonly shortId: string; readonly steps: readonly string[] };
+
+/** Stops a run that is owned by another process, or ends what a dead one left running. */
+export async function stopRun(
+  project: Project,
+  id: string | undefined,
+  mode: StopMode,
+): Promise<StopResult> {
+  const { journal } = project;
+  const runId = id === undefined ? await onlyLiveRun(project) : await resolveRunId(journal, id);
+  const lease = await journal.leases.of(runId);
+  const shortId = await shortIdOf(journal, runId);
+  const by = `perdure stop (${userInfo().username})`;
+  if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
+    return endOrphans(project, await loadRun(project, runId), { mode, by });
+  }
+  if (isElsewhere(lease)) {
+    // Its pid means another process here, or none.
+    const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
+    throw new Refusal("run-owned", message, when(`on ${lease.owner.host}`, "stop", shortId));
+  }
+  if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
+  await journal.inbox.send(runId, { type: "stop", mode, by });
+  return { kind: "asked", shortId, owner: lease.owner };
+}
+
+/** Ends what a dead runner left running: this process owns the run for as long as that takes. */
+async function endOrphans(
+  project: Project,
+  known: KnownRun,
+  stop: { readonly mode: StopMode; readonly by: string },
+): Promise<StopResult> {
+  const { id, run, shortId } = known;
+  if (!hasOrphans(known)) throw unownedError(known);
+  const steps = Array.from(run.running, (visit) => stepPath(placeOf(visit)));
+  await execute(project, known, { display: NO_DISPLAY, stop });
+  // What has lost its step, and belongs to no attempt that is open any more.
+  await sweep(runMarker(id));
+  return { kind: "ended", shortId, steps };
+}
+
+/** True when something of a run that nobody drives may live: steps, or what they started. */
+function hasOrphans({ id, run, dir }: KnownRun): boolean {
+  if (findMarked(runMarker(id)).length > 0) return true;
+  return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
+}
+
+/** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
+function unownedError(known: KnownRun): Refusal {
+  const { run, shortId } = known;
+  const still = `nothing of run ${shortId} is running that could be stopped`;
+  if (!waitsForPerson(run)) return new Refusal("nothing-to-stop", still, command("why", shortId));
+  const open = openQuestions(known).find(({ answer }) => answer === undefined);
+  if (open === undefined) {
+    const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
+    return new Refusal("nothing-to-stop", message, command("resume", shortId));
+  }
+  const name = gateName(open.visit);
+  const message = `${still}: it waits for a person to answer ${name}, and stays so until then`;
+  return new Refusal("nothing-to-stop", message, command("answer", shortId, name));
+}
+
+async function onlyLiveRun(project: Project): Promise<string> {
+  const open = { status: ["queued", "running", "waiting"], limit: 100 } as const;
+  const live: RunSummary[] = [];
+  for (const run of await project.journal.log.list(open)) {
+    const isOwned = livenessOf(run.lease) === "owned";
+    if (isOwned || hasOrphans(await loadRun(project, run.runId))) live.push(run);
+  }
+  const [first, second] = live;
+  if (first === undefined)
+    throw new Refusal("nothing-to-stop", "no run is going on here", command("list", "runs"));
+  if (second === undefined) return first.runId;
+  throw new Refusal(
+    "ambiguous-run",
+    `${live.length} runs are going on: say which`,
+    command("list", "runs"),
+  );
+}

@@ -1,0 +1,47 @@
+/** The requests of an inbox as JSON text and back; checked like events (event-codec.ts). */
+import type { Answer } from "../core/event.ts";
+import { answer, message, stopMode } from "./event-shapes.ts";
+import { type Check, number, optional, parseObject, record, text } from "./field-check.ts";
+import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
+import { JournalError } from "./journal.ts";
+
+const budget = record({
+  usd: optional(number),
+  tokens: optional(number),
+  turns: optional(number),
+  timeMs: optional(number),
+});
+
+const REQUEST_CHECKS = new Map<string, Check>([
+  ["stop", record({ mode: stopMode, by: text })],
+  ["message", record({ scope: text, step: text, message })],
+  ["add-budget", record({ added: budget })],
+  ["answer", record({ attempt: text, answer: record(answer) })],
+]);
+
+/** A request as it is kept. */
+export function encodeRequest(request: SentRequest | AnswerRequest): {
+  type: string;
+  data: string;
+} {
+  const { type, ...data } = request;
+  return { type, data: JSON.stringify(data) };
+}
+
+/** The request in a row. Throws "broken" or "newer". */
+export function decodeRequest(id: number, type: string, data: string): Request {
+  const where = `Request ${id}`;
+  const check = REQUEST_CHECKS.get(type);
+  if (check === undefined) {
+    throw new JournalError("newer", `${where} is a "${type}": a newer perdure wrote it.`);
+  }
+  const value = parseObject(data, where);
+  const fault = check(value);
+  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
+  return { id, type, ...value } as unknown as Request;
+}
+
+/** True for what has the shape of an answer. */
+export function isAnswer(value: unknown): value is Answer {
+  return record(answer)(value) === undefined;
+}

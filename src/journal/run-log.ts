@@ -1,0 +1,129 @@
+/**
+ * The port that keeps what happened: the plans and events of all runs.
+ *
+ * Owns: the contract that every implementation keeps (test/journal/conformance.test.ts).
+ * Does not: interpret events, apart from the summary tables.
+ * Invariants:
+ * - J1 An append has reached the disk when its promise resolves.
+ * - J2 An append names the sequence number and the lease epoch that it expects; a stale writer fails.
+ * - J4 The frozen plan is stored when the run is created, in the same transaction; so is the plan
+ *   that a run is updated to.
+ * - J5 Summary rows are caches, rebuildable from events.
+ * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is a
+ *   loud stop, never a shorter run.
+ */
+import type { Answer, Recorded, RunCreated, RunEvent } from "../core/event.ts";
+import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
+import { assert } from "../util/assert.ts";
+import { type Json, sha256 } from "../util/json.ts";
+import type { Lease } from "./leases.ts";
+import type { Subscription } from "./subscription.ts";
+
+export interface RunLog {
+  /** Stores plan, `run.created` and the rows of its pending steps in one transaction. */
+  create(run: NewRun): Promise<void>;
+  /** Stores a run from another journal, with all its events, in one transaction; nobody owns it. */
+  receive(run: ReceivedRun): Promise<void>;
+  /** Appends as the owner of the lease. Throws JournalError. */
+  append(runId: string, write: Write): Promise<void>;
+  /** Plans and events of a run. Throws JournalError. */
+  load(runId: string): Promise<LoadedRun>;
+  /** The text of a plan that a run was created with or updated to. Throws JournalError. */
+  plan(fingerprint: string): Promise<string>;
+  /** The events after a sequence number. */
+  eventsAfter(runId: string, seq: number): Promise<readonly Recorded[]>;
+  /** Wakes a follower when a run has new events or another owner. */
+  subscribe(runId: string): Subscription;
+  /** Runs, newest first. */
+  list(filter: RunFilter): Promise<readonly RunSummary[]>;
+  stepsOf(runId: string): Promise<readonly StepSummary[]>;
+  /** Ids that start with this prefix, at most two. */
+  resolve(prefix: string): Promise<readonly string[]>;
+  /** Notes that a run's files were removed; the records stay. */
+  markCleaned(runId: string, time: number): Promise<void>;
+  /** The hashes of all outputs of runs whose files are there. */
+  outputs(): Promise<ReadonlySet<string>>;
+}
+
+export interface NewRun {
+  readonly runId: string;
+  /** The frozen plan as canonical JSON; its SHA-256 is `created.fingerprint`. */
+  readonly planText: string;
+  readonly created: RunCreated;
+  readonly time: number;
+  /** Of a fork: the events that follow `run.created`, in the same transaction. */
+  readonly past?: readonly Recorded[];
+  readonly summary: SummaryChange;
+}
+
+export interface ReceivedRun {
+  readonly runId: string;
+  /** The plans that it went by, the first one first; each by its own fingerprint. */
+  readonly planTexts: readonly string[];
+  /** All of them; the first is `run.created`. */
+  readonly events: readonly Recorded[];
+  /** What was answered to attempts of its gates and is not in its events yet. */
+  readonly answers: Readonly<Record<string, Answer>>;
+  readonly summary: SummaryChange;
+}
+
+export interface Write {
+  readonly epoch: number;
+  /** The sequence number of the last event that the writer has seen. */
+  readonly afterSeq: number;
+  readonly time: number;
+  readonly events: readonly RunEvent[];
+  /** Rows of the summary tables that these events changed. */
+  readonly summary: SummaryChange;
+  /** The plan that `run.updated` names; its steps' rows then take the place of all others. */
+  readonly planText?: string;
+}
+
+export interface RunSummary {
+  readonly runId: string;
+  readonly pipeline: string;
+  readonly file: string;
+  readonly status: RunStatus;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly input: Json;
+  readonly stepsCompleted: number;
+  readonly stepsTotal: number;
+  /** The run that it was forked from. */
+  readonly forkedFrom?: string;
+  readonly cleanedAt?: number;
+  readonly lease?: Lease;
+}
+
+/** The fingerprint of the plan that a write stores: the one that its `run.updated` names (J4). */
+export function planStoredBy({ events, planText }: Write): string | undefined {
+  const update = events.findLast((event) => event.type === "run.updated");
+  const own = planText === undefined ? undefined : sha256(planText);
+  assert(own === update?.fingerprint, "J4: the plan of an update comes with it, and no other does");
+  return own;
+}
+
+/** The fingerprints of the plans that a run went by, in order. */
+export function planFingerprints(events: readonly Recorded[]): readonly string[] {
+  return events.flatMap(({ event }) =>
+    event.type === "run.created" || event.type === "run.updated" ? [event.fingerprint] : [],
+  );
+}
+
+export interface LoadedRun {
+  readonly runId: string;
+  /** The plan that the run goes by, as it was stored; it is verified against the fingerprint. */
+  readonly planText: string;
+  /** All plans that the run went by, by fingerprint. */
+  readonly plans: ReadonlyMap<string, string>;
+  readonly events: readonly Recorded[];
+  readonly cleanedAt?: number;
+}
+
+export interface RunFilter {
+  readonly status?: readonly RunStatus[];
+  readonly pipeline?: string;
+  readonly file?: string;
+  readonly limit?: number;
+  readonly before?: number;
+}
