@@ -44,6 +44,8 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: string) => string>> = {
     `nothing recorded is lost; make .perdure writable, then: perdure resume${run}`,
   broken: () => "set it aside and rebuild it from the events files with: perdure doctor --repair",
   newer: () => "use the newer perdure that wrote it, or look at it with: perdure doctor",
+  older: () =>
+    "finish its runs with the perdure that wrote it, or begin anew with: mv .perdure .perdure.old",
   busy: () => "another program keeps the database locked; find it with: perdure doctor",
   "unknown-run": () => "see the runs that there are with: perdure list runs",
   io: (run) =>

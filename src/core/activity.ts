@@ -15,6 +15,7 @@ import { paidBy, succeeds } from "./attempt-end.ts";
 import { findingsIn } from "./check.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
+  Condition,
   ConversationOffer,
   Ending,
   Environment,
@@ -29,8 +30,8 @@ import { SHARED, worksApart } from "./workspace-files.ts";
 
 /** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */
 export interface Activity {
-  /** The owner's environment, which conditions may ask for. */
-  readonly env: Environment;
+  /** The owner's environment, which conditions may ask for; absent: what the run remembers. */
+  readonly env?: Environment;
   /** Whether this owner keeps the files of the run: takes snapshots, restores and merges. */
   readonly keepsFiles: boolean;
   /** Running attempts with a process, or on the way to one. */
@@ -43,6 +44,8 @@ export interface Activity {
   readonly lookups: Map<string, Lookup>;
   /** Attempts whose probe was asked, and questions whose time is over. */
   readonly asked: Set<string>;
+  /** Conditions of this turn that read variables which the run does not remember, by step path. */
+  readonly conditions: Map<string, Condition>;
 }
 
 /** Snapshots run beside steps; restores and merges keep others from starting. */
@@ -88,6 +91,7 @@ export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activi
     made: new Set(),
     lookups: new Map(),
     asked: new Set(),
+    conditions: new Map(),
   };
 }
 

@@ -55,7 +55,7 @@ import {
 import { ending, stop } from "./run-end.ts";
 import { tellingFor } from "./telling.ts";
 import { updateEvents } from "./update.ts";
-import { environmentAt, evaluateIn, renderInput } from "./values.ts";
+import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -200,7 +200,7 @@ function dispatch(
   fact: Dispatched,
   now: number,
 ): readonly RunEvent[] {
-  const { env, offer, base } = fact;
+  const { offer, base } = fact;
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
@@ -209,12 +209,8 @@ function dispatch(
       return failAtStart(run, visit, at, "visits", message);
     }
     if (step.when !== undefined) {
-      const held = evaluateIn(run, visit, step.when, environmentAt(plan, run, visit, env));
+      const held = fact.when ?? conditionOf(plan, run, visit, {});
       if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
-      if (typeof held.value !== "boolean") {
-        const message = `\`when\` must be true or false, but \`${step.when}\` is ${typeText(held.value)}`;
-        return failAtStart(run, visit, at, "expression", message);
-      }
       if (!held.value) return skip(run, visit, at);
     }
   }
@@ -302,10 +298,6 @@ function itemsOf(
   if (Array.isArray(held.value)) return { ok: true, items: held.value as readonly Json[] };
   const message = `\`${work.items}\` must be a list, but it is ${typeText(held.value)}`;
   return { ok: false, message };
-}
-
-function typeText(value: Json): string {
-  return value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;
 }
 
 /** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */

@@ -329,4 +329,6 @@ export interface Recorded<E extends RunEvent = RunEvent> {
   readonly time: number;
   readonly version: number;
   readonly event: E;
+  /** Of the first event of an append: the turns behind it, as text (turn.ts). */
+  readonly facts?: string;
 }

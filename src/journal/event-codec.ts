@@ -62,7 +62,7 @@ import {
   record,
   text,
 } from "./field-check.ts";
-import { JournalError } from "./journal.ts";
+import { JournalError, type Write } from "./journal.ts";
 
 const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { type: T }>> } = {
   "run.created": {
@@ -304,13 +304,22 @@ export function encode(event: RunEvent, seq: number, time: number): UnsealedEven
 }
 
 /** A recorded event as it was kept, without its checksum. */
-export function encodeRecorded({ event, seq, time, version }: Recorded): UnsealedEvent {
-  return { ...encode(event, seq, time), version };
+export function encodeRecorded({ event, seq, time, version, facts }: Recorded): UnsealedEvent {
+  const encoded = { ...encode(event, seq, time), version };
+  return facts === undefined ? encoded : { ...encoded, facts };
+}
+
+/** The events of an append; the first one carries the turns behind them. */
+export function encodeAll({ events, afterSeq, time, facts }: Write): readonly UnsealedEvent[] {
+  return events.map((event, index) => {
+    const encoded = encode(event, afterSeq + 1 + index, time);
+    return index > 0 || facts === undefined ? encoded : { ...encoded, facts };
+  });
 }
 
 /** The event that was kept. Throws "broken" or "newer", naming run, event and field. */
 export function decode(runId: string, stored: UnsealedEvent): Recorded {
-  const { seq, type, version, time } = stored;
+  const { seq, type, version, time, facts } = stored;
   const where = `Event ${seq} of run ${runId}`;
   const check = CHECKS.get(type);
   if (version > EVENT_VERSION || check === undefined) {
@@ -323,7 +332,8 @@ export function decode(runId: string, stored: UnsealedEvent): Recorded {
   if (fault !== undefined) {
     throw new JournalError("broken", `${where} (${type}) is damaged: wrong value at ${fault}.`);
   }
-  return { seq, time, version, event: { type, ...data } as unknown as RunEvent };
+  const event = { type, ...data } as unknown as RunEvent;
+  return { seq, time, version, event, ...(facts === undefined ? {} : { facts }) };
 }
 
 /** Decodes a stretch of events. */

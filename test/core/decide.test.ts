@@ -252,7 +252,7 @@ describe("facts that come late or twice", () => {
     const before = play.events.length;
     play.tell({ type: "attempt-ended", at, ending: ok() });
     play.tell({ type: "attempt-ended", at, ending: lost });
-    play.tell({ type: "dispatched", place: at, env: {} });
+    play.tell({ type: "dispatched", place: at });
     play.tell({ type: "attempt-ended", at: { ...at, step: "nobody" }, ending: ok() });
     expect(play.events).toHaveLength(before);
   });

@@ -6,7 +6,6 @@ import { evolve } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
 import { fidelityOf, threadOf } from "../../src/core/fidelity.ts";
 import { DETAILS, preambleOf } from "../../src/core/preamble.ts";
-import { redecide } from "../../src/core/redecide.ts";
 import { findVisit, type Visit } from "../../src/core/run.ts";
 import type { AgentDefinition, Graph, Plan, Retelling } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
@@ -76,11 +75,8 @@ class Talks extends Play {
   }
 
   differences(): unknown {
-    const recorded = this.events.map((event, index) => ({
-      ...{ seq: index + 1, time: this.times[index] ?? this.now, version: EVENT_VERSION },
-      event,
-    }));
-    return redecide(this.plan, "run", recorded).differences;
+    const { difference, taken } = this.replayed();
+    return [...(difference === undefined ? [] : [difference]), ...(taken === 0 ? [] : [taken])];
   }
 }
 

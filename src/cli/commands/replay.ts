@@ -1,7 +1,7 @@
-/** `perdure replay RUN`: makes every recorded decision again and shows the first that differs. */
-import { redecide } from "../../core/redecide.ts";
+/** `perdure replay RUN`: decides every recorded turn again and shows the first difference. */
+import { replayTurns } from "../../core/replay.ts";
 import type { Plan } from "../../plan/plan.ts";
-import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
+import { replayJson, replayLines } from "../../view/replay-text.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { parsePlan } from "../known-run.ts";
 import { type OutputOptions, wantsJson } from "../output-options.ts";
@@ -20,10 +20,10 @@ export async function replayCommand(
   const { planText, events } = project.journal.load(runId);
   const plan = parsePlan(planText, runId);
   const planOf = (one: string): Plan => parsePlan(project.journal.plan(one), runId);
-  const found = redecide(planOf, runId, events);
+  const replayed = replayTurns(planOf, runId, events);
   const shortId = shortIdOf(project.journal, runId);
-  const input = { runId, shortId, pipeline: plan.name, found };
+  const input = { runId, shortId, pipeline: plan.name, replayed };
   if (json) printJson(replayJson(input));
   else for (const line of replayLines(input)) print(line);
-  return replayDiffers(found) ? EXIT.failed : EXIT.done;
+  return replayed.difference === undefined ? EXIT.done : EXIT.failed;
 }
