@@ -50,8 +50,8 @@ const EVENTS: readonly RunEvent[] = [
   },
   { type: "step.skipped", ...place, step: "release", arrows: [2] },
   { type: "run.rewound", step: "plan", reopened: ["plan", "implement"], assumed: ["setup"] },
-  { type: "run.stopping", mode: "after-step", by: "ada" },
-  { type: "run.stopped", by: "ada" },
+  { type: "run.stopping", mode: "after-step", reason: { code: "requested", by: "ada" } },
+  { type: "run.stopped", reason: { code: "requested", by: "ada" } },
   { type: "run.failed", message: "the last step failed" },
   { type: "run.completed" },
 ];

@@ -9,8 +9,6 @@
  * - G1 Signal handlers stand before the lease names this process, so that no wish can kill it.
  */
 import { access } from "node:fs/promises";
-import { MERGE_STOP } from "../core/activity.ts";
-import { BUDGET_STOP } from "../core/advance.ts";
 import type { Owner, Recorded, StopMode } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
@@ -433,13 +431,14 @@ export function exitCodeOf(run: Run, first: string | undefined): ExitCode {
     case "completed":
       return EXIT.done;
     case "stopped": {
-      const { by } = run.state;
-      if ([BUDGET_STOP, MERGE_STOP].some((why) => by.startsWith(why))) return EXIT.failed;
+      const { code } = run.state.reason;
+      if (code === "budget" || code === "conflict") return EXIT.failed;
       return first === "SIGINT" ? EXIT.interrupted : EXIT.terminated;
     }
     case "failed": {
       const reasons = [...run.failed].map((visit) => "reason" in visit.state && visit.state.reason);
-      const timedOut = reasons.some((reason) => reason === "timeout" || reason === "idle");
+      const late = ["timeout", "idle", "unanswered"];
+      const timedOut = reasons.some((reason) => late.includes(String(reason)));
       return timedOut ? EXIT.timedOut : EXIT.failed;
     }
     default:

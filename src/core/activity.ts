@@ -176,12 +176,8 @@ export function settle(run: Run, activity: Activity, fact: Fact, now: number): r
   }
 }
 
-/** How a stop for work that does not fit begins to be told. */
-export const MERGE_STOP = "a merge conflict";
-
 function mergeStop(paths: readonly string[]): Fact {
-  const by = `${MERGE_STOP}: ${conflictText(paths)}`;
-  return { type: "stop-requested", mode: "after-step", by };
+  return { type: "halted", mode: "after-step", reason: { code: "conflict", paths } };
 }
 
 const PATHS_SHOWN_MAX = 5;

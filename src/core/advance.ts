@@ -20,9 +20,6 @@ import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import { conditionOf } from "./values.ts";
 import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
 
-/** How a stop for lack of funds begins to be told. */
-export const BUDGET_STOP = "the budget";
-
 /** One turn makes about this many events at most; the rest follows in the next. */
 export const EVENTS_PER_TURN = 512;
 
@@ -131,8 +128,8 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
     case "finish":
       return { type: "exhausted" };
     case "halt": {
-      const { mode, why } = decision;
-      return { type: "stop-requested", mode, by: `${BUDGET_STOP}: ${why}` };
+      const { mode, limit } = decision;
+      return { type: "halted", mode, reason: { code: "budget", limit } };
     }
     case "withdraw": {
       const visit = findVisit(run, decision.at);

@@ -49,14 +49,14 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
   }
   if (exit !== 0) return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
   if (told?.outcome === "fail") {
-    return fail(run, visit, "told", told.notes ?? "it says that it failed", now, evidence);
+    return fail(run, visit, "told", told.notes ?? "it gave no reason", now, evidence);
   }
   if (told?.outcome !== "retry") return completeOrSubmit(run, visit, ending);
   if (isPartialSuccess(visit)) {
     const partly = { ...told, outcome: "partial_success" };
     return completeOrSubmit(run, visit, { ...ending, told: partly });
   }
-  return fail(run, visit, "retry", told.notes ?? "it asks for another try", now, evidence);
+  return fail(run, visit, "retry", told.notes ?? "it gave no reason", now, evidence);
 }
 
 /** Work that nothing is wrong with is done, unless a judge is still to look at it. */

@@ -97,6 +97,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "woken":
       return wakeEvents(run, findVisit(run, fact.place));
     case "stop-requested":
+    case "halted":
       return stop(run, fact);
     case "funds-added":
       return [{ ...fact, type: "run.funded" }];

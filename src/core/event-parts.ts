@@ -49,7 +49,7 @@ export interface KeptExit extends Held {
 }
 
 export interface ExitProblem {
-  readonly reason: "output" | "context" | "status" | "check" | "agent";
+  readonly reason: "output" | "context" | "status" | "check" | "agent" | "denied";
   readonly message: string;
   readonly trouble?: AgentTrouble;
 }
@@ -160,9 +160,13 @@ export type FailureReason =
   | "timeout"
   | "idle"
   | "output-limit"
+  /** Nobody answered its question in time. */
+  | "unanswered"
   | "spawn"
   | "expression"
   | "agent"
+  /** Its agent was not permitted what it tried, and the author wants that to be a failure. */
+  | "denied"
   | "answer"
   | "stall"
   | "turns"

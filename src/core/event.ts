@@ -53,6 +53,7 @@ import type {
   RunUpdated,
   ScopeEvent,
   StopMode,
+  StopReason,
 } from "./run-event.ts";
 
 export type * from "./event-parts.ts";
@@ -84,8 +85,8 @@ export type RunEvent =
       readonly commit: string;
       readonly aside?: string;
     }
-  | { readonly type: "run.stopping"; readonly mode: StopMode; readonly by: string }
-  | { readonly type: "run.stopped"; readonly by: string }
+  | { readonly type: "run.stopping"; readonly mode: StopMode; readonly reason: StopReason }
+  | { readonly type: "run.stopped"; readonly reason: StopReason }
   | { readonly type: "run.completed" }
   | {
       readonly type: "run.failed";

@@ -198,9 +198,9 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       delete draft(run).restoring;
       return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
     case "run.stopping":
-      return become(run, { status: "stopping", mode: event.mode, by: event.by });
+      return become(run, { status: "stopping", mode: event.mode, reason: event.reason });
     case "run.stopped":
-      return become(run, { status: "stopped", by: event.by });
+      return become(run, { status: "stopped", reason: event.reason });
     case "run.completed": {
       const root = run.scopes.get(ROOT_SCOPE);
       if (root !== undefined) passOverUnreached(run, root);

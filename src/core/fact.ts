@@ -24,6 +24,7 @@ import type {
   Saved,
   Spent,
   StopMode,
+  StopReason,
   Told,
   UsedBefore,
   Verdict,
@@ -150,6 +151,8 @@ export type Fact =
   /** The time of a wait is over. */
   | { readonly type: "woken"; readonly place: Place }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
+  /** The run must stop by itself. */
+  | { readonly type: "halted"; readonly mode: StopMode; readonly reason: StopReason }
   /** A person added to the budget. */
   | {
       readonly type: "funds-added";

@@ -17,9 +17,6 @@ import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit } from "./run.ts";
 import { withoutSession } from "./talk.ts";
 
-/** Who has stopped a run that is nothing but forked. */
-export const FORK_STOP = "the fork";
-
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
   takeEffects(run, event.from.run, event.effects ?? []);
@@ -39,7 +36,7 @@ export function fork(run: Run, event: RunForked): void {
   if (event.restore !== undefined) {
     draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
   }
-  draft(run).state = { status: "stopped", by: FORK_STOP };
+  draft(run).state = { status: "stopped", reason: { code: "forked" } };
 }
 
 /** What was said stays with the other run, and so does the run that it was told of. */

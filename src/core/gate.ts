@@ -22,9 +22,6 @@ import { renderIn } from "./values.ts";
 /** How much of a question is kept. */
 const QUESTION_LENGTH_MAX = 16_384;
 
-/** How the failure of a question without an answer begins to be told. */
-export const UNANSWERED = "nobody answered";
-
 /** The first events of a gate or a wait, or why it cannot begin. */
 export type Begun =
   | { readonly ok: true; readonly events: readonly RunEvent[] }
@@ -108,7 +105,7 @@ function endOf(
 ): RunEvent {
   const at = attemptOf(visit);
   if (chosen === undefined) {
-    if (answer.choice === undefined) return fail(run, visit, "timeout", lateText(visit), now);
+    if (answer.choice === undefined) return fail(run, visit, "unanswered", lateText(visit), now);
     const message = `the answer ${JSON.stringify(answer.choice)} is none of its choices`;
     return finalFailure(run, visit, at, "rejected", message);
   }
@@ -126,9 +123,8 @@ function endOf(
 
 function lateText({ state }: Visit): string {
   const delayMs = state.status === "asked" ? state.deadline?.delayMs : undefined;
-  return delayMs === undefined
-    ? `${UNANSWERED} in time`
-    : `${UNANSWERED} within ${formatDuration(delayMs)}`;
+  const when = delayMs === undefined ? "in time" : `within ${formatDuration(delayMs)}`;
+  return `nobody answered ${when}`;
 }
 
 /** What `results.<step>.answer` is. */

@@ -29,7 +29,7 @@ export function afterDenial(plan: Plan, visit: Visit, ending: Ending): Ending {
   if (ending.how !== "exited" || denied.length === 0) return ending;
   const { onDenied: wanted = "continue", tools } = settingsOf(plan, visit);
   if (wanted === "fail" && ending.problem === undefined) {
-    return { ...ending, problem: { reason: "agent", message: deniedText(denied) } };
+    return { ...ending, problem: { reason: "denied", message: deniedText(denied) } };
   }
   // Whatever was denied, work that has passed its check is done.
   const passed = ending.problem === undefined && ending.check !== undefined;

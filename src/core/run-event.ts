@@ -70,6 +70,25 @@ export interface RunMoved {
 /** At once; when agents have finished their tools; when steps have finished. */
 export type StopMode = "now" | "after-turn" | "after-step";
 
+/** Why a run stops. */
+export type StopReason =
+  /** A person or a program asked for it: a signal's name, `user@host`, or what they were doing. */
+  | { readonly code: "requested"; readonly by: string }
+  | { readonly code: "budget"; readonly limit: LimitReached }
+  /** Work that was done apart does not fit what others did in these files. */
+  | { readonly code: "conflict"; readonly paths: readonly string[] }
+  /** It was only forked, and nobody has started it since. */
+  | { readonly code: "forked" };
+
+/** The limit of a budget that is reached, or that cannot be kept because a model has no price. */
+export type LimitReached =
+  | {
+      readonly kind: "usd" | "tokens" | "turns" | "time";
+      readonly used: number;
+      readonly of: number;
+    }
+  | { readonly kind: "price"; readonly model: string };
+
 /** When to try again. The delay is kept so that a clock that was set back cannot stretch it. */
 export interface Retry {
   readonly at: number;

@@ -32,6 +32,7 @@ import type {
   RunCreated,
   Spent,
   StopMode,
+  StopReason,
   Telling,
   Told,
 } from "./event.ts";
@@ -159,8 +160,8 @@ export interface SharedConversation {
 export type RunState =
   | { readonly status: "created" }
   | { readonly status: "running" }
-  | { readonly status: "stopping"; readonly mode: StopMode; readonly by: string }
-  | { readonly status: "stopped"; readonly by: string }
+  | { readonly status: "stopping"; readonly mode: StopMode; readonly reason: StopReason }
+  | { readonly status: "stopped"; readonly reason: StopReason }
   | { readonly status: "completed" }
   | { readonly status: "failed"; readonly message: string; readonly from?: string };
 

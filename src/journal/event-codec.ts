@@ -43,6 +43,7 @@ import {
   savedOnce,
   spent,
   stopMode,
+  stopReason,
   telling,
   told,
   trace,
@@ -97,8 +98,8 @@ const SHAPES: { readonly [T in RunEvent["type"]]: Fields<Extract<RunEvent, { typ
   },
   "run.placed": { workspace: placed },
   "run.restored": { commit: text, aside: optional(text) },
-  "run.stopping": { mode: stopMode, by: text },
-  "run.stopped": { by: text },
+  "run.stopping": { mode: stopMode, reason: stopReason },
+  "run.stopped": { reason: stopReason },
   "run.completed": {},
   "run.failed": { message: text, from: optional(text) },
   "run.funded": {

@@ -85,6 +85,19 @@ export const knownEffect = record({
 export const recover = oneOf("continue", "restart");
 /** When a run is to stop. */
 export const stopMode = oneOf("now", "after-turn", "after-step");
+export const stopReason = record({
+  code: oneOf("requested", "budget", "conflict", "forked"),
+  by: optional(text),
+  limit: optional(
+    record({
+      kind: oneOf("usd", "tokens", "turns", "time", "price"),
+      used: optional(number),
+      of: optional(number),
+      model: optional(text),
+    }),
+  ),
+  paths: optional(listOf(text)),
+});
 export const lastTool = optional(
   record({ name: text, input: text, ok: optional(boolean) } satisfies Fields<LastTool>),
 );

@@ -195,7 +195,7 @@ describe("the time for an answer", () => {
     const play = new Play(planOf("ask>b", { ask: { work: LIMITED } })).open();
     answer(play, "ask", given(undefined, { from: "timeout" }));
     expect(events(play, "step.failed")).toMatchObject([
-      { reason: "timeout", message: "nobody answered within 500ms" },
+      { reason: "unanswered", message: "nobody answered within 500ms" },
     ]);
     expectSame(play);
   });
