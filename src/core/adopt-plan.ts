@@ -15,6 +15,7 @@ import type { Arrow, Graph, Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import { canonicalJson } from "../util/json.ts";
 import { begin } from "./context.ts";
+import { sharedNames } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import type { RunUpdated } from "./event.ts";
 import { isOver, makeScope, recordAt, restart, touch } from "./flow.ts";
@@ -28,7 +29,6 @@ import {
   type StepRecord,
   stepOf,
 } from "./run.ts";
-import { sharedNames } from "./shared-conversation.ts";
 import { addBudget } from "./spending.ts";
 
 /** Takes the run over to the new plan. */

@@ -14,14 +14,13 @@ import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { chooseArrows } from "./arrow-choice.ts";
-import { complete } from "./attempt-end.ts";
+import { complete, endAttempt } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
 import { pickBranch } from "./branches.ts";
+import { tellingFor } from "./briefing.ts";
 import { closeScopes } from "./composite-end.ts";
 import { converse } from "./conversation.ts";
-import { afterProbe, afterVerdict, doubtfulEnd, type Ends, repeated, unsettled } from "./doubt.ts";
 import { effectOf } from "./effect.ts";
-import { endAttempt } from "./ending-event.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
@@ -30,9 +29,7 @@ import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { instanceEvents } from "./instance-files.ts";
 import { judgeOf } from "./judge.ts";
 import { messageEvents, messagesToTell } from "./message.ts";
-import { exitOnce } from "./once-exit.ts";
 import { permissionQuestion } from "./permission.ts";
-import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import {
   grantFor,
@@ -53,7 +50,15 @@ import {
   type Visit,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
-import { tellingFor } from "./telling.ts";
+import { pretend } from "./simulated-result.ts";
+import {
+  afterProbe,
+  afterVerdict,
+  doubtfulEnd,
+  exitOnce,
+  repeated,
+  unsettled,
+} from "./uncertain.ts";
 import { updateEvents } from "./update.ts";
 import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
 
@@ -89,9 +94,9 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "exhausted":
       return [ending(run)];
     case "probed":
-      return afterProbe(run, fact, now, ENDS);
+      return afterProbe(run, fact, now);
     case "settled":
-      return afterVerdict(run, fact, now, ENDS);
+      return afterVerdict(run, fact, now);
     case "answered":
       return answerEvents(run, fact.at, fact.answer, now);
     case "woken":
@@ -336,6 +341,3 @@ function endOrDoubt(
   const wantsIdentity = refersTo(plan, stepOf(visit).id, "identity");
   return [...events.slice(0, -1), exitOnce(visit, ending, end, wantsIdentity)];
 }
-
-/** How attempts end, for what ends them after a doubt. */
-const ENDS: Ends = { complete, endAttempt, finalFailure };

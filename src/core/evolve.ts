@@ -13,7 +13,7 @@ import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
-import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
+import { talkOfWork, tell } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
@@ -32,7 +32,7 @@ import {
   uncountInside,
 } from "./flow.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
-import { applyQuestion, shortenWaits } from "./gate-flow.ts";
+import { applyQuestion, shortenWaits } from "./gate.ts";
 import { applyToScope } from "./instance-files.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
@@ -57,8 +57,8 @@ import {
   type WorkspaceFiles,
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
-import { talkOfWork, tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { applyDoubt, askProbesAgain } from "./uncertain.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
 import {
   doubtFiles,

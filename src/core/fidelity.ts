@@ -4,7 +4,7 @@
  * Owns: the order in which arrow, step and pipeline are asked. It differs: for the mode the arrow
  * comes first, for the thread the step does.
  * Does not: know whether the conversation can be had (conversation.ts) or write what is told
- * (preamble.ts).
+ * (briefing.ts).
  */
 import { arrowAt } from "../plan/graph-index.ts";
 import type { Arrow, Fidelity, Plan, Retelling } from "../plan/plan.ts";

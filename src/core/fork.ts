@@ -9,13 +9,13 @@
  *   on, no workspace is shared. What was spent still counts.
  */
 import type { Recover } from "../plan/plan.ts";
+import { withoutSession } from "./conversation-state.ts";
 import { draft } from "./draft.ts";
 import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
 import { enter, isOver } from "./flow.ts";
 import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit } from "./run.ts";
-import { withoutSession } from "./talk.ts";
 
 /** Cuts a run loose from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {

@@ -1,20 +1,24 @@
 /**
- * Gates and waits: how they begin, and what an answer or the end of the time brings about.
+ * Gates and waits: how they begin, what an answer or the end of the time leads to (the decide half), and
+ * what the events mean for the run (the evolve half).
  *
- * Owns: these decisions.
+ * Owns: these decisions, and the meaning of `step.asked`.
  * Does not: choose between two answers; the arbiter is outside (journal, H1), and only the one that
- * counts becomes a fact. What the events mean stands in gate-flow.ts.
+ * counts becomes a fact.
  * Invariants:
  * - H2 A question has at most one answer: one about an attempt that is not asked now is old news (D1).
  * - H3 Nothing approves by itself: without an answer a gate that is past its time takes its `default`,
  *   and fails where there is none.
  */
+
 import type { Choice, GateWork, WaitWork } from "../plan/plan.ts";
 import { formatDuration, parseMoment } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
+import { draft } from "./draft.ts";
 import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
+import { enter } from "./flow.ts";
 import { afterPermission } from "./permission.ts";
 import { attemptOf, findVisit, type Run, stepOf, type Visit } from "./run.ts";
 import { renderIn } from "./values.ts";
@@ -141,4 +145,36 @@ export function wakeEvents(run: Run, visit: Visit | undefined): readonly RunEven
 /** The choice that approves: the first that does not make the step fail. */
 export function approvingChoice(choices: readonly Choice[]): Choice | undefined {
   return choices.find(({ fails }) => fails !== true) ?? choices[0];
+}
+
+type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
+
+/** Takes an event about a question into the run. */
+export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time: number): void {
+  if (event.type === "step.answered") return;
+  const { question, choices, text, deadline, default: otherwise } = event;
+  enter(run, visit, {
+    ...{ status: "asked", since: time, question, choices, text },
+    ...(deadline === undefined ? {} : { deadline }),
+    ...(otherwise === undefined ? {} : { default: otherwise }),
+  });
+}
+
+/** A new owner: nothing waits longer than it was meant to, however the clock was set back. */
+export function shortenWaits(run: Run, time: number): void {
+  for (const visit of run.asked) {
+    const { state } = visit;
+    if (state.status !== "asked" || state.deadline === undefined) continue;
+    draft(visit).state = { ...state, deadline: shortened(state.deadline, time) };
+  }
+  for (const visit of run.sleeping) {
+    const { state } = visit;
+    if (state.status !== "sleeping") continue;
+    draft(visit).state = { ...state, wake: shortened(state.wake, time) };
+  }
+}
+
+function shortened(deadline: Deadline, time: number): Deadline {
+  const { at, delayMs } = deadline;
+  return delayMs === undefined ? deadline : { at: Math.min(at, time + delayMs), delayMs };
 }

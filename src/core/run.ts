@@ -14,6 +14,7 @@ import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
+import type { Talk } from "./conversation-state.ts";
 import type {
   AgentTrouble,
   AttemptRef,
@@ -37,7 +38,6 @@ import type {
   Told,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
-import type { Talk } from "./talk.ts";
 
 export interface Run {
   readonly id: string;

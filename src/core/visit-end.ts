@@ -6,7 +6,7 @@
  */
 import { type CheckFindings, checksFound } from "./check.ts";
 import { handOn } from "./context.ts";
-import { vouched } from "./doubt-flow.ts";
+import { share } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { StepCompleted, StepFailed } from "./event.ts";
@@ -15,7 +15,7 @@ import { dropJudged } from "./judge.ts";
 import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
-import { share } from "./talk-flow.ts";
+import { vouched } from "./uncertain.ts";
 
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {

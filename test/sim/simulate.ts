@@ -6,7 +6,6 @@
  */
 
 import type { Operation } from "../../src/core/action.ts";
-import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
@@ -23,6 +22,7 @@ import {
   type Visit,
 } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
+import { visitInDoubt } from "../../src/core/uncertain.ts";
 import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";

@@ -5,11 +5,11 @@
  * Does not: go on with the run; `perdure resume` does.
  */
 
-import { visitInDoubt } from "../../core/doubt.ts";
 import type { Verdict } from "../../core/event.ts";
 import type { Result } from "../../core/fact.ts";
 import { Refusal } from "../../core/rewind.ts";
 import { attemptOf } from "../../core/run.ts";
+import { visitInDoubt } from "../../core/uncertain.ts";
 import { collectResult } from "../../engine/evidence.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";

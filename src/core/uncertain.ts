@@ -1,30 +1,28 @@
 /**
- * Effects that must happen once: what is said when nobody knows whether one has happened.
+ * Steps that must not happen twice, when nobody knows whether their effect has happened: what is asked
+ * and what follows from the answer (the decide half), and what the events mean (the evolve half).
  *
- * Owns: which endings leave that in doubt, and what follows from the answer of a probe or a person.
- * Does not: know how attempts end otherwise; decide.ts says that (`Ends`).
+ * Owns: which endings leave an effect uncertain, what an exit status proves, and the meaning of
+ * `step.unsettled`, `step.probed` and `step.settled`.
+ * Does not: end the attempt by itself. The answer is followed by the event that does: `step.completed`
+ * when the effect happened; what its end would have been for any other step when it did not.
  * Invariants:
  * - O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): what failed
- *   by itself may have happened. So may what was cut off, unless it is proven that nothing of it ran.
- *   With a probe, that is asked at once. Without one a person is asked, unless an edge for failures
- *   leads on: then the effect stays uncertain until something brings the step back.
- * - O2 A visit in doubt is not started again before its probe says "not done" or a person "redo".
- *   So does a visit whose effect an earlier one had, whatever brought the step back (O3).
+ *   by itself may have happened. So may what was interrupted, unless it is proven that nothing of it
+ *   ran. With a probe, that is asked at once. Without one a person is asked, unless an edge for
+ *   failures leads on: then the effect stays uncertain until something brings the step back.
+ * - O2 A visit with an uncertain effect is not started again before its probe says "not done" or a
+ *   person "redo". So is a visit whose effect an earlier one had, whatever brought the step back (O3).
  */
-import { unreachable } from "../util/assert.ts";
-import type { Json } from "../util/json.ts";
-import { effectOf } from "./effect.ts";
-import type {
-  AttemptRef,
-  Doubt,
-  Exposure,
-  FailureReason,
-  LeftRunning,
-  RunEvent,
-  Saved,
-  Spent,
-} from "./event.ts";
+
+import { assert, unreachable } from "../util/assert.ts";
+import { type Completion, complete, endAttempt, succeeds } from "./attempt-end.ts";
+import { draft } from "./draft.ts";
+import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
+import type { AttemptRef, Doubt, KeptExit, RunEvent, StepCompleted } from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
+import { finalFailure } from "./failure.ts";
+import { closeIfOver, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
 import { Refusal } from "./rewind.ts";
 import {
   attemptOf,
@@ -96,31 +94,6 @@ export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly
   ];
 }
 
-/** What completes a visit, whoever vouches for it. */
-export interface Completion extends Result {
-  readonly answer?: Json;
-  readonly output?: string;
-  readonly spent?: Spent;
-  readonly snapshot?: Saved | undefined;
-  readonly left?: readonly LeftRunning[];
-  readonly exposes?: readonly Exposure[];
-  readonly identity?: string | undefined;
-  readonly settledBy?: string | undefined;
-}
-
-/** How decide.ts ends attempts. */
-export interface Ends {
-  complete(run: Run, visit: Visit, exit: number, result: Completion): RunEvent;
-  endAttempt(run: Run, visit: Visit, ending: Ending, now: number): readonly RunEvent[];
-  finalFailure(
-    run: Run,
-    visit: Visit,
-    at: AttemptRef,
-    reason: FailureReason,
-    message: string,
-  ): RunEvent;
-}
-
 const NO_RESULT: Result = { outputs: {}, context: {} };
 
 /** What follows from a probe's answer; what did not happen ends as any other step would have. */
@@ -128,7 +101,6 @@ export function afterProbe(
   run: Run,
   fact: Extract<Fact, { type: "probed" }>,
   now: number,
-  ends: Ends,
 ): readonly RunEvent[] {
   const { answer, identity, message, result = NO_RESULT } = fact;
   const visit = findVisit(run, fact.at);
@@ -137,26 +109,26 @@ export function afterProbe(
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
   const doubt = doubtOf(visit);
   if (answer === "unknown") return [probed];
-  if (doubt.cause === "identity") return [...named(run, visit, { doubt, probed, ends })];
+  if (doubt.cause === "identity") return [...named(run, visit, { doubt, probed })];
   if (answer === "not-done") {
-    return [probed, ...ends.endAttempt(run, visit, endingOf(doubt), now)];
+    return [probed, ...endAttempt(run, visit, endingOf(doubt), now)];
   }
   const { snapshot } = doubt;
   const done = { ...earlier(run, visit), ...leftOf(doubt), ...result, snapshot };
   const vouched = { ...done, settledBy: "its probe", ...(identity && { identity }) };
-  return [probed, ends.complete(run, visit, 0, vouched)];
+  return [probed, complete(run, visit, 0, vouched)];
 }
 
 /** What follows when a step succeeded and its probe was asked for the identity of its effect. */
 function named(
   run: Run,
   visit: Visit,
-  { doubt, probed, ends }: { doubt: Doubt; probed: Probed; ends: Ends },
+  { doubt, probed }: { doubt: Doubt; probed: Probed },
 ): readonly RunEvent[] {
   const { exited, snapshot } = doubt;
   if (probed.answer === "done" && exited !== undefined) {
     const { identity } = probed;
-    return [probed, ends.complete(run, visit, exited.exit, { ...exited, snapshot, identity })];
+    return [probed, complete(run, visit, exited.exit, { ...exited, snapshot, identity })];
   }
   const message = "it exited with 0, but its probe says that it did not happen";
   return [{ ...probed, answer: "unknown", message }];
@@ -179,7 +151,6 @@ export function afterVerdict(
   run: Run,
   fact: Extract<Fact, { type: "settled" }>,
   now: number,
-  ends: Ends,
 ): readonly RunEvent[] {
   const { as, by, identity, result = NO_RESULT } = fact;
   const visit = visitInDoubt(run, fact.step);
@@ -191,7 +162,7 @@ export function afterVerdict(
     case "done":
       return [
         settled,
-        ends.complete(run, visit, 0, {
+        complete(run, visit, 0, {
           ...earlier(run, visit),
           ...leftOf(doubt),
           ...result,
@@ -203,10 +174,7 @@ export function afterVerdict(
       // Not as it would have ended: a person's word outweighs what is left of its retries.
       return [settled, { type: "step.lost", ...at, message, retry: { at: now, delayMs: 0 } }];
     case "abort":
-      return [
-        settled,
-        ends.finalFailure(run, visit, at, "aborted", `given up by ${by}: ${message}`),
-      ];
+      return [settled, finalFailure(run, visit, at, "aborted", `given up by ${by}: ${message}`)];
     default:
       return unreachable(as);
   }
@@ -267,4 +235,109 @@ export function visitInDoubt(run: Run, path: string): Visit {
     throw new Refusal(`there is nothing to settle yet: step ${path} is running; ${remedy}`);
   }
   throw new Refusal(`there is nothing to settle: step ${path} is ${status}`);
+}
+
+type Exited = Extract<Ending, { how: "exited" }>;
+
+/**
+ * The event that ends an attempt of a step that must not happen twice and that exited: `end` for every
+ * other step. What succeeded is done; its probe is asked only when somebody wants its identity.
+ */
+export function exitOnce(
+  visit: Visit,
+  ending: Exited,
+  end: RunEvent,
+  wantsIdentity: boolean,
+): RunEvent {
+  const { once, probe, notDone = [] } = stepOf(visit);
+  if (!once || notDone.includes(ending.exit)) return end;
+  const at = attemptOf(visit);
+  const { spent, snapshot } = ending;
+  const unsettled = (cause: "exit" | "identity", message: string): RunEvent => ({
+    ...{ type: "step.unsettled", ...at, cause, message },
+    asks: probe === undefined ? "person" : "probe",
+    exited: keptOf(ending),
+    ...(snapshot && { snapshot }),
+    ...(spent && { spent }),
+  });
+  if (end.type === "step.completed") {
+    return probe !== undefined && wantsIdentity ? unsettled("identity", "it exited with 0") : end;
+  }
+  if (end.type !== "step.failed") return end;
+  // Only where it leads to is wrong.
+  if (succeeds(visit, ending)) return { ...end, effect: "done" };
+  const leadsOn = end.retry === undefined && (end.handled === true || end.arrows.length > 0);
+  if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
+  return unsettled("exit", end.message);
+}
+
+function keptOf(ending: Exited): KeptExit {
+  const { how: _, spent: __, snapshot: ___, fromStream: ____, ...kept } = ending;
+  return kept;
+}
+
+type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
+
+/** Takes an event about a doubt into the run. */
+export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: number): void {
+  switch (event.type) {
+    case "step.unsettled": {
+      const { cause, message, asks, tool, snapshot, exited } = event;
+      const known = {
+        ...(tool && { tool }),
+        ...(snapshot && { snapshot }),
+        ...(exited && { exited }),
+      };
+      draft(visit).doubt = { cause, message, asks, ...known };
+      if (cause !== "repeated") {
+        noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
+      }
+      if (asks === "person") return leaveToPerson(run, visit, message, time);
+      return enter(run, visit, { status: "unsettled", message });
+    }
+    case "step.probed":
+      if (event.answer === "unknown") leaveToPerson(run, visit, event.message ?? "", time);
+      if (event.answer === "not-done") forgetEffect(run, visit);
+      return;
+    default:
+      assert(isInDoubt(visit), () => `illegal event: ${event.type} of what is in no doubt`);
+      // A person's word is worth new losses, however many there were.
+      if (event.as === "redo") {
+        draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
+        forgetEffect(run, visit);
+      }
+      return takeUp(run, visit);
+  }
+}
+
+/** A new owner asks the probes again that did not know: the network may be there by now. */
+export function askProbesAgain(run: Run): void {
+  for (const visit of [...run.failed]) {
+    if (isInDoubt(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
+  }
+}
+
+/** What a completed visit keeps of who vouches for it. */
+export function vouched({ identity, settledBy }: StepCompleted): {
+  readonly identity?: string;
+  readonly settledBy?: string;
+} {
+  return { ...(identity && { identity }), ...(settledBy && { settledBy }) };
+}
+
+/** The run cannot go on here before somebody says what is the case; the rest of it can. */
+function leaveToPerson(run: Run, visit: Visit, why: string, at: number): void {
+  const repeats = visit.doubt?.cause === "repeated" && visit.doubt.asks === "person";
+  const message = repeats ? why : `whether it happened is unknown (${why})`;
+  enter(run, visit, { status: "failed", at, reason: "once", message, handled: false });
+  closeIfOver(run, visit.record.scope);
+}
+
+function takeUp(run: Run, visit: Visit): void {
+  const { state } = visit;
+  if (state.status !== "failed") return;
+  const closed = visit.record.scope.active === 0;
+  const { message } = visit.doubt ?? state;
+  enter(run, visit, { status: "unsettled", message });
+  if (closed) reopenScope(run, visit.record.scope, "failed");
 }
