@@ -11,7 +11,7 @@
  * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
  *   ending waits here until its files are saved or merged.
  */
-import { paidBy, succeeds } from "./attempt-end.ts";
+import { succeeds, traceOf } from "./attempt-end.ts";
 import { findingsIn } from "./check.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
@@ -203,7 +203,7 @@ function mergedEnd(
   }
   const { paths, base, theirs: snapshot } = result;
   const message = conflictText(paths);
-  const paid = paidBy({ ...ending, snapshot });
+  const paid = traceOf({ ...ending, snapshot });
   const conflicted = { how: "conflicted", paths, message, base, held, ...paid } as const;
   return [{ type: "attempt-ended", at, ending: conflicted }, mergeStop(paths)];
 }

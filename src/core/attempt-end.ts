@@ -50,7 +50,7 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
     ...(told === undefined ? {} : { told }),
     ...(output === undefined ? {} : { output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
-    ...paidBy(ending),
+    ...traceOf(ending),
   };
   if (problem?.reason === "check" && failsForGood(ending)) {
     return finalFailure(run, visit, attemptOf(visit), "check", problem.message, evidence);
@@ -77,7 +77,7 @@ function completeOrSubmit(run: Run, visit: Visit, ending: Exited): RunEvent {
   if (missingJudge(stepOf(visit), ending) === undefined) {
     return complete(run, visit, ending.exit, ending);
   }
-  return submit(visit, ending, paidBy(ending));
+  return submit(visit, ending, traceOf(ending));
 }
 
 /** True when an attempt that ended like this completes its step, as far as its edges allow. */
@@ -122,7 +122,7 @@ export function complete(
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
-  const paid = paidBy(result);
+  const paid = traceOf(result);
   const words = {
     ...(told === undefined ? {} : { told }),
     ...(output === undefined ? {} : { output }),
@@ -187,7 +187,7 @@ function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
 }
 
 /** What an attempt used and left, for the event that ends it. */
-export function paidBy(end: {
+export function traceOf(end: {
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
   readonly left?: readonly LeftRunning[];
@@ -210,7 +210,7 @@ export function endAttempt(
   now: number,
 ): readonly RunEvent[] {
   const at = attemptOf(visit);
-  const paid = paidBy(ending);
+  const paid = traceOf(ending);
   switch (ending.how) {
     case "exited":
       return ending.fromStream === true
@@ -259,7 +259,7 @@ function ask(
   ending: Extract<Ending, { how: "asked" }>,
   now: number,
 ): RunEvent {
-  const paid = paidBy(ending);
+  const paid = traceOf(ending);
   if (visit.submitted !== undefined) {
     const { why } = ending.ask;
     const again = submitAgain(visit, why, paid);
@@ -279,7 +279,7 @@ function relay(
   ending: Extract<Ending, { how: "relayed" }>,
   now: number,
 ): RunEvent {
-  const paid = paidBy(ending);
+  const paid = traceOf(ending);
   if ((visit.talk?.relays ?? 0) < RELAYS_MAX) {
     const { checkpoint, why } = ending;
     const relayed = { type: "step.relayed", ...attemptOf(visit), checkpoint, ...paid } as const;

@@ -18,7 +18,7 @@ import type { Plan, Retelling } from "../plan/plan.ts";
 import { isObject, type Json } from "../util/json.ts";
 import { contextSeenAt, contextValue } from "./context.ts";
 import { hasBegun, sharingOf, startsAnew } from "./conversation.ts";
-import type { Conversation, Telling, Told } from "./event.ts";
+import type { Briefing, Conversation, Told } from "./event.ts";
 import {
   fidelityOf,
   INSTEAD_OF_FULL,
@@ -30,19 +30,19 @@ import {
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 
 /** What the next attempt of a visit is told; undefined when nobody wants anything told. */
-export function tellingFor(
+export function briefingFor(
   plan: Plan,
   run: Run,
   visit: Visit,
   conversation: Conversation | undefined,
-): Telling | undefined {
+): Briefing | undefined {
   if (stepOf(visit).work.kind !== "agent") return undefined;
   const { kind, says = "task" } = conversation ?? {};
   // Its own conversation goes on, and knows all that it was told.
   if (kind === "continue" && says !== "task") return undefined;
   const anew = startsAnew(run, visit);
   const lost = hasBegun(visit) && kind === "start" && !anew;
-  const before = toldBefore(visit);
+  const before = briefingBefore(visit);
   const again = kind !== "continue" && !lost && !anew;
   if (says === "relayed" || (before !== undefined && again)) return before;
   const wanted = fidelityOf(plan, visit);
@@ -66,7 +66,7 @@ export function tellingFor(
 }
 
 /** What it was told since it last failed. */
-function toldBefore({ telling, failures }: Visit): Telling | undefined {
+function briefingBefore({ telling, failures }: Visit): Briefing | undefined {
   if (telling === undefined || telling.failures !== failures) return undefined;
   const { failures: _, ...told } = telling;
   return told;

@@ -12,9 +12,9 @@
  */
 
 import type { Plan } from "../plan/plan.ts";
-import { SILENCE, type Talk, talkAfter } from "./conversation-state.ts";
+import { type ConversationState, NO_CONVERSATION, stateAfter } from "./conversation-state.ts";
 import { draft } from "./draft.ts";
-import type { Conversation, RunEvent, Telling, Thread } from "./event.ts";
+import type { Briefing, Conversation, RunEvent, Thread } from "./event.ts";
 import type { ConversationOffer } from "./fact.ts";
 import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
 import { type Run, recoverFor, type SharedConversation, stepOf, type Visit } from "./run.ts";
@@ -34,7 +34,7 @@ export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | unde
 
 /** True when a person or the author wants a new conversation in place of one that did not end well. */
 export function startsAnew(run: Run, visit: Visit): boolean {
-  const { session } = visit.talk ?? SILENCE;
+  const { session } = visit.talk ?? NO_CONVERSATION;
   if (session === undefined) return false;
   if (visit.cut === true) return recoverFor(run, visit) === "restart";
   // A person's wish for all holds for the failures that the person has seen (fork.ts).
@@ -75,7 +75,7 @@ export function converse(
 }
 
 function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
-  const { session, ask, checkpoint } = visit.talk ?? SILENCE;
+  const { session, ask, checkpoint } = visit.talk ?? NO_CONVERSATION;
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {
     const failed = hasFailed(visit);
@@ -218,7 +218,7 @@ function unusable(
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** Notes what an attempt is told; one that goes on in its own conversation is told nothing new. */
-export function tell(visit: Visit, telling: Telling | undefined): void {
+export function tell(visit: Visit, telling: Briefing | undefined): void {
   if (telling !== undefined) draft(visit).telling = { ...telling, failures: visit.failures };
 }
 
@@ -238,9 +238,9 @@ export function share(run: Run, visit: Visit): void {
 }
 
 /** The talk of a visit after an event; a judge's attempt is no part of it, but its verdict is. */
-export function talkOfWork(visit: Visit, event: StepEvent): Talk | undefined {
-  if (visit.submitted === undefined) return talkAfter(visit.talk, event);
+export function conversationAfter(visit: Visit, event: StepEvent): ConversationState | undefined {
+  if (visit.submitted === undefined) return stateAfter(visit.talk, event);
   if (event.type !== "step.failed" || event.check === undefined) return undefined;
   const { spent: _, ...verdict } = event;
-  return talkAfter(visit.talk, verdict);
+  return stateAfter(visit.talk, verdict);
 }

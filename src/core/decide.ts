@@ -17,7 +17,7 @@ import { chooseArrows } from "./arrow-choice.ts";
 import { complete, endAttempt } from "./attempt-end.ts";
 import { filesFor } from "./attempt-files.ts";
 import { pickBranch } from "./branches.ts";
-import { tellingFor } from "./briefing.ts";
+import { briefingFor } from "./briefing.ts";
 import { closeScopes } from "./composite-end.ts";
 import { converse } from "./conversation.ts";
 import { effectOf } from "./effect.ts";
@@ -50,13 +50,13 @@ import {
   type Visit,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
-import { pretend } from "./simulated-result.ts";
+import { simulatedResult } from "./simulated-result.ts";
 import {
   afterProbe,
   afterVerdict,
-  doubtfulEnd,
   exitOnce,
   repeated,
+  uncertainEnd,
   unsettled,
 } from "./uncertain.ts";
 import { updateEvents } from "./update.ts";
@@ -159,7 +159,7 @@ function aboutAttempt(
       if (visit.submitted !== undefined || visit.talk?.session === fact.session) return [];
       return [{ type: "step.session", ...at, session: fact.session }];
     case "attempt-ended":
-      return endOrDoubt(plan, run, visit, fact.ending, now);
+      return endAttemptOrAsk(plan, run, visit, fact.ending, now);
     default:
       return unreachable(fact);
   }
@@ -246,7 +246,7 @@ function dispatch(
   if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
-  const fidelity = tellingFor(plan, run, visit, conversation);
+  const fidelity = briefingFor(plan, run, visit, conversation);
   const messages = messagesToTell(run, visit, conversation, offer);
   const report = reportFor(run, visit, conversation);
   return [
@@ -269,7 +269,7 @@ function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent 
     const chosen = label === undefined ? {} : { told: { label } };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }
-  const { answer, context, told } = pretend(run, visit, simulates);
+  const { answer, context, told } = simulatedResult(run, visit, simulates);
   const words = told === undefined ? {} : { told };
   if (told?.outcome === "fail") {
     const evidence = { exit: 0, context, ...words };
@@ -326,14 +326,14 @@ function failAtStart(
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
 }
 
-function endOrDoubt(
+function endAttemptOrAsk(
   plan: Plan,
   run: Run,
   visit: Visit,
   ending: Ending,
   now: number,
 ): readonly RunEvent[] {
-  const cutOff = doubtfulEnd(visit, ending);
+  const cutOff = uncertainEnd(visit, ending);
   if (cutOff !== undefined) return [unsettled(visit, cutOff)];
   const events = endAttempt(run, visit, ending, now);
   const end = events.at(-1);

@@ -50,7 +50,6 @@ export const saved = record({
 });
 /** The content of a workspace at a moment: a commit, and what is not in it. */
 export type Saved = TypeOf<typeof saved>;
-export type SkippedFile = TypeOf<typeof skippedFile>;
 
 export const owner = record({
   pid: integer,
@@ -262,7 +261,7 @@ export const doubt = {
  * proves nothing. `repeated`: nothing of this attempt ran; an earlier visit has happened, or may have.
  * `identity`: it succeeded, and its probe is asked for the identity of the effect.
  */
-export type Doubt = FieldsOf<typeof doubt>;
+export type Uncertainty = FieldsOf<typeof doubt>;
 
 export const knownEffect = record({
   name: text,
@@ -357,7 +356,7 @@ export const telling = record({
   preamble: optional(text),
 });
 /** How much of what came before its agent is told at the start of an attempt, and who says so. */
-export type Telling = TypeOf<typeof telling>;
+export type Briefing = TypeOf<typeof telling>;
 
 export const ask = variants("kind", {
   /** A person left a message that its agent has not got. */
@@ -430,7 +429,6 @@ export const answer = {
 };
 /** What was answered to a question, by whom and from where. */
 export type Answer = FieldsOf<typeof answer>;
-export type AnswerSource = Answer["from"];
 
 /** What every event that ends an attempt may have. */
 export const trace = {

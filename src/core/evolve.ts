@@ -13,7 +13,7 @@ import { assert, unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
 import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
-import { talkOfWork, tell } from "./conversation.ts";
+import { conversationAfter, tell } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
@@ -58,7 +58,7 @@ import {
 } from "./run.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
-import { applyDoubt, askProbesAgain } from "./uncertain.ts";
+import { applyUncertainty, askProbesAgain } from "./uncertain.ts";
 import { complete, fail, goOn, wait } from "./visit-end.ts";
 import {
   doubtFiles,
@@ -235,7 +235,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     noteDenial(visit, event);
   }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
-  const talk = talkOfWork(visit, event);
+  const talk = conversationAfter(visit, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
@@ -282,7 +282,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.unsettled":
     case "step.probed":
     case "step.settled":
-      return applyDoubt(run, visit, event, time);
+      return applyUncertainty(run, visit, event, time);
     case "step.asked":
     case "step.answered":
       return applyQuestion(run, visit, event, time);

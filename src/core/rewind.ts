@@ -7,7 +7,15 @@ import type { Fact } from "./fact.ts";
 import { failedInside, hidesFailures, outermost } from "./failed-items.ts";
 import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import { unfinishedBefore } from "./rewind-way.ts";
-import { currentVisit, findStep, isInDoubt, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import {
+  currentVisit,
+  findStep,
+  isUncertain,
+  placeOf,
+  type Run,
+  stepOf,
+  type Visit,
+} from "./run.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
@@ -186,7 +194,7 @@ export function isWithin(visit: Visit, outer: Visit): boolean {
 /** What may have happened and must not happen twice is not run again in passing. */
 function refuseRepeating(run: Run, visit: Visit): void {
   const path = stepPath(placeOf(visit));
-  if (isInDoubt(visit)) {
+  if (isUncertain(visit)) {
     const remedy = `settle it first: perdure settle ${run.id} ${path} done|redo|abort`;
     throw new Refusal(`step ${path} may have happened, and must not happen twice: ${remedy}`);
   }

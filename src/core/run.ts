@@ -14,13 +14,13 @@ import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secret-mark.ts";
-import type { Talk } from "./conversation-state.ts";
+import type { ConversationState } from "./conversation-state.ts";
 import type {
   AgentTrouble,
   AttemptRef,
+  Briefing,
   CheckEvidence,
   Deadline,
-  Doubt,
   FailureReason,
   Held,
   KnownEffect,
@@ -34,8 +34,8 @@ import type {
   Spent,
   StopMode,
   StopReason,
-  Telling,
   Told,
+  Uncertainty,
 } from "./event.ts";
 import { parseStepPath } from "./place.ts";
 
@@ -244,7 +244,7 @@ export interface Visit {
   /** It was cut off by a loss or a stop, not by its own end. */
   readonly cut?: true;
   /** Nobody knew whether its last attempt happened. */
-  readonly doubt?: Doubt;
+  readonly doubt?: Uncertainty;
   /** Where the effect was attempted first that an earlier visit may have had: its key stays. */
   readonly attemptedAt?: Pick<KnownEffect, "place" | "run">;
   /** What a person wants done with it after it was cut off; holds for its next attempt. */
@@ -252,9 +252,9 @@ export interface Visit {
   /** Its next attempt goes on with the files that are there: a person chose them. */
   readonly files?: "keep";
   /** For a step that talks to an agent. */
-  readonly talk?: Talk;
+  readonly talk?: ConversationState;
   /** What its agent was told of the run, and how often it had failed by then. */
-  readonly telling?: Telling & { readonly failures: number };
+  readonly telling?: Briefing & { readonly failures: number };
   /** What failed before it, as its agent is told. */
   readonly report?: string;
   readonly spent?: Spent;
@@ -412,7 +412,7 @@ export function isDone(record: StepRecord | undefined): boolean {
 }
 
 /** True when nobody knows whether a step that must not happen twice has happened. */
-export function isInDoubt({ state }: Visit): boolean {
+export function isUncertain({ state }: Visit): boolean {
   if (state.status === "failed") return state.reason === "once" && !state.handled;
   return state.status === "unsettled";
 }

@@ -19,7 +19,7 @@ import { assert, unreachable } from "../util/assert.ts";
 import { type Completion, complete, endAttempt, succeeds } from "./attempt-end.ts";
 import { draft } from "./draft.ts";
 import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
-import type { AttemptRef, Doubt, KeptExit, RunEvent, StepCompleted } from "./event.ts";
+import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
 import { closeIfOver, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
@@ -30,7 +30,7 @@ import {
   type Effect,
   findStep,
   findVisit,
-  isInDoubt,
+  isUncertain,
   type Run,
   stepOf,
   type Visit,
@@ -40,10 +40,10 @@ import {
 const RUN_ID_SHOWN = 8;
 
 /** How the attempt of a step can be cut off. */
-type CutOff = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
+type Interrupted = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
 
 /** How an attempt was cut off, if that leaves its effect in doubt (O1). */
-export function doubtfulEnd(visit: Visit, ending: Ending): CutOff | undefined {
+export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefined {
   // The effect of work that is being judged has happened.
   if (!stepOf(visit).once || visit.submitted !== undefined) return undefined;
   switch (ending.how) {
@@ -59,7 +59,7 @@ export function doubtfulEnd(visit: Visit, ending: Ending): CutOff | undefined {
 }
 
 /** The event that says so. */
-export function unsettled(visit: Visit, ending: CutOff): RunEvent {
+export function unsettled(visit: Visit, ending: Interrupted): RunEvent {
   const { message, spent, snapshot } = ending;
   return {
     type: "step.unsettled",
@@ -73,7 +73,7 @@ export function unsettled(visit: Visit, ending: CutOff): RunEvent {
   };
 }
 
-function causeOf(ending: CutOff): Doubt["cause"] {
+function causeOf(ending: Interrupted): Uncertainty["cause"] {
   if (ending.how === "timed-out") return ending.limit;
   return ending.how === "reined" ? ending.reason : ending.how;
 }
@@ -107,7 +107,7 @@ export function afterProbe(
   if (visit?.state.status !== "unsettled" || visit.attempts !== fact.at.attempt) return [];
   const said = { answer, ...(identity && { identity }), ...(message && { message }) };
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
-  const doubt = doubtOf(visit);
+  const doubt = uncertaintyOf(visit);
   if (answer === "unknown") return [probed];
   if (doubt.cause === "identity") return [...named(run, visit, { doubt, probed })];
   if (answer === "not-done") {
@@ -123,7 +123,7 @@ export function afterProbe(
 function named(
   run: Run,
   visit: Visit,
-  { doubt, probed }: { doubt: Doubt; probed: Probed },
+  { doubt, probed }: { doubt: Uncertainty; probed: Probed },
 ): readonly RunEvent[] {
   const { exited, snapshot } = doubt;
   if (probed.answer === "done" && exited !== undefined) {
@@ -137,7 +137,7 @@ function named(
 type Probed = Extract<RunEvent, { type: "step.probed" }>;
 
 /** What an attempt left that exited, and that somebody else vouches for. */
-function leftOf({ exited }: Doubt): Pick<Completion, "answer" | "output" | "left"> {
+function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
   const { answer, output, left } = exited ?? {};
   return {
     ...(answer === undefined ? {} : { answer }),
@@ -153,10 +153,10 @@ export function afterVerdict(
   now: number,
 ): readonly RunEvent[] {
   const { as, by, identity, result = NO_RESULT } = fact;
-  const visit = visitInDoubt(run, fact.step);
+  const visit = uncertainVisit(run, fact.step);
   const at = attemptOf(visit);
   const settled = { type: "step.settled", ...at, as, by, ...(identity && { identity }) } as const;
-  const doubt = doubtOf(visit);
+  const doubt = uncertaintyOf(visit);
   const { message, snapshot } = doubt;
   switch (as) {
     case "done":
@@ -193,7 +193,7 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "
 }
 
 /** The end of the attempt as it would have been told had there been no doubt about it. */
-function endingOf({ cause, message, tool, exited }: Doubt): Ending {
+function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
   const known = tool === undefined ? {} : { tool };
   if (exited !== undefined) return { how: "exited", ...exited };
   switch (cause) {
@@ -214,16 +214,16 @@ function endingOf({ cause, message, tool, exited }: Doubt): Ending {
 }
 
 /** What was in doubt about a visit; older journals recorded only that it was lost. */
-function doubtOf({ doubt, state }: Visit): Doubt {
+function uncertaintyOf({ doubt, state }: Visit): Uncertainty {
   const message = "message" in state ? state.message : "";
   return doubt ?? { cause: "lost", message, asks: "person" };
 }
 
 /** The visit of a step that a person is to settle. */
-export function visitInDoubt(run: Run, path: string): Visit {
+export function uncertainVisit(run: Run, path: string): Visit {
   const record = findStep(run, path);
   // Not only the current one: an `any` join may have come to the step again since.
-  const doubtful = record?.visits.slice(record.past).find(isInDoubt);
+  const doubtful = record?.visits.slice(record.past).find(isUncertain);
   if (doubtful !== undefined) return doubtful;
   const visit = currentVisit(record);
   if (visit === undefined) {
@@ -276,10 +276,18 @@ function keptOf(ending: Exited): KeptExit {
   return kept;
 }
 
-type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
+type UncertaintyEvent = Extract<
+  RunEvent,
+  { type: "step.unsettled" | "step.probed" | "step.settled" }
+>;
 
 /** Takes an event about a doubt into the run. */
-export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: number): void {
+export function applyUncertainty(
+  run: Run,
+  visit: Visit,
+  event: UncertaintyEvent,
+  time: number,
+): void {
   switch (event.type) {
     case "step.unsettled": {
       const { cause, message, asks, tool, snapshot, exited } = event;
@@ -292,15 +300,15 @@ export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: numb
       if (cause !== "repeated") {
         noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
       }
-      if (asks === "person") return leaveToPerson(run, visit, message, time);
+      if (asks === "person") return waitForPerson(run, visit, message, time);
       return enter(run, visit, { status: "unsettled", message });
     }
     case "step.probed":
-      if (event.answer === "unknown") leaveToPerson(run, visit, event.message ?? "", time);
+      if (event.answer === "unknown") waitForPerson(run, visit, event.message ?? "", time);
       if (event.answer === "not-done") forgetEffect(run, visit);
       return;
     default:
-      assert(isInDoubt(visit), () => `illegal event: ${event.type} of what is in no doubt`);
+      assert(isUncertain(visit), () => `illegal event: ${event.type} of what is in no doubt`);
       // A person's word is worth new losses, however many there were.
       if (event.as === "redo") {
         draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
@@ -313,7 +321,7 @@ export function applyDoubt(run: Run, visit: Visit, event: DoubtEvent, time: numb
 /** A new owner asks the probes again that did not know: the network may be there by now. */
 export function askProbesAgain(run: Run): void {
   for (const visit of [...run.failed]) {
-    if (isInDoubt(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
+    if (isUncertain(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
   }
 }
 
@@ -326,7 +334,7 @@ export function vouched({ identity, settledBy }: StepCompleted): {
 }
 
 /** The run cannot go on here before somebody says what is the case; the rest of it can. */
-function leaveToPerson(run: Run, visit: Visit, why: string, at: number): void {
+function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
   const repeats = visit.doubt?.cause === "repeated" && visit.doubt.asks === "person";
   const message = repeats ? why : `whether it happened is unknown (${why})`;
   enter(run, visit, { status: "failed", at, reason: "once", message, handled: false });

@@ -328,7 +328,7 @@ describe("time", () => {
     expect(late.exit).toBe(5);
     expect(late.stdout).toContain("approve failed: nobody answered within 1ms\n");
     expect(events().find(({ type }) => type === "step.failed")).toMatchObject({
-      reason: "timeout",
+      reason: "unanswered",
     });
   });
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DETAILS, preambleOf } from "../../src/core/briefing.ts";
-import { EVENT_VERSION, type Telling } from "../../src/core/event.ts";
+import { type Briefing, EVENT_VERSION } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
 import { fidelityOf, threadOf } from "../../src/core/fidelity.ts";
@@ -69,7 +69,7 @@ class Talks extends Play {
     });
   }
 
-  last(): Telling | undefined {
+  last(): Briefing | undefined {
     const event = this.events.findLast(({ type }) => type === "step.started");
     return event?.type === "step.started" ? event.fidelity : undefined;
   }
@@ -204,7 +204,7 @@ describe("a thread", () => {
   });
 
   it("stands for what cannot be had, and says why", () => {
-    const told = (plan: Plan, change?: (play: Talks) => void): Telling | undefined => {
+    const told = (plan: Plan, change?: (play: Talks) => void): Briefing | undefined => {
       const play = new Talks(plan).open();
       change?.(play);
       play.end("a", said("The plan."));
