@@ -7,7 +7,8 @@ export default defineConfig({
     include: ["test/agents/*.suite.ts"],
     testTimeout: 120_000,
     hookTimeout: 300_000,
-    fileParallelism: false,
+    // Each test has a model, a home and a project of its own, and agents wait for half of their time.
+    maxWorkers: 3,
     // Those that run together mostly wait.
     maxConcurrency: 8,
     reporters: ["default", new CountReporter()],

@@ -5,7 +5,7 @@
  */
 import { appendFileSync, closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { codexLedger } from "../src/runner/agents/codex-ledger.ts";
+import { codexLedger } from "../src/runner/agents/codex/rollout.ts";
 import { compare, inDirectory, type Line, timed, timeLine } from "./measure.ts";
 
 const SMALL_BYTES = 2 * 1024 * 1024;

@@ -4,7 +4,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { RunFiles } from "../src/cli/run-files.ts";
+import { RunFiles } from "../src/app/run-files.ts";
 import type { Turn } from "../src/core/advance.ts";
 import type { AttemptRef, Recorded } from "../src/core/event.ts";
 import { replay } from "../src/core/evolve.ts";
@@ -20,7 +20,7 @@ import type { Journal } from "../src/journal/journal.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { systemClock } from "../src/util/clock.ts";
-import { sha256 } from "../src/util/hash.ts";
+import { sha256 } from "../src/util/json.ts";
 
 const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
 

@@ -11,8 +11,8 @@ import { build } from "esbuild";
 const PROGRAMS = [
   "src/cli/main.ts",
   "src/library/perdure.ts",
-  "src/cli/module-worker.ts",
-  "src/runner/agents/acp-main.ts",
+  "src/app/module-worker.ts",
+  "src/runner/agents/acp/acp-main.ts",
 ];
 const OUTSIDE = [
   "@agentclientprotocol/sdk",

@@ -8,8 +8,7 @@ import { join } from "node:path";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
 import { lastVersion, MIGRATIONS } from "../src/journal/migrations.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
-import { sha256 } from "../src/util/hash.ts";
-import { canonicalJson } from "../src/util/json.ts";
+import { canonicalJson, sha256 } from "../src/util/json.ts";
 
 const TIME = Date.UTC(2026, 0, 31, 12);
 const RUN_ID = "a1b2c3d4-e5f6-4890-abcd-ef1234567890";

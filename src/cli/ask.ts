@@ -1,15 +1,29 @@
-/** A question to the person at the terminal. */
-import { type OutputOptions, screenKind } from "./output-options.ts";
+/** Questions to the person at the terminal, other than those of a run's gates. */
+import type { Confirm } from "../app/screen.ts";
+import { terminalText } from "../view/display-text.ts";
+import { type OutputOptions, screenKind } from "./screen/output-options.ts";
+
+type AskOptions = OutputOptions & { readonly detach?: boolean };
 
 /** True when a person sees what is asked and can answer. */
-export function canAsk(options: OutputOptions & { readonly detach?: boolean }): boolean {
+export function canAsk(options: AskOptions): boolean {
   const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   return isTerminal && screenKind(options) === "live" && options.detach !== true;
 }
 
-import { terminalText } from "../view/display-text.ts";
+/** Asks the person to agree; undefined when nobody could answer. */
+export function confirmation(options: AskOptions): Confirm | undefined {
+  return canAsk(options) ? confirmed : undefined;
+}
 
-/** Their answer in small letters; nothing when they leave. */
+async function confirmed(message: string, offer?: string): Promise<boolean> {
+  if (offer === undefined) return (await ask(`${message} [y/N] `)).startsWith("y");
+  const key = offer.slice(0, 1);
+  const answer = await ask(`${message}.\n[${key}]${offer.slice(1)}, or [a]bort? `);
+  return answer.startsWith(key);
+}
+
+/** The answer in lower case; empty when the person leaves. */
 export async function ask(question: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stdout });

@@ -3,11 +3,11 @@ import { spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { livenessOf, type Project } from "../app/project.ts";
+import { command, Refusal } from "../app/refusal.ts";
 import { runDirOf } from "../engine/state-dir.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT, type ExitCode } from "./exit-code.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { print } from "./print.ts";
-import { livenessOf, type Project } from "./project.ts";
 
 /** How often we look whether the new process has taken the run. */
 const LOOK_MS = 20;
@@ -49,10 +49,10 @@ export async function detach(
   while ((project.journal.leaseOf(runId)?.epoch ?? 0) === before && !ended) await sleep(LOOK_MS);
   const lease = project.journal.leaseOf(runId);
   if ((lease?.epoch ?? 0) === before) {
-    throw new CliError(
-      EXIT.error,
+    throw new Refusal(
+      "not-started",
       `the run could not be started; see ${log}`,
-      `perdure resume ${shortId}`,
+      command("resume", shortId),
     );
   }
   const state =

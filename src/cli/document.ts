@@ -1,9 +1,9 @@
 /** Texts that a command prints or writes into a file: which format, and where to. */
 import { writeFileSync } from "node:fs";
 import { extname } from "node:path";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import { masked, print } from "./print.ts";
+import { advice, Refusal } from "../app/refusal.ts";
+import { masked } from "../app/secret-mask.ts";
+import { print } from "./print.ts";
 
 export interface DocumentOptions {
   readonly format?: string;
@@ -21,14 +21,14 @@ export function formatOf<F extends string>(formats: Formats<F>, options: Documen
   if (format !== undefined) {
     const named = names.find((name) => name === format);
     if (named !== undefined) return named;
-    throw new CliError(EXIT.usage, `--format takes one of ${names.join(", ")}, not "${format}"`);
+    throw new Refusal("bad-option", `--format takes one of ${names.join(", ")}, not "${format}"`);
   }
   if (output === undefined) return names[0] as F;
   const ending = extname(output).slice(1).toLowerCase();
   const meant = names.find((name) => formats[name].includes(ending));
   if (meant !== undefined) return meant;
   const message = `${output}: its ending names no format`;
-  throw new CliError(EXIT.usage, message, `add --format ${names.join("|")}`);
+  throw new Refusal("bad-option", message, advice(`add --format ${names.join("|")}`));
 }
 
 /** Prints a text, or writes it into a file and says so. */
@@ -41,7 +41,7 @@ export function deliver(text: string, { output }: DocumentOptions): void {
     writeFileSync(output, masked(text));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new CliError(EXIT.error, `${output} cannot be written (${code ?? String(error)})`);
+    throw new Refusal("cannot-write", `${output} cannot be written (${code ?? String(error)})`);
   }
   print(`Wrote ${output}`);
 }

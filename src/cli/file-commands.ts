@@ -1,6 +1,6 @@
 /** The commands on pipeline files that run nothing. */
 import type { Command } from "commander";
-import type { ExitCode } from "./exit-code.ts";
+import type { ExitCode } from "../view/exit-code.ts";
 
 const CONVERT_EXAMPLES = `
 Examples:

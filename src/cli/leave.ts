@@ -1,39 +1,98 @@
 /**
  * How the program ends with an error, wherever it came from.
  *
- * Owns: the words for a bug of ours, and the last resort for what nobody awaited.
- * Does not: explain what can happen (cli-error.ts).
+ * Owns: the lines of a refusal and its exit status, the words for a bug of ours, and the last resort
+ * for what nobody awaited.
  */
 import { CommanderError } from "commander";
-import { drivenRun, errorLines, explain, RunError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
+import {
+  asRefusal,
+  drivenRun,
+  nextLines,
+  PipelineInvalid,
+  type Refusal,
+  type RefusalCode,
+  RunError,
+} from "../app/refusal.ts";
+import { perdure } from "../view/command-text.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
+import { printDiagnostics } from "./diagnostics.ts";
 import { printError, printed } from "./print.ts";
 
-/** Call once: what nobody awaited is told like any other error, and not by Node. */
+/** Call once: what nobody awaited ends the program like any other error, and not by Node. */
 export function leaveOnUnhandledErrors(): void {
   process.on("uncaughtException", (error) => void leave(error));
   process.on("unhandledRejection", (reason) => void leave(reason));
 }
 
-/** Tells an error and ends: a failed runner must not linger as the owner of its run. */
+/** Prints an error and ends: a failed runner must not linger as the owner of its run. */
 export async function leave(error: unknown): Promise<void> {
   const run = error instanceof RunError ? undefined : drivenRun();
-  process.exitCode = told(run === undefined ? error : new RunError(run, error));
+  process.exitCode = await reported(run === undefined ? error : new RunError(run, error));
   await printed();
   process.exit();
 }
 
-function told(error: unknown): number {
+async function reported(error: unknown): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-  const explained = explain(error);
-  if (explained !== undefined) {
-    for (const line of errorLines(explained)) printError(line);
-    return explained.exit;
+  const refusal = asRefusal(error);
+  if (refusal !== undefined) {
+    if (refusal instanceof PipelineInvalid) await printDiagnostics(refusal);
+    for (const line of refusalLines(refusal)) printError(line);
+    return exitCodeFor(refusal.code);
   }
   const bug = error instanceof RunError ? error.cause : error;
   const detail = bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
   printError(`internal error: ${detail}`);
-  const run = error instanceof RunError ? ` ${error.shortId}` : "";
-  printError(`  This is a bug in perdure. The journal is valid; go on with: perdure resume${run}`);
+  const run = error instanceof RunError ? [error.shortId] : [];
+  const resume = perdure("resume", ...run);
+  printError(`  This is a bug in perdure. The journal is valid; continue with: ${resume}`);
   return EXIT.error;
+}
+
+const NEXT = "  next: ";
+
+function refusalLines({ message, next }: Refusal): readonly string[] {
+  const lines = nextLines(next);
+  const indent = " ".repeat(NEXT.length);
+  const helps = lines.map((line, index) => `${index === 0 ? NEXT : indent}${line}`);
+  return [`error: ${message}`, ...helps];
+}
+
+/** The exit status for a refusal; 1 for every code that is not here. */
+const EXIT_CODES: Partial<Readonly<Record<RefusalCode, ExitCode>>> = {
+  "invalid-pipeline": EXIT.invalid,
+  "unknown-price": EXIT.invalid,
+  "turns-used-up": EXIT.failed,
+  "run-owned": EXIT.owned,
+  "steps-alive": EXIT.owned,
+  "agent-open": EXIT.owned,
+  "import-running": EXIT.owned,
+  "ambiguous-run": EXIT.usage,
+  "ambiguous-step": EXIT.usage,
+  "bad-answer": EXIT.usage,
+  "bad-input": EXIT.usage,
+  "bad-option": EXIT.usage,
+  "bad-price-file": EXIT.usage,
+  "directory-shared": EXIT.usage,
+  impossible: EXIT.usage,
+  "missing-file": EXIT.usage,
+  "missing-variables": EXIT.usage,
+  "no-edit-possible": EXIT.usage,
+  "no-snapshots": EXIT.usage,
+  "no-terminal": EXIT.usage,
+  "no-unfinished-run": EXIT.usage,
+  "not-confirmed": EXIT.usage,
+  "not-empty": EXIT.usage,
+  "not-ready": EXIT.usage,
+  "project-copied": EXIT.usage,
+  "run-not-named": EXIT.usage,
+  "logs-directory-used": EXIT.usage,
+  "unknown-run": EXIT.usage,
+  "unknown-step": EXIT.usage,
+  "wrong-pipeline": EXIT.usage,
+};
+
+function exitCodeFor(code: RefusalCode): ExitCode {
+  return EXIT_CODES[code] ?? EXIT.error;
 }

@@ -6,14 +6,14 @@
  * asked for, because a list of runs must not wait for a YAML parser.
  */
 import { Command } from "commander";
-import { checkDirectory, enter, plainEnvironment, requireProc } from "./environment.ts";
-import { EXIT, type ExitCode } from "./exit-code.ts";
+import { checkDirectory, enter, plainEnvironment, requireProc } from "../app/environment.ts";
+import { packageVersion } from "../app/version.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { addConverting } from "./file-commands.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
 import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
 import { addComparing, addReturning, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
-import { packageVersion } from "./version.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {

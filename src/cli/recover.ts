@@ -1,12 +1,11 @@
 /** `resume --recover`: what a person wants done with work that was cut off. */
 import { createInterface } from "node:readline/promises";
+import type { CutOff } from "../app/partial-work.ts";
+import { command, Refusal } from "../app/refusal.ts";
 import { placeText } from "../core/place.ts";
 import { placeOf } from "../core/run.ts";
 import type { Recover } from "../plan/plan.ts";
 import { partialLines } from "../view/partial-text.ts";
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import type { CutOff } from "./partial-work.ts";
 import { printError } from "./print.ts";
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
@@ -23,15 +22,14 @@ export function checkRecover(options: { recover?: string; detach?: boolean }): v
   if (recover === undefined) return;
   if (!CHOICES.includes(recover)) {
     const message = `--recover takes ${CHOICES.join(", ")}, not "${recover}"`;
-    throw new CliError(EXIT.usage, message);
+    throw new Refusal("bad-option", message);
   }
   const terminal = process.stdin.isTTY === true && process.stderr.isTTY === true;
   if (recover !== "ask" || (terminal && options.detach !== true)) return;
-  throw new CliError(
-    EXIT.usage,
-    "--recover ask needs a terminal to ask on",
-    "perdure resume --recover continue (or restart)",
-  );
+  throw new Refusal("no-terminal", "--recover ask needs a terminal to ask on", {
+    ...command("resume", "--recover", "continue"),
+    note: "or restart",
+  });
 }
 
 /** The word for all, when it is one; `ask` is a question, not an answer. */

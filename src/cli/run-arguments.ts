@@ -1,7 +1,7 @@
 /** The options of `perdure run`, and what must not be mixed in them: nothing that was typed is ignored. */
-import { CliError } from "./cli-error.ts";
-import { EXIT } from "./exit-code.ts";
-import type { ReadingOptions } from "./reading.ts";
+
+import type { ReadingOptions } from "../app/reading.ts";
+import { command, Refusal } from "../app/refusal.ts";
 
 export interface RunArguments extends ReadingOptions {
   readonly validate?: boolean;
@@ -26,17 +26,20 @@ export function refuseMixed(file: string | undefined, options: RunArguments): vo
   const goesOn = resume !== undefined || resumeLast === true || fromStep !== undefined;
   if (named !== undefined && !goesOn) {
     const message = `--run names the run that --from-step is about, and there is no --from-step`;
-    throw new CliError(EXIT.usage, message, `perdure resume ${named}`);
+    throw new Refusal("bad-option", message, command("resume", named));
   }
   const ways = [resume !== undefined, resumeLast === true, named !== undefined];
   if (ways.filter((given) => given).length > 1) {
     const message = "the run is named twice: by --resume, --resume-last or --run";
-    throw new CliError(EXIT.usage, message, `perdure resume ${resume ?? named}`);
+    throw new Refusal("bad-option", message, command("resume", resume ?? named ?? "RUN"));
   }
   if (goesOn && (options.input ?? options.json) !== undefined) {
     const message = "a run that is resumed has its input; another input is another run";
-    const again = `perdure run ${file ?? "FILE"} --input ...`;
-    const fork = `perdure fork ${resume ?? named ?? "RUN"} --input ...`;
-    throw new CliError(EXIT.usage, message, `${again} (from the start), or ${fork}`);
+    const again = {
+      ...command("run", file ?? "FILE", "--input", "..."),
+      note: "from the start",
+    };
+    const fork = command("fork", resume ?? named ?? "RUN", "--input", "...");
+    throw new Refusal("bad-option", message, [again, fork]);
   }
 }

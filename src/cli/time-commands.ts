@@ -1,6 +1,6 @@
 /** The commands of time travel, for the command line: going back, forking and comparing. */
 import type { Command } from "commander";
-import type { ExitCode } from "./exit-code.ts";
+import type { ExitCode } from "../view/exit-code.ts";
 
 type Finish = (status: ExitCode) => void;
 

@@ -4,7 +4,7 @@
  */
 import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
-import type { SecretMarks } from "../util/secret-mark.ts";
+import type { SecretMarks } from "../util/secrets.ts";
 import {
   boolean,
   type FieldsOf,

@@ -5,8 +5,8 @@
  * Does not: decide whether there is another try (decide.ts).
  */
 
-import { sha256 } from "../util/hash.ts";
 import type { JsonObject } from "../util/json.ts";
+import { sha256 } from "../util/json.ts";
 import { wayAfterFailure } from "./arrow-choice.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
 import { afterFailure } from "./conversation.ts";

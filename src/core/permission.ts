@@ -10,7 +10,7 @@
  *   attempts of the visit, whoever owns the run then.
  */
 import type { AgentSettings, Choice, Plan } from "../plan/plan.ts";
-import { covers } from "../util/tool-rule.ts";
+import { covers } from "../util/agent-access.ts";
 import { traceOf } from "./attempt-end.ts";
 import { draft } from "./draft.ts";
 import type { Answer, Ask, AttemptRef, RunEvent } from "./event.ts";

@@ -13,7 +13,7 @@
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { SecretMarks } from "../util/secret-mark.ts";
+import type { SecretMarks } from "../util/secrets.ts";
 import type { ConversationState } from "./conversation-state.ts";
 import type {
   AgentTrouble,

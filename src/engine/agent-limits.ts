@@ -9,7 +9,7 @@
 import type { Relay } from "../plan/plan.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { headOf } from "../runner/agents/stream-json.ts";
-import { windowOf } from "../runner/agents/windows.ts";
+import { windowOf } from "../runner/agents/usage.ts";
 
 /** What is assumed of a model that nobody knows. */
 const WINDOW_DEFAULT = 200_000;

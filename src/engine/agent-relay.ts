@@ -12,7 +12,7 @@ import { join, relative } from "node:path";
 import type { AttemptRef, Output } from "../core/event.ts";
 import { placeText } from "../core/place.ts";
 import { textOf } from "../runner/file-text.ts";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import { RELAY_SECTIONS } from "./agent-prompt.ts";
 import { LaunchError } from "./launch.ts";
 

@@ -14,10 +14,10 @@ import { stepOf, type Visit } from "../core/run.ts";
 import { checksOf } from "../plan/check.ts";
 import type { FinishedCall, Ledger } from "../runner/agents/adapter.ts";
 import { NO_CALLS, type UnknownCalls } from "../runner/agents/continue-prompt.ts";
-import type { PriceList } from "../runner/agents/prices.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import type { Launch, ProcessEnding } from "../runner/step-process.ts";
+import type { PriceList } from "../runner/agents/usage.ts";
+import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
+import type { Launch, ProcessEnding } from "../runner/process/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { answerOf } from "./agent-answer.ts";
 import {

@@ -10,11 +10,10 @@ import type { AgentTrouble, LastTool, PauseReason, Spent, UsedBefore } from "../
 import type { Ending } from "../core/fact.ts";
 import { NOTHING_SPENT } from "../core/spending.ts";
 import type { AgentSettings } from "../plan/plan.ts";
-import type { TroubleKind, Usage } from "../runner/agents/adapter.ts";
-import type { PriceList } from "../runner/agents/prices.ts";
+import type { TroubleKind } from "../runner/agents/adapter.ts";
 import type { AgentReport } from "../runner/agents/report.ts";
 import { headOf } from "../runner/agents/stream-json.ts";
-import { usedSince } from "../runner/agents/usage.ts";
+import { type PriceList, type Usage, usedSince } from "../runner/agents/usage.ts";
 import { type AgentLimits, limitReached, turnsMessage } from "./agent-limits.ts";
 
 const INPUT_CHARACTERS_MAX = 200;

@@ -8,10 +8,10 @@
  */
 import { join } from "node:path";
 import type { AgentAdapter, AgentEvent } from "../runner/agents/adapter.ts";
-import type { PriceList } from "../runner/agents/prices.ts";
 import { AgentFollower, type AgentReport } from "../runner/agents/report.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import { type FollowedFile, followLines, lastLine } from "../runner/output.ts";
+import type { PriceList } from "../runner/agents/usage.ts";
+import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
+import { type FollowedFile, followLines, lastLine } from "../runner/process/output.ts";
 import { type AgentLimits, limitReached } from "./agent-limits.ts";
 
 /** What is told beside what happens: a subagent's usage with its result, a call's after its tools. */

@@ -7,7 +7,7 @@
 import { open } from "node:fs/promises";
 import type { Exposure } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
-import { secretInputs, secretsIn, textsIn } from "../util/redact.ts";
+import { secretInputs, secretsIn, textsIn } from "../util/secrets.ts";
 import type { LaunchSite } from "./launch.ts";
 
 /** How much of an output is searched. */

@@ -20,9 +20,9 @@ import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts"
 import { checksOf } from "../plan/check.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
-import { isolationProblem } from "../runner/isolation.ts";
-import type { CheckScript, Launch, Limits } from "../runner/step-process.ts";
-import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/sweep.ts";
+import { isolationProblem } from "../runner/process/start.ts";
+import type { CheckScript, Launch, Limits } from "../runner/process/step-process.ts";
+import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/process/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";

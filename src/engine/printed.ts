@@ -14,9 +14,9 @@ import type { Ending } from "../core/fact.ts";
 import { stepOf, type Visit } from "../core/run.ts";
 import { refersTo } from "../plan/named-results.ts";
 import type { Capture, Plan } from "../plan/plan.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
 import { readLeft } from "../runner/file-text.ts";
-import { lastText } from "../runner/output.ts";
+import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
+import { lastText } from "../runner/process/output.ts";
 import { type Json, parseJson } from "../util/json.ts";
 
 /** The agent's last word, for people. */

@@ -8,8 +8,8 @@
 import { join } from "node:path";
 import type { AgentAdapter, AgentEvent } from "../runner/agents/adapter.ts";
 import { grown, headOf, tailOf } from "../runner/agents/stream-json.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import { followLines } from "../runner/output.ts";
+import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
+import { followLines } from "../runner/process/output.ts";
 
 const CALLS_MAX = 100;
 const INPUT_CHARACTERS_MAX = 300;

@@ -9,8 +9,8 @@ import { join } from "node:path";
 import { contextValue } from "../core/context.ts";
 import { type Run, stepOf, type Visit } from "../core/run.ts";
 import type { Plan } from "../plan/plan.ts";
-import { ATTEMPT_FILE } from "../runner/attempt-folder.ts";
-import { lastText } from "../runner/output.ts";
+import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
+import { lastText } from "../runner/process/output.ts";
 import type { JsonObject } from "../util/json.ts";
 import type { RunDir } from "./state-dir.ts";
 

@@ -149,7 +149,6 @@ async function foreignChanges(
 async function settleForeign(options: PlaceOptions, path: string): Promise<void> {
   const changes = await foreignChanges(options, path);
   if (changes.length === 0 || options.foreign === "keep") return;
-  const { run } = options;
   if (options.foreign === "restore") {
     await setAside(options, path);
     return putBack(options, path);
@@ -157,9 +156,9 @@ async function settleForeign(options: PlaceOptions, path: string): Promise<void>
   const shown = changes.slice(0, CHANGES_SHOWN_MAX).map((change) => change.path);
   const more = changes.length > shown.length ? `, and ${changes.length - shown.length} more` : "";
   throw new WorkspaceError(
-    "blocked",
+    "changed-by-others",
     `files in ${path} were changed by somebody else: ${shown.join(", ")}${more}`,
-    `perdure resume ${run.id} --files keep (go on with them) or --files restore (set them aside)`,
+    "keep them (--files keep), or set them aside (--files restore)",
   );
 }
 

@@ -25,8 +25,7 @@ import type {
 } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
-import { sha256 } from "../util/hash.ts";
-import type { Json } from "../util/json.ts";
+import { type Json, sha256 } from "../util/json.ts";
 
 export interface Journal {
   /** Stores plan, `run.created` and the rows of its pending steps in one transaction. */

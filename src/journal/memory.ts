@@ -10,7 +10,7 @@ import { outputsNamedBy } from "../core/handed-on.ts";
 import { movedPath } from "../core/move.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import type { UnsealedEvent } from "./chain.ts";
 import { decode, encode, encodeAll, encodeRecorded } from "./event-codec.ts";
 import {

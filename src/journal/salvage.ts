@@ -8,7 +8,7 @@
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import type { Answer, Recorded } from "../core/event.ts";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import { chainCrc, chainStart, type StoredEvent } from "./chain.ts";
 import { Database } from "./database.ts";
 import { decode } from "./event-codec.ts";

@@ -12,7 +12,7 @@ import type { Answer, Owner, Recorded, RunMoved } from "../core/event.ts";
 import { movedPath } from "../core/move.ts";
 import type { SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import { type ChainHead, chainStart, verifyChain } from "./chain.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
 import { decodeAll, encode, encodeAll, encodeRecorded } from "./event-codec.ts";

@@ -5,7 +5,7 @@
  * so a slow reader needs no queue and misses nothing, and one that stops reading costs nothing.
  * Does not: know who drives the run; `pause` says when there may be more.
  */
-import { openProject } from "../cli/project.ts";
+import { openProject } from "../app/project.ts";
 import { type ToldEvent, toldEvent } from "../view/event-json.ts";
 
 export interface StreamOptions {

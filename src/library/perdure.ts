@@ -11,7 +11,7 @@ import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { RunHandle } from "./run-handle.ts";
 import type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
 
-export type { ExitCode } from "../cli/exit-code.ts";
+export { type Next, PipelineInvalid, Refusal, type RefusalCode, RunOwned } from "../app/refusal.ts";
 export type { StopMode } from "../core/event.ts";
 export {
   definePipeline,
@@ -21,14 +21,14 @@ export {
 export type { Diagnostic } from "../pipeline/diagnostic.ts";
 export type { Json } from "../util/json.ts";
 export type { ToldEvent } from "../view/event-json.ts";
-export { PerdureError, PipelineInvalid, RunOwned, UsageError } from "./perdure-error.ts";
+export type { ExitCode } from "../view/exit-code.ts";
 export type { RunHandle, RunResult } from "./run-handle.ts";
 export type { RunView, StepView } from "./run-view.ts";
 export type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
 
 /**
  * Starts a new run of a pipeline: a value, or the path of a file. Throws `PipelineInvalid` when it has
- * mistakes, and `UsageError` when the input does not fit.
+ * mistakes, and a `Refusal` when the input does not fit.
  */
 export async function run(
   pipeline: PipelineDefinition | string,

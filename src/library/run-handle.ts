@@ -10,17 +10,18 @@
  *   name in the lease would be no evidence.
  */
 import { dirname } from "node:path";
-import { driveOwned, type ExecuteOptions, exitCodeOf, own } from "../cli/execute.ts";
-import { EXIT, type ExitCode } from "../cli/exit-code.ts";
-import { type KnownRun, loadRun } from "../cli/known-run.ts";
-import { thisOwner } from "../cli/owner.ts";
-import type { Project } from "../cli/project.ts";
-import { Wishes } from "../cli/wishes.ts";
+import { driveOwned, type ExecuteOptions, own } from "../app/execute.ts";
+import { type KnownRun, loadRun } from "../app/known-run.ts";
+import { thisOwner } from "../app/owner.ts";
+import type { Project } from "../app/project.ts";
+import { asRefusal } from "../app/refusal.ts";
+import { type Display, NO_DISPLAY } from "../app/screen.ts";
+import { Wishes } from "../app/wishes.ts";
 import type { StopMode } from "../core/event.ts";
 import { JournalError } from "../journal/journal.ts";
 import type { ToldEvent } from "../view/event-json.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
 import { Bell, eventStream } from "./event-stream.ts";
-import { publicError } from "./perdure-error.ts";
 import { type RunView, runView } from "./run-view.ts";
 
 /** How often the journal is asked whether somebody else wants the run to stop. */
@@ -43,7 +44,7 @@ export interface RunHandle extends AsyncIterable<ToldEvent> {
   stop(mode?: StopMode): Promise<RunResult>;
 }
 
-export type HandleOptions = Omit<ExecuteOptions, "screen" | "greet"> & {
+export type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -57,16 +58,16 @@ export function drivenRun(
   const { id } = known;
   const wishes = new Wishes(project.journal, id);
   const bell = new Bell();
-  const screen = {
-    say: () => undefined,
-    update: () => bell.ring(),
-    refresh: () => undefined,
-    close: async () => undefined,
+  const display: Display = {
+    openScreen: async (given) => ({
+      ...(await NO_DISPLAY.openScreen(given)),
+      update: () => bell.ring(),
+    }),
   };
   const owned = own(
     project,
     known,
-    { ...options, screen, beside: true },
+    { ...options, display, beside: true },
     { ...thisOwner(), unsignalled: true },
   );
   const looking = setInterval(() => tryOf(() => wishes.look()), REQUEST_LOOK_MS);
@@ -76,13 +77,13 @@ export function drivenRun(
   let over = false;
   const drive = async (): Promise<RunResult> => {
     try {
-      const run = await driveOwned(project, owned, wishes, { ...options, screen });
+      const run = await driveOwned(project, owned, wishes, { ...options, display });
       project.journal.release(id, owned.epoch);
       const exitCode = exitCodeOf(run, wishes.first);
       return { ...runView(loadRun(project, id)), exitCode };
     } catch (error) {
       tryOf(() => project.journal.release(id, owned.epoch));
-      throw publicError(error);
+      throw asRefusal(error) ?? error;
     } finally {
       clearInterval(looking);
       options.signal?.removeEventListener("abort", abort);

@@ -1,5 +1,5 @@
 /** A run as a program sees it, at one moment. */
-import { type KnownRun, whyInputOf } from "../cli/known-run.ts";
+import { type KnownRun, whyInputOf } from "../app/known-run.ts";
 import type { Output } from "../core/event.ts";
 import { type RunStatus, type StepState, stepStateOf } from "../core/summary.ts";
 import type { Json, JsonObject } from "../util/json.ts";

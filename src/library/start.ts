@@ -1,35 +1,35 @@
 /** What `run`, `resume` and `openRun` of the library do. */
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { unavailable } from "../cli/available-run.ts";
-import { type FilesOption, filesOption } from "../cli/back-files.ts";
-import { refuseWithoutTurns } from "../cli/budget.ts";
-import { checkEnvironment, readiness } from "../cli/environment.ts";
-import { answerGate } from "../cli/give-answer.ts";
-import type { BackRequest } from "../cli/going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../cli/going-on.ts";
-import { fitInput, refuseUnknownKeys } from "../cli/input.ts";
-import { loadRun } from "../cli/known-run.ts";
-import { createRun } from "../cli/new-run.ts";
-import { readDefinition, readPipeline } from "../cli/pipeline-file.ts";
-import { checkPrices, checkPricesOnResume } from "../cli/prices.ts";
+import { unavailable } from "../app/available-run.ts";
+import { type FilesOption, filesOption } from "../app/back-files.ts";
+import { refuseWithoutTurns } from "../app/budget.ts";
+import { checkEnvironment, readiness } from "../app/environment.ts";
+import { answerGate } from "../app/give-answer.ts";
+import type { BackRequest } from "../app/going-back.ts";
+import { completeFiles, goingOn, workedOut } from "../app/going-on.ts";
+import { fitInput, refuseUnknownKeys } from "../app/input.ts";
+import { loadRun } from "../app/known-run.ts";
+import { createRun } from "../app/new-run.ts";
+import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
+import { checkPrices, checkPricesOnResume } from "../app/prices.ts";
 import {
   createProject,
   livenessOf,
   openProject,
   type Project,
   resolveRunId,
-} from "../cli/project.ts";
-import { requireVariables } from "../cli/run-environment.ts";
+} from "../app/project.ts";
+import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
+import { requireVariables } from "../app/run-environment.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
+import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { envNamesOf } from "../plan/build.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
-import { sha256 } from "../util/hash.ts";
-import type { Json } from "../util/json.ts";
+import { type Json, sha256 } from "../util/json.ts";
 import type { ToldEvent } from "../view/event-json.ts";
 import { eventStream } from "./event-stream.ts";
-import { PipelineInvalid, publicError } from "./perdure-error.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
 import { type RunView, runView } from "./run-view.ts";
 
@@ -93,11 +93,12 @@ export async function startRun(
     const { plan, origin } = await planOf(pipeline, cwd);
     const { inputSchema: schema } = plan;
     const file = origin.file || "FILE";
+    const typed = ["run", file];
     refuseUnknownKeys(options.input ?? null, schema, file);
     const input = await fitInput(options.input ?? null, schema, file);
-    checkEnvironment(envNamesOf(plan), "run it again");
-    await checkPrices(plan, plan.budget ?? {}, `perdure run ${origin.file || "FILE"}`);
-    await readiness(plan, options, "perdure run FILE", cwd);
+    checkEnvironment(envNamesOf(plan), typed);
+    await checkPrices(plan, plan.budget ?? {}, typed);
+    await readiness(plan, options, typed, cwd);
     return holding(createProject(cwd), async (project) => {
       const runId = createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -114,16 +115,26 @@ async function planOf(
 ): Promise<{ readonly plan: Plan; readonly origin: Origin }> {
   if (typeof pipeline !== "string") {
     const { plan, diagnostics } = await readDefinition(pipeline, cwd);
-    if (plan === undefined) throw new PipelineInvalid(diagnostics);
+    if (plan === undefined) throw invalid(diagnostics, "");
     return { plan, origin: { file: "" } };
   }
   const file = resolve(cwd, pipeline);
   const { plan, text, diagnostics } = await readPipeline(file);
-  if (plan === undefined) throw new PipelineInvalid(diagnostics);
+  if (plan === undefined) throw invalid(diagnostics, text);
   return { plan, origin: { file, fileSha256: sha256(text) } };
 }
 
-/** Goes on with a run; see `resume` in perdure.ts. */
+/** The first mistake of a pipeline, and how many more there are. */
+function invalid(diagnostics: readonly Diagnostic[], text: string): PipelineInvalid {
+  const errors = diagnostics.filter(({ severity }) => severity === "error");
+  const [first] = errors;
+  const place = first && `${first.file}:${first.line}${first.path ? ` (${first.path})` : ""}`;
+  const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+  const help = first?.help === undefined ? undefined : advice(first.help);
+  return new PipelineInvalid(`${place}: ${first?.message}${more}`, help, { diagnostics, text });
+}
+
+/** Continues a run; see `resume` in perdure.ts. */
 export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
   options.signal?.throwIfAborted();
   return publicly(async () => {
@@ -149,7 +160,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
   const raised = options.turns !== undefined || recover === "restart" || request !== undefined;
   if (!raised) refuseWithoutTurns(known);
   await checkPricesOnResume(known, undefined, options.budget);
-  await readiness(known.plan, options, `perdure resume ${known.shortId}`);
+  await readiness(known.plan, options, ["resume", known.shortId]);
   return drivenRun(project, known, known.run.seq, {
     ...goingOn(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
@@ -198,7 +209,7 @@ function answerAs(
   try {
     answerGate(project, loadRun(project, runId), gate, { ...reply, from: "program" });
   } catch (error) {
-    throw publicError(error);
+    throw asRefusal(error) ?? error;
   } finally {
     project.journal.close();
   }
@@ -221,6 +232,6 @@ async function publicly<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
   } catch (error) {
-    throw publicError(error);
+    throw asRefusal(error) ?? error;
   }
 }

@@ -50,7 +50,7 @@ export interface Budget {
   readonly timeMs?: number;
 }
 
-/** US dollars for a million tokens; see runner/agents/prices.ts for what is absent. */
+/** US dollars for a million tokens; see runner/agents/usage.ts for what is absent. */
 export interface ModelRates {
   readonly input: number;
   readonly cachedInput?: number;

@@ -6,7 +6,7 @@
  */
 import type { DotNode, DotPipeline, DotSettings } from "../pipeline/dot/model.ts";
 import type { DotSpan } from "../pipeline/dot/source.ts";
-import { HOOK_FORBIDS } from "../util/hook-words.ts";
+import { HOOK_FORBIDS } from "../util/agent-access.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import type { DotNotes } from "./dot-notes.ts";
 import { literal } from "./dot-text.ts";

@@ -13,8 +13,7 @@
  *   a step chooses between when it ends is part of the step that chooses.
  */
 import { parseExpression } from "../util/expression.ts";
-import { sha256 } from "../util/hash.ts";
-import { canonicalJson } from "../util/json.ts";
+import { canonicalJson, sha256 } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { checksOf } from "./check.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";

@@ -13,8 +13,7 @@ import type { AgentAccess } from "../pipeline/agent-access.ts";
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
 import type { Capture, ModelPrice } from "../pipeline/pipeline.ts";
 import type { PermissionLevel } from "../util/agent-access.ts";
-import { sha256 } from "../util/hash.ts";
-import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
+import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
 export type { Capture, Fidelity, Retelling };

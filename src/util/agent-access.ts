@@ -1,4 +1,11 @@
-/** What agents may do and use, in the words that pipelines, plans and adapters share. */
+/**
+ * What agents may do and use, in the words that pipelines, plans and adapters share: permission
+ * levels, MCP servers, and rules for tools. A rule is `Name`, or `Name(pattern)` for some calls of
+ * the tool. The name is the agent's own; so is the pattern, as far as the agent has patterns.
+ *
+ * Owns: these words and the notation of rules, both ways.
+ * Does not: know what any one agent makes of them.
+ */
 
 /** What an agent may do without asking; `default` is what the agent itself allows headless. */
 export const PERMISSION_LEVELS = ["default", "plan", "edit", "all"] as const;
@@ -16,3 +23,48 @@ export type McpServer =
       readonly type: "http" | "sse";
       readonly headers: Readonly<Record<string, string>>;
     };
+
+/** A tool, or some of its calls. */
+export interface ToolRule {
+  readonly name: string;
+  readonly pattern?: string;
+}
+
+/** Longer commands are named in part, and no rule made of such a name matches anything. */
+const COMMAND_CHARACTERS_MAX = 2_000;
+
+/** The tools that run commands, by the names that the agents have for them. */
+const SHELLS = /^(bash|shell|run_shell_command|execute|command)$/i;
+
+/** The parts of a rule. */
+export function toolRule(text: string): ToolRule {
+  const [, name = text, pattern] = /^([^(]+)\((.+)\)$/s.exec(text) ?? [];
+  return pattern === undefined ? { name } : { name, pattern };
+}
+
+/** The rule that would have allowed a call: of a shell this command, of other tools all calls. */
+export function ruleFor(name: string, input: string): string {
+  const command = input.slice(0, COMMAND_CHARACTERS_MAX).trim();
+  return SHELLS.test(name) && command !== "" ? `${name}(${command})` : name;
+}
+
+/** Whether a rule stands for all that another one, which names a single call, stands for. */
+export function covers(rule: string, call: string): boolean {
+  const [wide, narrow] = [toolRule(rule), toolRule(call)];
+  if (wide.name !== narrow.name) return false;
+  if (wide.pattern === undefined) return true;
+  return narrow.pattern !== undefined && matchesPattern(wide.pattern, narrow.pattern);
+}
+
+/** Whether a text is one that a pattern stands for: `*` and a last `:*` stand for anything. */
+export function matchesPattern(pattern: string, text: string): boolean {
+  const parts = pattern.replace(/:\*$/, "*").split("*").map(escaped);
+  return new RegExp(`^${parts.join(".*")}$`, "s").test(text);
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+}
+
+/** The last words of a hook of ours that forbids a call: they tell it from a permission that is missing. */
+export const HOOK_FORBIDS = "perdure: tool_hooks.pre does not allow this call";

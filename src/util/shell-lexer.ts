@@ -10,8 +10,7 @@
  * - H2 Where dash and bash read a text differently and a hole depends on it, the hole is refused.
  */
 
-import { parserOfInput, parserOfWord } from "./shell-reparse.ts";
-import { CommandWords } from "./shell-words.ts";
+import { CommandWords, parserOfInput, parserOfWord } from "./shell-words.ts";
 
 /** Marks the place of an expression. */
 export const HOLE = "\0";

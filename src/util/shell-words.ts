@@ -1,8 +1,10 @@
 /**
- * The words of shell commands, as shell-lexer.ts comes to them.
+ * The words of shell commands, as shell-lexer.ts comes to them, and which commands parse a word or
+ * their input again: what a value adds there can become a command.
  *
- * Owns: where a command begins, and which words are keywords, patterns of a `case` or targets.
- * Does not: know quotes.
+ * Owns: where a command begins; which words are keywords, patterns of a `case` or targets; the list
+ * of commands that parse again.
+ * Does not: know quotes, or prevent anything: parsing again is only warned about.
  */
 
 /** Which words the shell would take for keywords here. */
@@ -78,4 +80,62 @@ export class CommandWords {
     this.position = "command";
     return this.#cases > 0;
   }
+}
+
+/** Shells and other interpreters that take a program as a word; the option that it follows. */
+const SHELL = /^(?:[akz]|ba|da|fi|mk)?sh$/;
+const INTERPRETERS: readonly (readonly [name: RegExp, option: RegExp])[] = [
+  [SHELL, /^-\w*c$/],
+  [/^su$/, /^-\w*c$/],
+  [/^python[\d.]*$/, /^-\w*c$/],
+  [/^(?:node|perl|ruby)$/, /^-\w*e$/],
+];
+/** Commands that parse each of their words. */
+const PARSES_WORDS: ReadonlySet<string> = new Set(["eval", "trap"]);
+/** Commands that only print what looks like a command. */
+const PRINTS: ReadonlySet<string> = new Set(["echo", "printf"]);
+/** Options of ssh that are followed by a value. */
+const SSH_VALUED = /^-\w*[bcDEeFIiJLlmOopQRSWw]$/;
+
+/** What will parse the word after these words of a command: `sh -c`, `eval`, `ssh`. */
+export function parserOfWord(written: readonly string[]): string | undefined {
+  const words = written.map(plainWord);
+  const first = words.find((word) => !/^\w+=/.test(word)) ?? "";
+  if (PRINTS.has(first)) return undefined;
+  if (PARSES_WORDS.has(first)) return first;
+  for (const [name, option] of INTERPRETERS) {
+    const at = words.findLastIndex((word) => name.test(word));
+    const options = words.slice(at + 1);
+    const last = options.at(-1) ?? "";
+    if (at === -1 || !option.test(last)) continue;
+    if (words[at] === "su" || options.every(isOption)) return `${words[at]} ${last}`;
+  }
+  return hostOfSsh(words) === undefined ? undefined : "ssh";
+}
+
+/** What will parse the input of a command with these words: a shell without a script. */
+export function parserOfInput(written: readonly string[]): string | undefined {
+  const words = written.map(plainWord);
+  const at = words.findLastIndex((word) => SHELL.test(word));
+  if (at !== -1 && words.slice(at + 1).every((word) => word.startsWith("-"))) return words[at];
+  return hostOfSsh(words) === words.length - 1 ? "ssh" : undefined;
+}
+
+/** An option, or what follows `-o`, as in `-euo pipefail`. */
+function isOption(word: string, index: number, words: readonly string[]): boolean {
+  return word.startsWith("-") || /^-\w*o$/.test(words[index - 1] ?? "");
+}
+
+/** Where the host stands among the words of a command that is `ssh`. */
+function hostOfSsh(words: readonly string[]): number | undefined {
+  let at = words.indexOf("ssh") + 1;
+  if (at === 0) return undefined;
+  while (words[at]?.startsWith("-") === true) at += SSH_VALUED.test(words[at] ?? "") ? 2 : 1;
+  return at < words.length ? at : undefined;
+}
+
+/** A word without its quotes and its folder: `"/bin/sh"` is sh. */
+function plainWord(word: string): string {
+  const plain = word.replaceAll(/["'\\]/g, "");
+  return plain.startsWith("/") ? plain.slice(plain.lastIndexOf("/") + 1) : plain;
 }

@@ -12,7 +12,7 @@ import type { Budget } from "../plan/plan.ts";
 import { perdure } from "./command-text.ts";
 
 /** How many turns are suggested to somebody whose agent has used up its own. */
-const TURNS_SUGGESTED = 20;
+export const TURNS_SUGGESTED = 20;
 const CENTS = 100;
 const SECOND_MS = 1_000;
 
@@ -39,7 +39,7 @@ export function failureAdvice(run: Run, visit: Visit, shortId: string): Advice |
 }
 
 /** The command that grants more turns to agents that have used up theirs. */
-export function turnsCommand(shortId: string): string {
+function turnsCommand(shortId: string): string {
   return perdure("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`);
 }
 

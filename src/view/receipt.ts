@@ -18,8 +18,7 @@ import type {
 import { stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import type { Graph, Step } from "../plan/plan.ts";
-import { sha256 } from "../util/hash.ts";
-import type { Json, JsonObject } from "../util/json.ts";
+import { type Json, type JsonObject, sha256 } from "../util/json.ts";
 import { checkJson } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
 import { originJson, outputsJson } from "./run-json.ts";

@@ -22,7 +22,7 @@ export async function makeDirectory(path: string): Promise<void> {
   throw new WorkspaceError(
     "path-taken",
     `${path} is to be a fresh directory, and holds files`,
-    "move it away, then try again",
+    "move it away",
   );
 }
 

@@ -260,7 +260,7 @@ export function gitFailure(
     return new WorkspaceError(
       "git-killed",
       `git ${command} was ended by ${signal} in ${call.cwd}`,
-      "nothing recorded is lost; continue with: perdure resume",
+      "nothing recorded is lost",
     );
   }
   const words = stderr.trim() === "" ? (signal ?? `exit status ${exit}`) : stderr.trim();
@@ -274,6 +274,6 @@ export function gitFailure(
   return new WorkspaceError(
     "git-failed",
     `git ${command} failed in ${call.cwd}: ${words}`,
-    "look at the repository and the disk (space, permissions), then try again",
+    "look at the repository and the disk (space, permissions)",
   );
 }

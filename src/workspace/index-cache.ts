@@ -24,7 +24,7 @@ import {
 } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import type { Skipped } from "./details.ts";
 import { absent } from "./disk.ts";
 import { indexServes } from "./index-seed.ts";

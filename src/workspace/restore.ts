@@ -134,6 +134,6 @@ function blockedError({ blocked }: RestorePlan): WorkspaceError {
   return new WorkspaceError(
     "blocked",
     `the snapshot has something else where ${names.join(", ")}${more} stand, which no snapshot holds`,
-    "move them away, then try again; nothing has been changed",
+    "nothing has been changed; move them away",
   );
 }

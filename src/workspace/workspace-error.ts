@@ -15,6 +15,8 @@ export type WorkspaceErrorCode =
   | "store-moved"
   /** Files that no snapshot holds stand where the snapshot has something else. */
   | "blocked"
+  /** Somebody else changed files in the run's own workspace. */
+  | "changed-by-others"
   /** The place for a worktree or directory holds something that is not ours. */
   | "path-taken"
   /** The branch exists and holds other commits, or another worktree has it. */

@@ -11,7 +11,7 @@
  */
 import { mkdir, readFile, realpath, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
-import { sha256 } from "../util/hash.ts";
+import { sha256 } from "../util/json.ts";
 import type { Details } from "./details.ts";
 import type { GitCall } from "./git.ts";
 import { type RawPath, rawPath } from "./raw-path.ts";

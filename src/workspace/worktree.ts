@@ -185,7 +185,7 @@ async function needFreePath(path: string): Promise<void> {
   throw new WorkspaceError(
     "path-taken",
     `${path} holds files and is not a worktree of this run`,
-    "move it away, then try again",
+    "move it away",
   );
 }
 
@@ -274,6 +274,6 @@ function branchTaken(branch: string, why: string): WorkspaceError {
   return new WorkspaceError(
     "branch-taken",
     `the branch ${branch} ${why}`,
-    `rename it (git branch -m ${branch} <name>) or give it up there, then try again`,
+    `rename it (git branch -m ${branch} <name>) or give it up there`,
   );
 }

@@ -6,13 +6,18 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ACCESS_KEYS, type AccessKey, inabilityOf } from "../../src/pipeline/agent-access.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "../../src/runner/agents/adapter.ts";
-import { claude } from "../../src/runner/agents/claude.ts";
-import { codex } from "../../src/runner/agents/codex.ts";
-import { gemini } from "../../src/runner/agents/gemini.ts";
-import { opencode } from "../../src/runner/agents/opencode.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
+import { codex } from "../../src/runner/agents/codex/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
+import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
-import { PERMISSION_LEVELS } from "../../src/util/agent-access.ts";
-import { covers, matchesPattern, ruleFor, toolRule } from "../../src/util/tool-rule.ts";
+import {
+  covers,
+  matchesPattern,
+  PERMISSION_LEVELS,
+  ruleFor,
+  toolRule,
+} from "../../src/util/agent-access.ts";
 
 const DOCS = readFileSync(new URL("../../docs/PERMISSIONS.md", import.meta.url), "utf8");
 const AT = { kind: "start", promptFile: "/a/prompt", dir: "/a", cwd: "/w" } as const;

@@ -2,10 +2,10 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { acp } from "../../src/runner/agents/acp.ts";
-import type { AcpLine } from "../../src/runner/agents/acp-line.ts";
-import { AcpNotes } from "../../src/runner/agents/acp-notes.ts";
-import { type AskedCall, answerPermission } from "../../src/runner/agents/acp-permission.ts";
+import { acp } from "../../src/runner/agents/acp/acp.ts";
+import { type AskedCall, answerPermission } from "../../src/runner/agents/acp/permission.ts";
+import type { AcpLine } from "../../src/runner/agents/acp/stream.ts";
+import { AcpUpdates } from "../../src/runner/agents/acp/updates.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
 import type { Json } from "../../src/util/json.ts";
 import { ACP_CASES } from "./acp-record.ts";
@@ -96,9 +96,9 @@ describe("the notes", () => {
     vi.useRealTimers();
   });
 
-  function notes(): { notes: AcpNotes; lines: AcpLine[] } {
+  function notes(): { notes: AcpUpdates; lines: AcpLine[] } {
     const lines: AcpLine[] = [];
-    const made = new AcpNotes((line) => lines.push(line));
+    const made = new AcpUpdates((line) => lines.push(line));
     made.begin();
     return { notes: made, lines };
   }
@@ -140,7 +140,7 @@ describe("the notes", () => {
 
   it("passes over what was told before the prompt, and what it does not know", () => {
     const lines: AcpLine[] = [];
-    const made = new AcpNotes((line) => lines.push(line));
+    const made = new AcpUpdates((line) => lines.push(line));
     made.update(running);
     made.begin();
     for (const strange of [undefined, null, [], {}, { sessionUpdate: "new" }, said("")]) {

@@ -11,7 +11,7 @@ import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { acp } from "../../src/runner/agents/acp.ts";
+import { acp } from "../../src/runner/agents/acp/acp.ts";
 import type { AgentCall } from "../../src/runner/agents/adapter.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { commandLine } from "./command-line.ts";
@@ -71,14 +71,14 @@ async function record(recorded: RecordCase, program: string): Promise<object> {
 }
 
 function callOf(
-  { errand }: RecordCase,
+  { task }: RecordCase,
   { root, program, env }: { root: string; program: string; env: Readonly<Record<string, string>> },
 ): AgentCall {
   const cwd = join(root, "work");
   fs.mkdirSync(cwd);
   const promptFile = join(root, "prompt");
   fs.writeFileSync(promptFile, "Do the task.");
-  const { session, resume = false, careful = false } = errand ?? {};
+  const { session, resume = false, careful = false } = task ?? {};
   return {
     kind: resume ? "continue" : "start",
     ...(session === undefined ? {} : { session }),

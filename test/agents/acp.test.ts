@@ -337,7 +337,7 @@ describe("an agent that does not come to an end", () => {
     ],
     ["closes its output", { do: "close-output" }, "the agent ended the conversation before it"],
     ["wants a login", { do: "error", code: -32_000, message: "Log in first" }, "Log in first"],
-    ["refuses", { do: "stop", reason: "refusal" }, "the agent refused to go on"],
+    ["refuses", { do: "stop", reason: "refusal" }, "the agent refused to continue"],
     [
       "answers too long",
       { do: "stop", reason: "max_tokens" },

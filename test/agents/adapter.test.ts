@@ -8,8 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
-import { gemini } from "../../src/runner/agents/gemini.ts";
-import { LIST_DATE, LIST_PRICES, PriceList } from "../../src/runner/agents/prices.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
 import {
   AgentFollower,
@@ -18,7 +17,7 @@ import {
   STALL_FAILURES,
 } from "../../src/runner/agents/report.ts";
 import { troubleOf } from "../../src/runner/agents/trouble.ts";
-import { windowOf } from "../../src/runner/agents/windows.ts";
+import { LIST_DATE, LIST_PRICES, PriceList, windowOf } from "../../src/runner/agents/usage.ts";
 
 const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";

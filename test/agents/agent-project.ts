@@ -7,13 +7,14 @@
 import { globSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { expect, onTestFinished } from "vitest";
 import type { RunEvent } from "../../src/core/event.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
-import { type Identity, identityOf, isAlive, statOf } from "../../src/runner/identity.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
+import { type Identity, identityOf, isAlive, statOf } from "../../src/runner/process/identity.ts";
 import type { Script } from "../rig/model/reply.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
-import { eventually, type Program, Project } from "../rig/project.ts";
+import { eventually, type Program, Project, type Result } from "../rig/project.ts";
 import { codexProvider, modelEnvironment } from "./command-line.ts";
 import { type AgentName, agentNamesIn, installAgent } from "./install.ts";
 
@@ -62,6 +63,13 @@ export class AgentProject extends Project {
   static async open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
     const program = await installAgent(agent);
     return new AgentProject(agent, await startModel({ scripts }), program);
+  }
+
+  /** A project that is removed when the running test has finished; not for concurrent tests. */
+  static async forTest(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
+    const project = await AgentProject.open(agent, ...scripts);
+    onTestFinished(() => project.close());
+    return project;
   }
 
   /** Another machine, with a home of its own, for the same agent and model. */
@@ -164,6 +172,11 @@ steps:${steps}`,
     if (this.agent !== "codex") return [];
     return [...codexProvider(this.model.url, RETRIES.codex), "--disable", "plugins"];
   }
+}
+
+/** The program has exited with 0. */
+export function expectDone({ exit, stdout, stderr }: Result): void {
+  expect(exit, stdout + stderr).toBe(0);
 }
 
 /** What opencode has of its conversations. */

@@ -1,7 +1,7 @@
 /** The judge of the chaos run: it finds nothing in a good run, and each fault that is planted. */
 import { expect, it } from "vitest";
 import type { RunEvent, Spent } from "../../src/core/event.ts";
-import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
+import { LIST_PRICES } from "../../src/runner/agents/usage.ts";
 import type { Ask, Turn } from "../rig/model/ask.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type ChaosEvidence, judge } from "./chaos-checkers.ts";

@@ -9,11 +9,11 @@ import * as fs from "node:fs";
 import { dirname } from "node:path";
 import type { Recorded } from "../../src/core/event.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
-import { type PricedTokens, PriceList } from "../../src/runner/agents/prices.ts";
+import { type PricedTokens, PriceList } from "../../src/runner/agents/usage.ts";
 import type { Random } from "../../src/util/random.ts";
 import { FAKE_CLAUDE } from "../rig/fake-claude.ts";
 import { userSaid } from "../rig/model/ask.ts";
-import { NUMBER, type Reply, type Script, shell, stateless, text } from "../rig/model/reply.ts";
+import { NUMBER, type Reply, type Script, shell, text, when } from "../rig/model/reply.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { type Program, Project } from "../rig/project.ts";
@@ -54,8 +54,8 @@ export class ChaosProject extends Project {
     this.agents = agents;
     this.model = model;
     const home = this.path("home");
-    const bench = { modelUrl: model.url, home };
-    const claude = modelEnvironment("claude", bench);
+    const setup = { modelUrl: model.url, home };
+    const claude = modelEnvironment("claude", setup);
     // Where the adapter looks for the transcripts of what it takes for Claude.
     const fakeHome = `${claude.CLAUDE_CONFIG_DIR}/projects/fake`;
     fs.mkdirSync(fakeHome, { recursive: true });
@@ -70,7 +70,7 @@ export class ChaosProject extends Project {
       CLAUDE_CODE_MAX_RETRIES: String(RETRIES.claude),
       FAKE_AGENT_HOME: fakeHome,
       ...claude,
-      ...Object.assign({}, ...agents.filter(isReal).map((name) => modelEnvironment(name, bench))),
+      ...Object.assign({}, ...agents.filter(isReal).map((name) => modelEnvironment(name, setup))),
     };
     this.write("p.yaml", this.#pipeline());
     this.write(EFFECTS_FILE, "");
@@ -195,7 +195,7 @@ function scriptFor(agent: ChaosAgent, random: Random): Script {
   });
   const last = text(`All done: ${signature}`, usageOf(agent, effects.length));
   const all = [...replies, last].map((reply) => sometimesStalled(reply, random));
-  return { ...stateless(...all), when: taskOf(agent) };
+  return when(taskOf(agent), ...all);
 }
 
 /** The fake agent does not know caches, and only Claude is told what was written to them. */

@@ -9,7 +9,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
-import { statOf } from "../../src/runner/identity.ts";
+import { statOf } from "../../src/runner/process/identity.ts";
 import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
 import { spentText } from "../../src/view/spent-text.ts";
 import { parseJson } from "../rig/model/json.ts";

@@ -1,8 +1,8 @@
 /** Calls that a hook of the pipeline forbids, as Claude Code tells them. */
 import { expect, it } from "vitest";
-import { claude } from "../../src/runner/agents/claude.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
 import { AgentFollower } from "../../src/runner/agents/report.ts";
-import { HOOK_FORBIDS } from "../../src/util/hook-words.ts";
+import { HOOK_FORBIDS } from "../../src/util/agent-access.ts";
 
 const refused = (id: string, content: unknown): string =>
   JSON.stringify({

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { AgentEvent } from "../../src/runner/agents/adapter.ts";
-import { claude } from "../../src/runner/agents/claude.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
 import { at, type Json, textAt } from "../rig/model/json.ts";
 

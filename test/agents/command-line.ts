@@ -11,14 +11,14 @@ import { dirname, join } from "node:path";
 import type { AgentName } from "./install.ts";
 
 /** Where an agent works and keeps its things, and where its model is. */
-export interface Bench {
+export interface AgentSetup {
   readonly program: string;
   readonly modelUrl: string;
   /** The agent's home: configuration and transcripts. */
   readonly home: string;
 }
 
-export interface Errand {
+export interface AgentTask {
   readonly prompt: string;
   /** The session to begin (where an agent lets us choose) or to continue. */
   readonly session?: string;
@@ -37,27 +37,27 @@ export interface CommandLine {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The command line of an agent for an errand. */
-export function commandLine(name: AgentName, bench: Bench, errand: Errand): CommandLine {
-  const { argv, env } = LINES[name](bench, errand);
-  fs.mkdirSync(join(bench.home, "tmp"), { recursive: true });
+/** The command line of an agent for a task. */
+export function commandLine(name: AgentName, setup: AgentSetup, task: AgentTask): CommandLine {
+  const { argv, env } = LINES[name](setup, task);
+  fs.mkdirSync(join(setup.home, "tmp"), { recursive: true });
   const base = {
     PATH: `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
-    HOME: bench.home,
-    TMPDIR: join(bench.home, "tmp"),
+    HOME: setup.home,
+    TMPDIR: join(setup.home, "tmp"),
     LANG: "C.UTF-8",
     TERM: "xterm-256color",
     SHELL: "/bin/bash",
   };
-  return { argv, env: { ...base, ...env, ...errand.env } };
+  return { argv, env: { ...base, ...env, ...task.env } };
 }
 
 /** The environment that sends an agent to the fake model and keeps its things in its home. */
 export function modelEnvironment(
   name: AgentName,
-  bench: Omit<Bench, "program">,
+  setup: Omit<AgentSetup, "program">,
 ): Readonly<Record<string, string>> {
-  return MODEL_ENVIRONMENTS[name](bench);
+  return MODEL_ENVIRONMENTS[name](setup);
 }
 
 /** The flags of Codex that name the fake model; it has no variable for that. */
@@ -69,7 +69,7 @@ export function codexProvider(modelUrl: string, retries?: number): readonly stri
   return ["-c", 'model_provider="fake"', "-c", `model_providers.fake=${provider}`];
 }
 
-const LINES: Readonly<Record<AgentName, (bench: Bench, errand: Errand) => CommandLine>> = {
+const LINES: Readonly<Record<AgentName, (setup: AgentSetup, task: AgentTask) => CommandLine>> = {
   claude,
   codex,
   opencode,
@@ -101,21 +101,21 @@ const MODEL_ENVIRONMENTS = {
     writeGeminiSettings(home);
     return { GEMINI_API_KEY: "dummy", GOOGLE_GEMINI_BASE_URL: modelUrl };
   },
-} satisfies Record<AgentName, (bench: Omit<Bench, "program">) => Record<string, string>>;
+} satisfies Record<AgentName, (setup: Omit<AgentSetup, "program">) => Record<string, string>>;
 
-function claude(bench: Bench, errand: Errand): CommandLine {
-  const { session, resume = false, careful = false, flags = [] } = errand;
+function claude(setup: AgentSetup, task: AgentTask): CommandLine {
+  const { session, resume = false, careful = false, flags = [] } = task;
   const named = session === undefined ? [] : [resume ? "--resume" : "--session-id", session];
   const argv = [
-    bench.program,
-    ...["-p", errand.prompt],
+    setup.program,
+    ...["-p", task.prompt],
     ...named,
     ...["--output-format", "stream-json", "--verbose", "--model", "claude-sonnet-4-5"],
     ...(careful ? [] : ["--dangerously-skip-permissions"]),
     ...flags,
   ];
   const env = {
-    ...modelEnvironment("claude", bench),
+    ...modelEnvironment("claude", setup),
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_TELEMETRY: "1",
     DISABLE_AUTOUPDATER: "1",
@@ -126,32 +126,32 @@ function claude(bench: Bench, errand: Errand): CommandLine {
   return { argv, env };
 }
 
-function codex(bench: Bench, errand: Errand): CommandLine {
-  const { session, resume = false, careful = false, retries, flags = [] } = errand;
+function codex(setup: AgentSetup, task: AgentTask): CommandLine {
+  const { session, resume = false, careful = false, retries, flags = [] } = task;
   const argv = [
-    bench.program,
+    setup.program,
     ...["exec", ...(resume ? ["resume"] : []), "--json", "--disable", "plugins"],
-    ...["-c", "analytics.enabled=false", ...codexProvider(bench.modelUrl, retries)],
+    ...["-c", "analytics.enabled=false", ...codexProvider(setup.modelUrl, retries)],
     ...["-m", "gpt-5.5", "--skip-git-repo-check"],
     ...(careful
       ? ["-c", 'sandbox_mode="read-only"']
       : ["--dangerously-bypass-approvals-and-sandbox"]),
     ...flags,
     ...(resume && session !== undefined ? [session] : []),
-    errand.prompt,
+    task.prompt,
   ];
-  return { argv, env: modelEnvironment("codex", bench) };
+  return { argv, env: modelEnvironment("codex", setup) };
 }
 
-function opencode(bench: Bench, errand: Errand): CommandLine {
-  const { session, careful = false, flags = [] } = errand;
+function opencode(setup: AgentSetup, task: AgentTask): CommandLine {
+  const { session, careful = false, flags = [] } = task;
   const named = session === undefined ? ["--title", "perdure test"] : ["--session", session];
-  const argv = [bench.program, "run", "--format", "json", ...named, ...flags, errand.prompt];
+  const argv = [setup.program, "run", "--format", "json", ...named, ...flags, task.prompt];
   const permission = careful ? { bash: "ask" } : { "*": "allow" };
   const env = {
-    ...modelEnvironment("opencode", bench),
+    ...modelEnvironment("opencode", setup),
     OPENCODE_DISABLE_AUTOUPDATE: "1",
-    OPENCODE_CONFIG_CONTENT: JSON.stringify({ ...opencodeConfig(bench.modelUrl), permission }),
+    OPENCODE_CONFIG_CONTENT: JSON.stringify({ ...opencodeConfig(setup.modelUrl), permission }),
   };
   return { argv, env };
 }
@@ -175,19 +175,19 @@ function opencodeConfig(modelUrl: string): object {
   };
 }
 
-function gemini(bench: Bench, errand: Errand): CommandLine {
-  const { session, resume = false, careful = false, flags = [] } = errand;
+function gemini(setup: AgentSetup, task: AgentTask): CommandLine {
+  const { session, resume = false, careful = false, flags = [] } = task;
   const named = session === undefined ? [] : [resume ? "--resume" : "--session-id", session];
   const argv = [
-    bench.program,
-    ...["-p", errand.prompt],
+    setup.program,
+    ...["-p", task.prompt],
     ...named,
     ...["--output-format", "stream-json", "--skip-trust", "-m", "gemini-2.5-pro"],
     ...(careful ? [] : ["--yolo"]),
     ...flags,
   ];
   const env = {
-    ...modelEnvironment("gemini", bench),
+    ...modelEnvironment("gemini", setup),
     GEMINI_TELEMETRY_ENABLED: "false",
     // Else it executes itself again, and there are two processes to kill.
     GEMINI_CLI_NO_RELAUNCH: "true",

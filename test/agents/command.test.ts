@@ -6,12 +6,12 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { acp } from "../../src/runner/agents/acp.ts";
+import { acp } from "../../src/runner/agents/acp/acp.ts";
 import type { AgentAdapter, AgentCall } from "../../src/runner/agents/adapter.ts";
-import { claude } from "../../src/runner/agents/claude.ts";
-import { codex } from "../../src/runner/agents/codex.ts";
-import { gemini } from "../../src/runner/agents/gemini.ts";
-import { opencode } from "../../src/runner/agents/opencode.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
+import { codex } from "../../src/runner/agents/codex/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
+import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
 import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
 import type { PermissionLevel } from "../../src/util/agent-access.ts";
 
@@ -184,7 +184,7 @@ describe("acp", () => {
   const PLACES = { cwd: "/w", promptFile: "/a/prompt" };
 
   it("starts our client, which the rest is told in a file", () => {
-    const main = join(import.meta.dirname, "../../src/runner/agents/acp-main.ts");
+    const main = join(import.meta.dirname, "../../src/runner/agents/acp/acp-main.ts");
     expect(argvOf(acp, {})).toEqual([process.execPath, main, "/a/acp-call.json"]);
     const plain = { ...PLACES, command: "gemini --acp", permissions: "default" };
     expect(callIn({})).toEqual(plain);

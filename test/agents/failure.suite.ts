@@ -2,31 +2,25 @@
  * Real agents after a failure: a table of failures times agents. The same session continues, the
  * results of earlier tools are in the first request, effects happen once, and the failure is told.
  */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, type TestContext } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   overflow,
   queue,
   type Reply,
   refuse,
-  type Script,
   shell,
   stall,
   stateless,
   text,
   times,
+  when,
 } from "../rig/model/reply.ts";
-import type { Result } from "../rig/project.ts";
-import { AgentProject, CHOSEN } from "./agent-project.ts";
+import { AgentProject, CHOSEN, expectDone } from "./agent-project.ts";
 import type { AgentName } from "./install.ts";
 
 const effect = (name: string): Reply => shell(`echo ${name} >> effects; echo result-of-${name}`);
 const DONE = text("All done.");
-
-const when = (words: string, ...replies: readonly Reply[]): Script => ({
-  ...stateless(...replies),
-  when: words,
-});
 
 interface Failure {
   readonly name: string;
@@ -42,8 +36,8 @@ interface Failure {
   readonly agents?: readonly AgentName[];
 }
 
-/** How long agents may take to come to their second call, also on a busy machine. */
-const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "20s";
+/** How long agents may take to come to their second call, also when many start together. */
+const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "30s";
 
 /** Those that tell the status of the service at once, instead of trying for minutes. */
 const PROMPT: readonly AgentName[] = ["claude", "codex"];
@@ -56,6 +50,19 @@ const FAILURES: readonly Failure[] = [
     told: /The last attempt at this task failed \(agent\)/,
     agents: PROMPT,
   })),
+  {
+    name: "max_turns",
+    keys: "    max_turns: 1\n",
+    // A model takes its time: an agent that does not count its turns itself is ended before that.
+    reply: (next) => stall("accept", next),
+    exit: 3,
+    told: /failed \(turns\): .*you may answer 20 more times/s,
+    resume: ["--turns", "+20"],
+  },
+];
+
+/** These last as long as their limit. */
+const TIMED_FAILURES: readonly Failure[] = [
   {
     name: "timeout",
     keys: `    timeout: ${PATIENCE}\n`,
@@ -72,49 +79,28 @@ const FAILURES: readonly Failure[] = [
     exit: 5,
     told: /failed \(idle\): it wrote nothing for/,
   },
-  {
-    name: "max_turns",
-    keys: "    max_turns: 1\n",
-    // A model takes its time: an agent that does not count its turns itself is ended before that.
-    reply: (next) => stall("accept", next),
-    exit: 3,
-    told: /failed \(turns\): .*you may answer 20 more times/s,
-    resume: ["--turns", "+20"],
-  },
 ];
+
+// They wait for most of their time, so they wait together.
+describe.concurrent.each(CHOSEN)("%s continues its conversation after", (agent) => {
+  it.for(TIMED_FAILURES)("$name", (failure, context) => continues(agent, failure, context));
+});
 
 describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
   const failures = FAILURES.filter(({ agents = CHOSEN }) => agents.includes(agent));
-
-  it.each(failures)("$name", async ({ keys = "", edited, reply, exit, told, resume = [] }) => {
-    const good = [effect("a"), effect("b"), DONE] as const;
-    const project = await open(agent, stateless(good[0], reply(good[1]), DONE));
-    project.pipeline("Do it.", keys);
-    const failed = await project.begin(["run", "p.yaml"]).ended;
-    expect(failed.exit, failed.stdout + failed.stderr).toBe(exit);
-    project.model.release();
-    project.model.play(stateless(...good));
-    const asked = project.model.requests("work").length;
-    const [id = ""] = await project.runIds();
-    if (edited !== undefined) project.pipeline("Do it.", edited);
-    const how = edited === undefined ? resume : ["--update", "--yes"];
-    done(await project.begin(["resume", id, ...how]).ended);
-
-    expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
-    expect(sessions(project)).toHaveLength(1);
-    const first = conversationAt(project, asked);
-    expect(first).toContain("result-of-a");
-    expect(first).toMatch(told);
-  });
+  it.for(failures)("$name", (failure, context) => continues(agent, failure, context));
 
   it("a failed check, in the same files, with what the check printed", async () => {
     const word = (name: string): readonly Reply[] => [shell(`echo ${name} >> words`), text(name)];
-    const project = await open(agent, queue(...word("first"), ...word("second"), ...word("third")));
+    const project = await AgentProject.forTest(
+      agent,
+      queue(...word("first"), ...word("second"), ...word("third")),
+    );
     project.pipeline(
       "Write words.",
       "    check: cat words; test $(wc -l < words) -ge 3\n    retry: { attempts: 3, backoff: 1ms }\n",
     );
-    done(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.read("words")).toBe("first\nsecond\nthird\n");
     expect(sessions(project)).toHaveLength(1);
@@ -128,13 +114,13 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
 // opencode makes such a conversation shorter by itself, again and again.
 describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues after", (agent) => {
   it("a full context, in a new conversation that has notes of the old one", async () => {
-    const project = await open(
+    const project = await AgentProject.forTest(
       agent,
       when("handed it over", effect("b"), DONE),
       stateless(effect("a"), times("always", overflow())),
     );
     project.pipeline("Do it.");
-    done(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
     expect(sessions(project)).toHaveLength(2);
@@ -144,14 +130,31 @@ describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues afte
   });
 });
 
-async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
-  const project = await AgentProject.open(agent, ...scripts);
-  onTestFinished(() => project.close());
-  return project;
-}
+/** An attempt fails; `resume` continues its conversation, which is told of the failure. */
+async function continues(
+  agent: AgentName,
+  { keys = "", edited, reply, exit, told, resume = [] }: Failure,
+  { onTestFinished: afterwards }: TestContext,
+): Promise<void> {
+  const good = [effect("a"), effect("b"), DONE] as const;
+  const project = await AgentProject.open(agent, stateless(good[0], reply(good[1]), DONE));
+  afterwards(() => project.close());
+  project.pipeline("Do it.", keys);
+  const failed = await project.begin(["run", "p.yaml"]).ended;
+  expect(failed.exit, failed.stdout + failed.stderr).toBe(exit);
+  project.model.release();
+  project.model.play(stateless(...good));
+  const asked = project.model.requests("work").length;
+  const [id = ""] = await project.runIds();
+  if (edited !== undefined) project.pipeline("Do it.", edited);
+  const how = edited === undefined ? resume : ["--update", "--yes"];
+  expectDone(await project.begin(["resume", id, ...how]).ended);
 
-function done({ exit, stdout, stderr }: Result): void {
-  expect(exit, stdout + stderr).toBe(0);
+  expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
+  expect(sessions(project)).toHaveLength(1);
+  const first = conversationAt(project, asked);
+  expect(first).toContain("result-of-a");
+  expect(first).toMatch(told);
 }
 
 /** What the model was sent in a request for work. */

@@ -5,7 +5,7 @@
 import { globSync } from "node:fs";
 import { setImmediate as nextLook } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   type Reply,
@@ -15,6 +15,7 @@ import {
   stateless,
   text,
   together,
+  when,
 } from "../rig/model/reply.ts";
 import type { ModelRequest } from "../rig/model/request-log.ts";
 import { eventually } from "../rig/project.ts";
@@ -38,7 +39,7 @@ const ENDED: Readonly<Record<AgentName, (output: string) => RegExp>> = {
 
 /** A model that does what it is told. */
 function obedient(...replies: readonly Reply[]): Script {
-  return { ...stateless(...replies), when: TOLD };
+  return when(TOLD, ...replies);
 }
 
 /** What the conversation holds of a tool's output: its result, or our words about it. */

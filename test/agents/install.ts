@@ -1,6 +1,6 @@
 /**
- * Installs the agent command lines that the tests with real agents run, each by exact version,
- * into a cache that git does not see.
+ * Installs the agents and the ACP adapters that the tests with real agents run, each by exact
+ * version, into a cache that git does not see.
  *
  * Owns: which version of which package is "the" agent, and where it lies. An installation is
  * `<cache>/<name>-<version>/bin/<name>`, so that its `bin` can be put on a PATH.
@@ -30,6 +30,10 @@ const PLATFORM = `${process.platform}-${process.arch}`;
 
 export const AGENT_NAMES = ["claude", "codex", "opencode", "gemini"] as const;
 export type AgentName = (typeof AGENT_NAMES)[number];
+/** Programs that put an agent behind the Agent Client Protocol; they run the agent above. */
+export const ACP_ADAPTERS = { "claude-agent-acp": "claude", "codex-acp": "codex" } as const;
+export type AcpAdapterName = keyof typeof ACP_ADAPTERS;
+type PackageName = AgentName | AcpAdapterName;
 
 interface AgentPackage {
   readonly version: string;
@@ -39,7 +43,7 @@ interface AgentPackage {
   readonly program: string;
 }
 
-const PACKAGES: Readonly<Record<AgentName, AgentPackage>> = {
+const PACKAGES: Readonly<Record<PackageName, AgentPackage>> = {
   claude: {
     version: "2.1.325",
     spec: (version) => `@anthropic-ai/claude-code-${PLATFORM}@${version}`,
@@ -61,10 +65,20 @@ const PACKAGES: Readonly<Record<AgentName, AgentPackage>> = {
     spec: (version) => `@google/gemini-cli@${version}`,
     program: "@google/gemini-cli/bundle/gemini.js",
   },
+  "claude-agent-acp": {
+    version: "0.99.1",
+    spec: (version) => `@agentclientprotocol/claude-agent-acp@${version}`,
+    program: "@agentclientprotocol/claude-agent-acp/dist/index.js",
+  },
+  "codex-acp": {
+    version: "2.6.0",
+    spec: (version) => `@agentclientprotocol/codex-acp@${version}`,
+    program: "@agentclientprotocol/codex-acp/dist/index.js",
+  },
 };
 
 /** The path of an agent's program, installed now if the cache does not have it. */
-export async function installAgent(name: AgentName, version = versionOf(name)): Promise<string> {
+export async function installAgent(name: PackageName, version = versionOf(name)): Promise<string> {
   const home = homeOf(name, version);
   const program = join(home, "bin", name);
   if (fs.existsSync(program)) return program;
@@ -90,8 +104,14 @@ export function agentNamesIn(words: readonly string[]): readonly AgentName[] {
   });
 }
 
+/** The ACP adapters of these agents. */
+export function acpAdaptersOf(agents: readonly AgentName[]): readonly AcpAdapterName[] {
+  const names = Object.keys(ACP_ADAPTERS) as AcpAdapterName[];
+  return names.filter((name) => agents.includes(ACP_ADAPTERS[name]));
+}
+
 /** The version that our tests were written against. */
-export function versionOf(name: AgentName): string {
+export function versionOf(name: PackageName): string {
   return PACKAGES[name].version;
 }
 
@@ -117,7 +137,7 @@ export async function startedVersion(program: string): Promise<string> {
   }
 }
 
-function homeOf(name: AgentName, version: string): string {
+function homeOf(name: PackageName, version: string): string {
   const cache = process.env.PERDURE_AGENT_CACHE;
   return join(
     resolve(cache === undefined || cache === "" ? CACHE_DEFAULT : cache),
@@ -134,7 +154,7 @@ async function fetchPackage(spec: string, draft: string): Promise<void> {
 }
 
 /** Puts the program under its plain name; the link is relative, so it survives the rename. */
-function linkProgram(name: AgentName, draft: string): void {
+function linkProgram(name: PackageName, draft: string): void {
   const modules = join(draft, "node_modules");
   const [program] = fs.globSync(PACKAGES[name].program, { cwd: modules });
   if (program === undefined)
@@ -157,7 +177,7 @@ function publish(draft: string, home: string): void {
 
 async function main(args: readonly string[]): Promise<void> {
   const names = args.length === 0 ? AGENT_NAMES : agentNamesIn(args);
-  for (const name of names) {
+  for (const name of [...names, ...acpAdaptersOf(names)]) {
     const program = await installAgent(name);
     console.log(JSON.stringify({ name, program, says: await startedVersion(program) }));
   }

@@ -1,5 +1,5 @@
 /** Real agents as judges: asked for a verdict, read-only, paid for, and asked again after a kill. */
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   type Reply,
   type Script,
@@ -8,9 +8,9 @@ import {
   stateless,
   text,
   tool,
+  when,
 } from "../rig/model/reply.ts";
-import type { Result } from "../rig/project.ts";
-import { AgentProject, CHOSEN } from "./agent-project.ts";
+import { AgentProject, CHOSEN, expectDone } from "./agent-project.ts";
 import type { AgentName } from "./install.ts";
 
 const VERDICT = { pass: true, reasons: "It says hello." };
@@ -23,10 +23,7 @@ const STEPS = `
 `;
 const WORK = stateless(shell("echo work >> effects"), text("Hello, says the work."));
 
-const judging = (...replies: readonly Reply[]): Script => ({
-  ...stateless(...replies),
-  when: "You are the judge",
-});
+const judging = (...replies: readonly Reply[]): Script => when("You are the judge", ...replies);
 
 /** Claude Code has a tool for it; the others say it. */
 function verdictOf(agent: AgentName): readonly Reply[] {
@@ -36,20 +33,15 @@ function verdictOf(agent: AgentName): readonly Reply[] {
 }
 
 async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
-  const project = await AgentProject.open(agent, ...scripts);
-  onTestFinished(() => project.close());
+  const project = await AgentProject.forTest(agent, ...scripts);
   project.steps(STEPS);
   return project;
-}
-
-function good(result: Result): void {
-  expect(result.exit, result.stdout + result.stderr).toBe(0);
 }
 
 describe.each(CHOSEN)("%s as judge", (agent) => {
   it("sees the task and the answer, and its verdict completes the step", async () => {
     const project = await open(agent, judging(...verdictOf(agent)), WORK);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.effects()).toEqual({ work: 1, next: 1 });
     const [completed] = project.events("step.completed");
@@ -76,7 +68,7 @@ describe.each(CHOSEN)("%s as judge", (agent) => {
     for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
     project.model.play(judging(...verdictOf(agent)), WORK);
     project.model.release();
-    good(await project.begin(["resume"]).ended);
+    expectDone(await project.begin(["resume"]).ended);
 
     expect(project.effects()).toEqual({ work: 1, next: 1 });
     expect(project.events("step.submitted")).toHaveLength(1);

@@ -8,10 +8,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import type { AgentAdapter, Ledger } from "../../src/runner/agents/adapter.ts";
-import { codex } from "../../src/runner/agents/codex.ts";
-import { gemini } from "../../src/runner/agents/gemini.ts";
-import { LineFold } from "../../src/runner/agents/growing-file.ts";
-import { linesFromEnd } from "../../src/runner/agents/lines-from-end.ts";
+import { codex } from "../../src/runner/agents/codex/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
+import { LineFold, linesFromEnd } from "../../src/runner/agents/transcript.ts";
 
 const TRANSCRIPTS = join(import.meta.dirname, "transcripts");
 const SERVED = {

@@ -6,7 +6,13 @@
  */
 import { spawn } from "node:child_process";
 import { RETRIES } from "./agent-project.ts";
-import { AGENT_NAMES, type AgentName, agentNamesIn, installAgent } from "./install.ts";
+import {
+  AGENT_NAMES,
+  type AgentName,
+  acpAdaptersOf,
+  agentNamesIn,
+  installAgent,
+} from "./install.ts";
 
 /** Those that every change is tested with; opencode takes half a minute to start. */
 const USUAL: readonly AgentName[] = ["claude", "codex", "gemini"];
@@ -14,11 +20,11 @@ const USUAL: readonly AgentName[] = ["claude", "codex", "gemini"];
 async function main(words: readonly string[]): Promise<number> {
   const named = words.includes("--all") ? AGENT_NAMES : agentNamesIn(words);
   const names = named.length === 0 ? USUAL : named;
-  for (const name of names) await installAgent(name);
+  for (const name of [...names, ...acpAdaptersOf(names)]) await installAgent(name);
   // A suite for which none of the agents will do would fail for want of tests.
   const filter = names.some((name) => RETRIES[name] !== undefined)
     ? []
-    : ["real.suite", "talk.suite", "portable.suite", "failure.suite", "permission.suite"];
+    : ["real.suite", "conversation.suite", "portable.suite", "failure.suite", "permission.suite"];
   const suites = spawn("vitest", ["run", "-c", "vitest.agents.config.ts", ...filter], {
     env: { ...process.env, PERDURE_TEST_AGENTS: names.join(",") },
     stdio: "inherit",

@@ -3,10 +3,9 @@
  * allowed or denied, and a person who is asked about a denied call.
  */
 import { readFileSync } from "node:fs";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { type Reply, type Script, shell, stateless, text, write } from "../rig/model/reply.ts";
-import type { Result } from "../rig/project.ts";
-import { AgentProject, CHOSEN } from "./agent-project.ts";
+import { describe, expect, it } from "vitest";
+import { shell, stateless, text, when, write } from "../rig/model/reply.ts";
+import { AgentProject, CHOSEN, expectDone } from "./agent-project.ts";
 import type { AgentName } from "./install.ts";
 
 const README = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
@@ -18,21 +17,6 @@ const RULES: Readonly<Partial<Record<AgentName, (command: string) => string>>> =
   opencode: (command) => `bash(${command})`,
 };
 
-const when = (words: string, ...replies: readonly Reply[]): Script => ({
-  ...stateless(...replies),
-  when: words,
-});
-
-async function open(agent: AgentName, ...scripts: readonly Script[]): Promise<AgentProject> {
-  const project = await AgentProject.open(agent, ...scripts);
-  onTestFinished(() => project.close());
-  return project;
-}
-
-function good({ exit, stdout, stderr }: Result): void {
-  expect(exit, stdout + stderr).toBe(0);
-}
-
 /** What the model was told last. */
 function lastRequest({ model }: AgentProject): string {
   return JSON.stringify(model.requests("work").at(-1)?.body);
@@ -41,7 +25,7 @@ function lastRequest({ model }: AgentProject): string {
 describe.runIf(CHOSEN.includes("claude"))("the README's first agent pipeline", () => {
   it("works with Claude Code as it stands there", async () => {
     const [, snippet = ""] = /^```yaml\n(# fix\.yaml\n[\s\S]*?)^```$/m.exec(README) ?? [];
-    const project = await open(
+    const project = await AgentProject.forTest(
       "claude",
       when("Summarise", write("CHANGES.md", "Fixed.\n"), text("Summarised.")),
       when(
@@ -55,7 +39,7 @@ describe.runIf(CHOSEN.includes("claude"))("the README's first agent pipeline", (
     project.write("fix.yaml", snippet);
     const test = "echo tested >> effects; test -e fixed";
     project.write("package.json", JSON.stringify({ scripts: { test } }));
-    good(await project.begin(["run", "fix.yaml"]).ended);
+    expectDone(await project.begin(["run", "fix.yaml"]).ended);
 
     // Twice by the agent, once by the check.
     expect(project.effects()).toEqual({ tested: 3 });
@@ -88,9 +72,9 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
   const asks = it.skipIf(agent === "opencode");
 
   asks("are allowed by name, and what is not is denied and named", async () => {
-    const project = await open(agent, script);
+    const project = await AgentProject.forTest(agent, script);
     pipeline(project, `tools: { allow: ['${rule(first)}'] }`);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.exists("first.txt")).toBe(true);
     expect(project.exists("second.txt")).toBe(false);
@@ -98,9 +82,9 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
   });
 
   it("are denied by name, whatever is allowed", async () => {
-    const project = await open(agent, script);
+    const project = await AgentProject.forTest(agent, script);
     pipeline(project, `tools: { deny: ['${rule(second)}'] }`, "all");
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
 
     expect(project.model.requests("work").length).toBeGreaterThan(2);
     expect(project.exists("first.txt")).toBe(true);
@@ -108,7 +92,7 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
   });
 
   asks("are asked for; allowed, the same conversation continues with them", async () => {
-    const project = await open(
+    const project = await AgentProject.forTest(
       agent,
       when("a person allowed", shell(second), text("Now it is done.")),
       stateless(shell(second), text("I was not allowed to.")),
@@ -119,8 +103,8 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
     expect(asked.exit, asked.stdout + asked.stderr).toBe(6);
     expect(project.exists("second.txt")).toBe(false);
     const [id = ""] = await project.runIds();
-    good(await project.begin(["answer", id, "work", "allow"]).ended);
-    good(await project.begin(["resume", id]).ended);
+    expectDone(await project.begin(["answer", id, "work", "allow"]).ended);
+    expectDone(await project.begin(["resume", id]).ended);
 
     expect(project.exists("second.txt")).toBe(true);
     const talks = project.events("step.started").flatMap(({ conversation }) => conversation ?? []);
@@ -132,7 +116,7 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
 
 describe.each(CHOSEN)("the other keys of %s", (agent) => {
   it("start it: plan, effort, directories and MCP servers, as far as it takes them", async () => {
-    const project = await open(agent, stateless(text("Planned.")));
+    const project = await AgentProject.forTest(agent, stateless(text("Planned.")));
     const keys = {
       claude: "effort: low, directories: [home], mcp: { none: { command: 'true' } }",
       codex: "effort: low, directories: [home], mcp: { none: { command: 'true' } }",
@@ -142,7 +126,7 @@ describe.each(CHOSEN)("the other keys of %s", (agent) => {
     project.steps(`
   - { id: work, agent: worker, permissions: plan, prompt: Plan it., ${keys} }
 `);
-    good(await project.begin(["run", "p.yaml"]).ended);
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
     expect(project.events("step.completed")[0]?.answer).toBe("Planned.");
   });
 });

@@ -10,11 +10,11 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AgentAdapter, AgentCall, Usage } from "../../src/runner/agents/adapter.ts";
+import type { AgentAdapter, AgentCall } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt } from "../../src/runner/agents/continue-prompt.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { type AgentReport, reportOf } from "../../src/runner/agents/report.ts";
-import { addUsage, NOTHING_USED } from "../../src/runner/agents/usage.ts";
+import { addUsage, NOTHING_USED, type Usage } from "../../src/runner/agents/usage.ts";
 import { type Json, textAt } from "../rig/model/json.ts";
 import { type Script, shell, stall, stateless, text } from "../rig/model/reply.ts";
 import type { Served } from "../rig/model/request-log.ts";
@@ -77,7 +77,7 @@ const SCENARIOS: readonly Scenario[] = [
 ];
 
 /** One agent in a home of its own. */
-class Bench {
+class AgentSetup {
   readonly #adapter: AgentAdapter;
   readonly #program: string;
   readonly #root: string;
@@ -280,7 +280,7 @@ async function playAll(name: AgentName): Promise<void> {
   for (const scenario of SCENARIOS) {
     const model = await startModel({ scripts: [scenario.script] });
     try {
-      await new Bench(adapter, program, model).play(scenario);
+      await new AgentSetup(adapter, program, model).play(scenario);
     } catch (error) {
       process.exitCode = 1;
       console.log(name, scenario.name, error);

@@ -3,7 +3,7 @@
  * is what the model is sent afterwards: the same conversation, with what was done in it.
  */
 import { afterEach, describe, expect, it } from "vitest";
-import { isAlive } from "../../src/runner/identity.ts";
+import { isAlive } from "../../src/runner/process/identity.ts";
 import type { Turn } from "../rig/model/ask.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
 import { queue, type Reply, shell, stall, stateless, text } from "../rig/model/reply.ts";
@@ -15,6 +15,8 @@ import type { AgentName } from "./install.ts";
 /** A tool call that counts, and has a result to remember. */
 const TOOL = "echo tool >> effects; echo counted";
 const DONE = text("All done.");
+/** How long a stop waits for a call to end. */
+const GRACE = "    grace: 1s\n";
 
 const asked = { type: "user", text: "Do it." };
 const goOn = user("You were interrupted");
@@ -186,6 +188,8 @@ describe.each(CHOSEN)("%s", (agent) => {
 
   it("SIGINT ends it and its tools; resume continues the conversation", async () => {
     await open(shell(TOOL), stall("middle", DONE));
+    // It would finish the call that never ends.
+    project.pipeline("Do it.", GRACE);
     const runner = project.begin(["run", "p.yaml"]);
     await project.stalled(runner);
     await writtenDown("after a tool");

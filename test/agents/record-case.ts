@@ -1,5 +1,5 @@
 /**
- * What is recorded of the real agents: each case is a script for the fake model, an errand, and
+ * What is recorded of the real agents: each case is a script for the fake model, a task, and
  * what happens to the agent on the way.
  */
 import {
@@ -16,7 +16,7 @@ import {
   together,
   tool,
 } from "../rig/model/reply.ts";
-import type { Errand } from "./command-line.ts";
+import type { AgentTask } from "./command-line.ts";
 import type { AgentName } from "./install.ts";
 
 export interface RecordCase {
@@ -26,9 +26,9 @@ export interface RecordCase {
   readonly script: Script;
   /** Another script for one agent. */
   readonly scripts?: Readonly<Partial<Record<AgentName, Script>>>;
-  readonly errand?: Partial<Errand>;
+  readonly task?: Partial<AgentTask>;
   /** What one agent needs more; null: there is no such case for it. */
-  readonly per?: Readonly<Partial<Record<AgentName, Partial<Errand> | null>>>;
+  readonly per?: Readonly<Partial<Record<AgentName, Partial<AgentTask> | null>>>;
   /** Sent when the model stalls. */
   readonly signal?: NodeJS.Signals;
   /** Sent when this file appears in the work directory, instead. */
@@ -46,7 +46,7 @@ const RESET_AT_S = 1_893_456_000;
 
 /** Claude Code with the flag that the product gives it: pieces of messages are printed too. */
 const STREAMED = {
-  errand: { flags: ["--include-partial-messages"] },
+  task: { flags: ["--include-partial-messages"] },
   per: { codex: null, gemini: null, opencode: null },
 } as const;
 const CALL_USAGE = { usage: { input: 50, output: 25, cacheRead: 30, cacheWrite: 20 } };
@@ -134,7 +134,7 @@ export const CASES: readonly RecordCase[] = [
         text("I was not allowed to."),
       ),
     },
-    errand: { careful: true },
+    task: { careful: true },
   },
   {
     name: "interrupted",
@@ -158,7 +158,7 @@ export const CASES: readonly RecordCase[] = [
     name: "unknown-session",
     how: "asked to resume a session that does not exist",
     script: stateless(...TWO_STEPS),
-    errand: { resume: true, session: "99999999-9999-4999-8999-999999999999" },
+    task: { resume: true, session: "99999999-9999-4999-8999-999999999999" },
     per: { opencode: { session: "ses_99999999999999999999999999" } },
   },
   {

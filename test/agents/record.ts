@@ -12,7 +12,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
-import { commandLine, type Errand } from "./command-line.ts";
+import { type AgentTask, commandLine } from "./command-line.ts";
 import { AGENT_NAMES, type AgentName, installAgent } from "./install.ts";
 import { normalise } from "./normalise.ts";
 import { CASES, type RecordCase } from "./record-case.ts";
@@ -34,7 +34,7 @@ interface Outcome {
 }
 
 /** One agent with a home of its own, in which its cases run one after the other. */
-class Studio {
+class Recorder {
   readonly name: AgentName;
   readonly #program: string;
   readonly #root: string;
@@ -59,11 +59,11 @@ class Studio {
     try {
       const chosen = this.name === "claude" || this.name === "gemini";
       const session = chosen ? { session: randomUUID() } : {};
-      const errand: Errand = { prompt: PROMPT, ...session, ...recorded.errand, ...own };
-      const stdout = await this.#run(recorded.name, errand, { model, cwd, recorded });
+      const task: AgentTask = { prompt: PROMPT, ...session, ...recorded.task, ...own };
+      const stdout = await this.#run(recorded.name, task, { model, cwd, recorded });
       if (recorded.resumeAs !== undefined) {
-        const id = errand.session ?? sessionIn(stdout);
-        const again = { ...errand, prompt: CONTINUE, resume: true };
+        const id = task.session ?? sessionIn(stdout);
+        const again = { ...task, prompt: CONTINUE, resume: true };
         const resumed = id === undefined ? again : { ...again, session: id };
         await this.#run(recorded.resumeAs, resumed, { model, cwd });
       }
@@ -81,13 +81,13 @@ class Studio {
 
   async #run(
     name: string,
-    errand: Errand,
+    task: AgentTask,
     scene: { readonly model: FakeModel; readonly cwd: string; readonly recorded?: RecordCase },
   ): Promise<string> {
     const { model, cwd, recorded } = scene;
     const home = join(this.#root, "home");
-    const bench = { program: this.#program, modelUrl: model.url, home };
-    const { argv, env } = commandLine(this.name, bench, errand);
+    const setup = { program: this.#program, modelUrl: model.url, home };
+    const { argv, env } = commandLine(this.name, setup, task);
     this.#limitTurns(home, name);
     const file = join(this.#root, `${name}.stdout`);
     const out = fs.openSync(file, "w");
@@ -159,7 +159,7 @@ async function main(words: readonly string[]): Promise<void> {
     ? (JSON.parse(fs.readFileSync(OUTCOMES, "utf8")) as Record<string, Record<string, Outcome>>)
     : {};
   for (const name of agents.length === 0 ? AGENT_NAMES : agents) {
-    const studio = new Studio(name, await installAgent(name));
+    const studio = new Recorder(name, await installAgent(name));
     console.log(`${name} in ${studio.root}`);
     for (const recorded of cases.length === 0 ? CASES : cases) {
       const outcomes = await studio.record(recorded);

@@ -4,12 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { FinishedCall } from "../../src/runner/agents/adapter.ts";
-import { holds } from "../../src/runner/agents/lines-from-end.ts";
-import {
-  unrecordedByClaude,
-  unrecordedByCodex,
-  unrecordedByGemini,
-} from "../../src/runner/agents/unrecorded-calls.ts";
+import { claude } from "../../src/runner/agents/claude/claude.ts";
+import { codex } from "../../src/runner/agents/codex/codex.ts";
+import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
+import { holds } from "../../src/runner/agents/transcript.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "perdure-calls-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
@@ -40,16 +38,16 @@ describe("Claude Code", () => {
   const calls = [call("a", "Bash", "1"), call("b", "Bash", "2")];
 
   it("lacks calls without a result", () => {
-    expect(unrecordedByClaude(put(use("a"), result("a", "ok")), calls)).toEqual([calls[1]]);
-    expect(unrecordedByClaude(put(use("a"), use("b")), calls)).toEqual(calls);
-    expect(unrecordedByClaude(put(result("b", "ok"), result("a", "ok")), calls)).toEqual([]);
-    expect(unrecordedByClaude(join(scratch, "missing"), calls)).toEqual(calls);
+    expect(claude.unrecorded?.(put(use("a"), result("a", "ok")), calls)).toEqual([calls[1]]);
+    expect(claude.unrecorded?.(put(use("a"), use("b")), calls)).toEqual(calls);
+    expect(claude.unrecorded?.(put(result("b", "ok"), result("a", "ok")), calls)).toEqual([]);
+    expect(claude.unrecorded?.(join(scratch, "missing"), calls)).toEqual(calls);
   });
 
   it("lacks a call whose result it made up when it was resumed", () => {
     const words = "Tool call interrupted: the session ended before this call's result was recorded";
     const text = [{ type: "text", text: words }];
-    expect(unrecordedByClaude(put(result("a", words), result("b", text)), calls)).toEqual(calls);
+    expect(claude.unrecorded?.(put(result("a", words), result("b", text)), calls)).toEqual(calls);
   });
 });
 
@@ -60,24 +58,24 @@ describe("Codex", () => {
 
   it("lacks a call whose output is missing in the last turn", () => {
     const output = lines.findIndex((line) => line.includes('"function_call_output"'));
-    expect(unrecordedByCodex(put(...lines.slice(0, output)), [shell])).toEqual([shell]);
-    expect(unrecordedByCodex(put(...lines.slice(0, output + 1)), [shell])).toEqual([]);
+    expect(codex.unrecorded?.(put(...lines.slice(0, output)), [shell])).toEqual([shell]);
+    expect(codex.unrecorded?.(put(...lines.slice(0, output + 1)), [shell])).toEqual([]);
   });
 
   it("does not take another call for it, and tells calls apart by number", () => {
     const output = lines.findIndex((line) => line.includes('"function_call_output"'));
     const file = put(...lines.slice(0, output));
-    expect(unrecordedByCodex(file, [call("item_0", "shell", "/bin/bash -lc ls")])).toEqual([]);
-    expect(unrecordedByCodex(file, [call("item_0", "file_change", "[]")])).toEqual([]);
+    expect(codex.unrecorded?.(file, [call("item_0", "shell", "/bin/bash -lc ls")])).toEqual([]);
+    expect(codex.unrecorded?.(file, [call("item_0", "file_change", "[]")])).toEqual([]);
     const again = { ...shell, id: "item_1" };
-    expect(unrecordedByCodex(file, [shell, again])).toEqual([again]);
+    expect(codex.unrecorded?.(file, [shell, again])).toEqual([again]);
   });
 
   it("lacks what a script did whose output is missing", () => {
     const script = { type: "custom_tool_call", name: "exec", call_id: "c1", input: "await f()" };
     const file = put(JSON.stringify({ type: "response_item", payload: script }));
     const calls = [shell, { ...shell, id: "item_1" }];
-    expect(unrecordedByCodex(file, calls)).toEqual(calls);
+    expect(codex.unrecorded?.(file, calls)).toEqual(calls);
   });
 });
 
@@ -88,9 +86,9 @@ describe("Gemini CLI", () => {
 
   it("lacks a call without a result", () => {
     const result = lines.findIndex((line) => line.includes('"result"'));
-    expect(unrecordedByGemini(put(...lines), [shell])).toEqual([]);
-    expect(unrecordedByGemini(put(...lines.slice(0, result + 1)), [shell])).toEqual([]);
-    expect(unrecordedByGemini(put(...lines.slice(0, result)), [shell])).toEqual([shell]);
+    expect(gemini.unrecorded?.(put(...lines), [shell])).toEqual([]);
+    expect(gemini.unrecorded?.(put(...lines.slice(0, result + 1)), [shell])).toEqual([]);
+    expect(gemini.unrecorded?.(put(...lines.slice(0, result)), [shell])).toEqual([shell]);
   });
 });
 

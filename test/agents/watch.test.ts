@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import type { AgentLimits } from "../../src/engine/agent-limits.ts";
 import { AgentWatch } from "../../src/engine/agent-watch.ts";
-import { LIST_PRICES } from "../../src/runner/agents/prices.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
-import { ATTEMPT_FILE } from "../../src/runner/attempt-folder.ts";
+import { LIST_PRICES } from "../../src/runner/agents/usage.ts";
+import { ATTEMPT_FILE } from "../../src/runner/process/attempt-folder.ts";
 
 const STREAMS = join(import.meta.dirname, "streams");
 

@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Output, RunEvent } from "../../src/core/event.ts";
-import { sha256 } from "../../src/util/hash.ts";
+import { sha256 } from "../../src/util/json.ts";
 import { eventually, type Hold, Project } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 

@@ -484,7 +484,7 @@ it("a journal from before the first release is refused in words", async () => {
       "--- stderr\n" +
         "error: DIR/.perdure/state.db has version 1, and this program reads versions from 3 on: " +
         "a perdure from before the first release wrote it.\n" +
-        "  next: finish its runs with the perdure that wrote it, or begin anew with: " +
+        "  next: finish its runs with the perdure that wrote it, or begin anew: " +
         "mv .perdure .perdure.old\n" +
         "[exit 1]\n",
     );

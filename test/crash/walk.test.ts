@@ -7,7 +7,7 @@
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
-import { createProject } from "../../src/cli/project.ts";
+import { createProject } from "../../src/app/project.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { checkJournal } from "../../src/journal/check.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";

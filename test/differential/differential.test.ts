@@ -13,7 +13,7 @@ import { buildPlan } from "../../src/plan/build.ts";
 import { convertPlan } from "../../src/plan/convert.ts";
 import { buildDotPlan } from "../../src/plan/dot-plan.ts";
 import type { Plan } from "../../src/plan/plan.ts";
-import { sha256 } from "../../src/util/hash.ts";
+import { sha256 } from "../../src/util/json.ts";
 import { bad, ok, Play } from "../core/play.ts";
 import { writeDot } from "./dot-writer.ts";
 import { type Flow, flows } from "./flow.ts";

@@ -3,11 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Journal } from "../../src/journal/journal.ts";
-import { JournalError } from "../../src/journal/journal.ts";
+import { type Journal, JournalError } from "../../src/journal/journal.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
-import { sha256 } from "../../src/util/hash.ts";
+import { sha256 } from "../../src/util/json.ts";
 import {
   batch,
   factsOf,

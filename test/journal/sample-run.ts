@@ -2,8 +2,7 @@
 import type { Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import type { StepSummary, SummaryChange } from "../../src/core/summary.ts";
 import type { Journal, NewRun, Write } from "../../src/journal/journal.ts";
-import { sha256 } from "../../src/util/hash.ts";
-import { canonicalJson } from "../../src/util/json.ts";
+import { canonicalJson, sha256 } from "../../src/util/json.ts";
 
 /** When the first sample run was created. */
 export const TIME = Date.UTC(2026, 0, 31, 12);

@@ -8,14 +8,14 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   definePipeline,
   openRun,
-  PerdureError,
   PipelineInvalid,
+  Refusal,
+  type RefusalCode,
   type RunHandle,
   RunOwned,
   resume,
   run,
   type ToldEvent,
-  UsageError,
 } from "../../src/library/perdure.ts";
 import { type Program, Project } from "../rig/project.ts";
 
@@ -172,30 +172,36 @@ describe("a run in a program", () => {
     const error = await run("p.ts", { cwd }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(PipelineInvalid);
     expect(error).toMatchObject({
-      exitCode: 4,
+      code: "invalid-pipeline",
       diagnostics: [{ rule: "unknown-need", line: 2, path: "steps[0].needs" }],
     });
   });
 });
 
 describe("what is refused", () => {
-  it("is told by classes, with the exit status of the command line", async () => {
-    const cases: readonly [Promise<unknown>, new (...args: never[]) => Error, number][] = [
-      [run({ steps: [{ id: "a", run: "ls", needs: "b" }] }, { cwd }), PipelineInvalid, 4],
-      [run("none.yaml", { cwd }), UsageError, 2],
-      [resume("00000000", { cwd }), PerdureError, 1],
+  it("has a code, and a class where there is more to know", async () => {
+    const cases: readonly [Promise<unknown>, new (...args: never[]) => Error, RefusalCode][] = [
+      [
+        run({ steps: [{ id: "a", run: "ls", needs: "b" }] }, { cwd }),
+        PipelineInvalid,
+        "invalid-pipeline",
+      ],
+      [run("none.yaml", { cwd }), Refusal, "missing-file"],
+      [resume("00000000", { cwd }), Refusal, "no-runs"],
     ];
-    for (const [refused, type, exitCode] of cases) {
+    for (const [refused, type, code] of cases) {
       const error: unknown = await refused.then(
         () => undefined,
         (thrown: unknown) => thrown,
       );
       expect(error).toBeInstanceOf(type);
-      expect(error).toMatchObject({ exitCode });
+      expect(error).toMatchObject({ code });
     }
     const input = { type: "object", required: ["who"], properties: { who: { type: "string" } } };
     const steps = [{ id: "a", run: "ls" }] as const;
-    await expect(run({ input, steps }, { cwd, input: {} })).rejects.toThrow(UsageError);
+    await expect(run({ input, steps }, { cwd, input: {} })).rejects.toMatchObject({
+      code: "bad-input",
+    });
     await expect(run({ steps }, { cwd, signal: AbortSignal.abort() })).rejects.toThrow(/abort/);
     expect(project.exists(".perdure")).toBe(false);
   });
@@ -334,6 +340,8 @@ describe("a run that is looked at", () => {
     await cli.ended;
     expect((await followed).at(-1)).toBe("run.completed");
     expect(opened.view().status).toBe("completed");
-    await expect(openRun("00000000", { cwd })).rejects.toThrow(UsageError);
+    await expect(openRun("00000000", { cwd })).rejects.toMatchObject({
+      code: "unknown-run",
+    });
   });
 });

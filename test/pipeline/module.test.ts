@@ -5,7 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { loadModule } from "../../src/cli/module-load.ts";
+import { loadModule } from "../../src/app/module-load.ts";
 import { type LoadedPipeline, loadPipeline } from "../../src/pipeline/load.ts";
 import type { ModuleValue } from "../../src/pipeline/module-source.ts";
 import { plainValue } from "../../src/pipeline/plain-value.ts";

@@ -5,7 +5,7 @@ import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/dot-
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
 import { takenUp } from "../../src/plan/take-up.ts";
-import { HOOK_FORBIDS } from "../../src/util/hook-words.ts";
+import { HOOK_FORBIDS } from "../../src/util/agent-access.ts";
 import { bad, ok, Play } from "../core/play.ts";
 
 function lowered(

@@ -6,7 +6,7 @@
 import * as fs from "node:fs";
 import { resolve } from "node:path";
 import type { RunEvent } from "../../src/core/event.ts";
-import { statOf } from "../../src/runner/identity.ts";
+import { statOf } from "../../src/runner/process/identity.ts";
 import type { Script } from "./model/reply.ts";
 import { type FakeModel, startModel } from "./model/server.ts";
 import { type Program, Project, type Result } from "./project.ts";

@@ -4,12 +4,12 @@ import { rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { adoptProcess, lookAt } from "../../src/runner/adopt.ts";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
-import { bootId, identityOf, isAlive, ownIdentity } from "../../src/runner/identity.ts";
-import { startProcess } from "../../src/runner/start.ts";
-import { findMarked } from "../../src/runner/sweep.ts";
-import { wrapperArguments } from "../../src/runner/wrapper.ts";
+import { adoptProcess, lookAt } from "../../src/runner/process/adopt.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
+import { bootId, identityOf, isAlive, ownIdentity } from "../../src/runner/process/identity.ts";
+import { startProcess } from "../../src/runner/process/start.ts";
+import { findMarked } from "../../src/runner/process/sweep.ts";
+import { wrapperArguments } from "../../src/runner/process/wrapper.ts";
 import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
 
 const STARTED = "echo $$ >started\n";

@@ -13,7 +13,7 @@ import {
   statOf,
   systemText,
   viewOf,
-} from "../../src/runner/identity.ts";
+} from "../../src/runner/process/identity.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { Attempt, waitFor } from "./rig.ts";
 

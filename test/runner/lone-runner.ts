@@ -1,6 +1,6 @@
 /** A runner that the tests kill: starts what it is given and waits for it. */
-import { startProcess } from "../../src/runner/start.ts";
-import type { Launch, Limits } from "../../src/runner/step-process.ts";
+import { startProcess } from "../../src/runner/process/start.ts";
+import type { Launch, Limits } from "../../src/runner/process/step-process.ts";
 
 const [launch, limits] = process.argv.slice(2).map((text) => JSON.parse(text) as unknown);
 await startProcess(launch as Launch, limits as Limits).ended;

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { followLines, LINE_BYTES_MAX, lastLine } from "../../src/runner/output.ts";
+import { followLines, LINE_BYTES_MAX, lastLine } from "../../src/runner/process/output.ts";
 import { Attempt, waitFor } from "./rig.ts";
 
 function follow(fromOffset = 0) {

@@ -8,8 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import type { Launch, Limits } from "../../src/runner/step-process.ts";
-import { attemptMarker, sweep } from "../../src/runner/sweep.ts";
+import type { Launch, Limits } from "../../src/runner/process/step-process.ts";
+import { attemptMarker, sweep } from "../../src/runner/process/sweep.ts";
 
 const WAIT_MAX_MS = 15_000;
 const LONE_RUNNER = fileURLToPath(new URL("lone-runner.ts", import.meta.url));

@@ -1,8 +1,8 @@
 import { chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
-import { startProcess } from "../../src/runner/start.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
+import { startProcess } from "../../src/runner/process/start.ts";
 import { Attempt, LIMITS } from "./rig.ts";
 
 const run = (attempt: Attempt, script: string, more = {}) =>

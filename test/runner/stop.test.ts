@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { adoptProcess } from "../../src/runner/adopt.ts";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
-import { mayLive } from "../../src/runner/belongings.ts";
-import { identityOf, isAlive } from "../../src/runner/identity.ts";
-import { startProcess } from "../../src/runner/start.ts";
-import { findMarked, sweep } from "../../src/runner/sweep.ts";
+import { adoptProcess } from "../../src/runner/process/adopt.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
+import { identityOf, isAlive } from "../../src/runner/process/identity.ts";
+import { mayBeAlive } from "../../src/runner/process/process-tree.ts";
+import { startProcess } from "../../src/runner/process/start.ts";
+import { findMarked, sweep } from "../../src/runner/process/sweep.ts";
 import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
 
 const alive = (pid: number): boolean => {
@@ -217,11 +217,11 @@ describe("what a step leaves running when it exits (V3)", () => {
         const found = readClaim(attempt.dir);
         return found.by === "process" && findMarked(attempt.marker).length === 2 && found;
       });
-      const belongings = { marker: attempt.marker, leader: claim.identity };
-      const during = mayLive(belongings, 1);
+      const tree = { marker: attempt.marker, leader: claim.identity };
+      const during = mayBeAlive(tree, 1);
       await release(gate);
       await step.ended;
-      answers = [during, mayLive(belongings, 1), mayLive(belongings, Number.POSITIVE_INFINITY)];
+      answers = [during, mayBeAlive(tree, 1), mayBeAlive(tree, Number.POSITIVE_INFINITY)];
     }
     expect(answers).toEqual([true, false, true]);
   });

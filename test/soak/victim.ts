@@ -1,8 +1,8 @@
 /** The processes of a run as targets: its steps through the attempts' folders, git and all others below its runner. */
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { readClaim } from "../../src/runner/attempt-folder.ts";
-import { type Identity, isAlive, statOf } from "../../src/runner/identity.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
+import { type Identity, isAlive, statOf } from "../../src/runner/process/identity.ts";
 import type { Random } from "../../src/util/random.ts";
 
 /** An attempt whose wrapper lives. */

@@ -1,6 +1,6 @@
 /** What is suggested where a budget is used up: an amount that suffices. */
 import { describe, expect, it } from "vitest";
-import { parseBudget } from "../../src/cli/budget.ts";
+import { parseBudget } from "../../src/app/budget.ts";
 import { emptyRun } from "../../src/core/evolve.ts";
 import type { Run } from "../../src/core/run.ts";
 import { addBudget, limitReached, NOTHING_SPENT } from "../../src/core/spending.ts";

@@ -1,15 +1,16 @@
 /** `perdure answer RUN [GATE [CHOICE]]`: answers a question of a run, or lists what is asked. */
+
+import { answerGate, askedAt, openQuestions } from "../../app/give-answer.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { findRunId, openProject } from "../../app/project.ts";
 import type { Visit } from "../../core/run.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { perdure } from "../../view/command-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
 import { isoText } from "../../view/time-text.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { answerGate, askedAt, openQuestions } from "../give-answer.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printJson } from "../print.ts";
-import { findRunId, openProject } from "../project.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface AnswerOptions extends OutputOptions {
   readonly text?: string;

@@ -1,20 +1,19 @@
 /** `perdure attach RUN`: shows a run that another process drives. Ctrl-C ends only the showing. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { lineReaders } from "../../app/agent-lines.ts";
+import { giveAnswer } from "../../app/give-answer.ts";
+import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle, waitsForPerson } from "../../core/next-actions.ts";
 import type { Answered } from "../../journal/journal.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { whyLines } from "../../view/why.ts";
-import { lineReaders } from "../agent-lines.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { giveAnswer } from "../give-answer.ts";
-import { hideSecretsOf, type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import { openScreen } from "../open-screen.ts";
-import { type OutputOptions, screenKind } from "../output-options.ts";
 import { isOutputClosed, print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
-import { openDesk } from "../terminal-desk.ts";
+import { displayOf } from "../screen/display.ts";
+import { type OutputOptions, screenKind } from "../screen/output-options.ts";
 
 /** How often the journal is asked for news. */
 const LOOK_MS = 100;
@@ -39,29 +38,29 @@ export async function attachCommand(
 function newestRun({ journal }: Project): string {
   const [newest] = journal.list({ limit: 1 });
   if (newest !== undefined) return newest.runId;
-  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
 async function follow(project: Project, known: KnownRun, options: OutputOptions): Promise<void> {
   const { journal } = project;
-  const desk = openDesk({
-    kind: screenKind(options),
+  const display = displayOf(screenKind(options));
+  const prompt = display.openPrompt?.({
     answer: (at, reply) => answerFrom(known, at, reply),
     onGone: () => undefined,
   });
-  const screen = await openScreen(screenKind(options), {
+  const screen = await display.openScreen({
     runId: known.id,
     shortId: known.shortId,
     past: known.events,
     readers: await lineReaders(known.plan),
     dir: known.dir,
     now: Date.now,
-    footer: desk && ((width) => desk.footer(width)),
+    footer: prompt && ((width) => prompt.footer(width)),
   });
-  desk?.show(screen);
+  prompt?.show(screen);
   let { run } = known;
   screen.say(`Attached to run ${known.id}; Ctrl-C leaves it running.`);
-  desk?.update(run);
+  prompt?.update(run);
   screen.update([], run);
   const left = new AbortController();
   process.once("SIGINT", () => left.abort());
@@ -70,7 +69,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     for (const recorded of news) run = evolve(known.planOf, run, recorded);
     if (news.length > 0) {
       hideSecretsOf(known.plan, run);
-      desk?.update(run);
+      prompt?.update(run);
       screen.update(news, run);
     }
     const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
@@ -78,7 +77,7 @@ async function follow(project: Project, known: KnownRun, options: OutputOptions)
     if (over || stopped || livenessOf(journal.leaseOf(known.id)) !== "owned") break;
     await sleep(LOOK_MS);
   }
-  desk?.close();
+  prompt?.close();
   await screen.close();
 }
 

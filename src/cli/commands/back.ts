@@ -1,17 +1,19 @@
 /** `perdure rewind` and `perdure invalidate`: go back in a run without starting anything. */
+
+import { unavailable } from "../../app/available-run.ts";
+import { filesOption } from "../../app/back-files.ts";
+import { execute } from "../../app/execute.ts";
+import { type BackRequest, factsOf, linesOf, planBack } from "../../app/going-back.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { RunError } from "../../app/refusal.ts";
+import { agreedRequest } from "../../app/repeat.ts";
+import { NO_DISPLAY } from "../../app/screen.ts";
 import { commitText } from "../../view/display-text.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { whyLines } from "../../view/why.ts";
-import { canAsk } from "../ask.ts";
-import { unavailable } from "../available-run.ts";
-import { filesOption } from "../back-files.ts";
-import { RunError } from "../cli-error.ts";
-import { execute } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type BackRequest, factsOf, linesOf, planBack } from "../going-back.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
+import { confirmation } from "../ask.ts";
 import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { agreedRequest } from "../repeat.ts";
 
 export interface BackOptions {
   readonly files?: string;
@@ -43,7 +45,7 @@ async function goBack(id: string, wanted: BackRequest, options: BackOptions): Pr
   const known = loadRun(project, resolveRunId(project.journal, id));
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
-  const request = await agreedRequest(known, wanted, options, canAsk({}));
+  const request = await agreedRequest(known, wanted, options, confirmation({}));
   if (request === undefined) {
     print("Nothing was changed.");
     return EXIT.interrupted;
@@ -53,14 +55,14 @@ async function goBack(id: string, wanted: BackRequest, options: BackOptions): Pr
   });
   for (const line of linesOf(known, back)) print(line);
   if (options.dryRun === true) return EXIT.done;
-  const { exit } = await execute(project, known, {
-    screen: "quiet",
+  const { known: after, endedBy } = await execute(project, known, {
+    display: NO_DISPLAY,
     foreign: "keep",
     stopBy: `perdure ${request.verb}`,
     wishes: async (now) => factsOf(now, await planBack(project, now, request)),
   });
   sayOutcome(project, known);
-  return exit;
+  return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
 /** Where the run stands now, and how to get at what was set aside. */

@@ -1,19 +1,25 @@
 /** `perdure clean`: removes the files of runs and keeps their records. */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { isOwnerAlive } from "../../app/owner.ts";
+import {
+  livenessOf,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../../app/project.ts";
+import { Refusal } from "../../app/refusal.ts";
+import { removeRun, storeOf } from "../../app/run-removal.ts";
 import { outputsNamedBy } from "../../core/handed-on.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
 import { parseDuration } from "../../util/duration.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { shownStatus } from "../../view/run-table.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { isOwnerAlive } from "../owner.ts";
 import { print } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId, shortIdOf } from "../project.ts";
-import { removeRun, storeOf } from "../run-removal.ts";
 
 export interface CleanOptions {
   readonly olderThan?: string;
@@ -100,8 +106,8 @@ function ageOf(text: string | undefined): number {
   const days = /^\s*(\d{1,5})d\s*$/.exec(text)?.[1];
   const age = days === undefined ? parseDuration(text) : Number(days) * DAY_MS;
   if (age === undefined) {
-    throw new CliError(
-      EXIT.usage,
+    throw new Refusal(
+      "bad-option",
       `--older-than takes a duration such as 7d or 12h, not "${text}"`,
     );
   }
@@ -114,13 +120,13 @@ function statesOf({ state, all }: CleanOptions): ReadonlySet<string> {
   const words = (state ?? "completed").split(",").map((word) => word.trim());
   const wrong = words.find((word) => !STATES.includes(word as State));
   if (wrong === undefined) return new Set(words);
-  throw new CliError(EXIT.usage, `--state takes ${STATES.join(", ")}, not "${wrong}"`);
+  throw new Refusal("bad-option", `--state takes ${STATES.join(", ")}, not "${wrong}"`);
 }
 
 function countOf(text: string | undefined): number {
   if (text === undefined) return 0;
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new CliError(EXIT.usage, `--keep-last takes a whole number, not "${text}"`);
+  throw new Refusal("bad-option", `--keep-last takes a whole number, not "${text}"`);
 }
 
 function stateOf(run: RunSummary): string {
@@ -137,7 +143,7 @@ function fitting(
   if (size === undefined) return fits;
   let left = parseBytes(size);
   if (left === undefined) {
-    throw new CliError(EXIT.usage, `--max-size takes a size such as 500MB or 2GB, not "${size}"`);
+    throw new Refusal("bad-option", `--max-size takes a size such as 500MB or 2GB, not "${size}"`);
   }
   const counted = new Set<string>();
   for (const run of runs) {

@@ -1,7 +1,7 @@
 /** `perdure completion SHELL`: a completion script, made from the program's own commands. */
 import type { Command } from "commander";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
+import { Refusal } from "../../app/refusal.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
 
 /** Prints the script for bash, zsh or fish. */
@@ -28,8 +28,8 @@ export async function completionCommand(program: Command, shell: string): Promis
       print(fish(words));
       return EXIT.done;
     default:
-      throw new CliError(
-        EXIT.usage,
+      throw new Refusal(
+        "bad-option",
         `there is a completion for bash, zsh and fish, not for ${shell}`,
       );
   }

@@ -1,16 +1,16 @@
 /** `perdure convert FILE`: the same pipeline in the other language, and what it cannot say there. */
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
+import { isDotFile } from "../../app/reading.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import { placeInDot, placeInYaml, type StepFinding } from "../../pipeline/step-place.ts";
 import { convertPlan, type Language } from "../../plan/convert.ts";
 import type { Difference } from "../../plan/plan-difference.ts";
-import { CliError } from "../cli-error.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { printDiagnostics, readPlan } from "../diagnostics.ts";
 import { deliver } from "../document.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printDiagnostics, requirePlan } from "../pipeline-file.ts";
 import { print } from "../print.ts";
-import { isDotFile } from "../reading.ts";
 
 export interface ConvertOptions {
   readonly output?: string;
@@ -28,16 +28,19 @@ export async function convertCommand(file: string, options: ConvertOptions): Pro
   const language = languageOf(file, output);
   const command = `perdure convert ${file}${output === undefined ? "" : ` -o ${output}`}`;
   if (output !== undefined) refuseOverwriting(output, command, options);
-  const { plan, text } = await requirePlan(resolve(file), command);
+  const { plan, text } = await readPlan(resolve(file), ["convert", file]);
   const converted = convertPlan(plan, language, output ?? `${plan.name}.${language}`);
   const { differences } = converted;
-  await printDiagnostics(placed(file, text, differences, { language, lossy }), text);
+  await printDiagnostics({
+    diagnostics: placed(file, text, differences, { language, lossy }),
+    text,
+  });
   if (differences.length > 0 && !lossy) {
     const count = differences.length === 1 ? "1 thing" : `${differences.length} things`;
-    throw new CliError(
-      EXIT.invalid,
+    throw new Refusal(
+      "invalid-pipeline",
       `${count} of ${file} cannot be said in ${NAMES[language]}; nothing was written`,
-      `to write the rest: ${command} --lossy`,
+      advice(`to write the rest: ${command} --lossy`),
     );
   }
   deliver(converted.text, output === undefined ? {} : { output });
@@ -53,7 +56,7 @@ function languageOf(file: string, output: string | undefined): Language {
   if (isDotFile(output)) return "dot";
   if (YAML_FILE.test(output)) return "yaml";
   const message = `-o ${output}: its name says neither YAML nor DOT`;
-  throw new CliError(EXIT.usage, message, `perdure convert ${file} -o flow.yaml`);
+  throw new Refusal("bad-option", message, advice(`perdure convert ${file} -o flow.yaml`));
 }
 
 function refuseOverwriting(
@@ -63,10 +66,10 @@ function refuseOverwriting(
 ): void {
   if (force === true || !existsSync(output)) return;
   const more = lossy === true ? " --lossy" : "";
-  throw new CliError(
-    EXIT.usage,
+  throw new Refusal(
+    "files-in-the-way",
     `${output} is there already; nothing was written`,
-    `to write over it: ${command}${more} --force`,
+    advice(`to write over it: ${command}${more} --force`),
   );
 }
 

@@ -1,4 +1,9 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
+
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { openProject, resolveRunId } from "../../app/project.ts";
+import { command, naming, Refusal } from "../../app/refusal.ts";
+import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../../app/run-workspace.ts";
 import type { Recorded } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
@@ -12,6 +17,7 @@ import {
   totalText,
 } from "../../view/difference-text.ts";
 import { commitText } from "../../view/display-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { NOW, type Point, pointNamed, stretchNamed } from "../../view/point.ts";
 import { tableLines } from "../../view/table.ts";
 import { isoText, utcText } from "../../view/time-text.ts";
@@ -23,13 +29,8 @@ import {
   type Side,
 } from "../../workspace/difference.ts";
 import { hasCommit, type SnapshotStore } from "../../workspace/store.ts";
-import { CliError, RunError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printError, printJson, printText } from "../print.ts";
-import { openProject, resolveRunId } from "../project.ts";
-import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../run-workspace.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface DiffOptions extends OutputOptions {
   readonly patch?: boolean;
@@ -70,19 +71,17 @@ function stretch(
   first: string,
   second: string | undefined,
 ): { from: Point; to: Point } {
-  try {
+  return naming(shortId, () => {
     if (second === undefined) return stretchNamed(events, first);
     return { from: pointNamed(events, first), to: pointNamed(events, second) };
-  } catch (error) {
-    throw new RunError(shortId, error);
-  }
+  });
 }
 
 function sideOf({ workspace }: RunWorkspace, { shortId }: KnownRun, point: Point): Side {
   if (point.commit !== undefined) return point.commit;
   if (workspace !== undefined) return workspace;
   const message = `the workspace of run ${shortId} is not there, so there is no ${NOW}`;
-  throw new CliError(EXIT.error, message, `perdure timeline ${shortId}`);
+  throw new Refusal("no-workspace", message, command("timeline", shortId));
 }
 
 function contextOf({ id, planOf, events }: KnownRun, from: Point, to: Point): ContextChange {

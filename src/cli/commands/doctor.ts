@@ -1,6 +1,14 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
 import { existsSync, rmSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { agentLines, permissionLines } from "../../app/agent-check.ts";
+import { parsePlan } from "../../app/known-run.ts";
+import { isOwnerAlive } from "../../app/owner.ts";
+import { type Finding, preflight } from "../../app/preflight.ts";
+import { priceFile, priceListOf } from "../../app/prices.ts";
+import { findStateDir, isUnused, livenessOf } from "../../app/project.ts";
+import { after, command, Refusal } from "../../app/refusal.ts";
+import { packageVersion } from "../../app/version.ts";
 import { replay } from "../../core/evolve.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { workspaceOf } from "../../engine/launch.ts";
@@ -9,21 +17,13 @@ import { checkState, LivingRunError, type RepairReport, repair } from "../../jou
 import { openSqliteJournal } from "../../journal/sqlite.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import type { Plan } from "../../plan/plan.ts";
-import { isolationProblem } from "../../runner/isolation.ts";
+import { isolationProblem } from "../../runner/process/start.ts";
 import { countText, firstLine } from "../../view/display-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { Leftover } from "../../workspace/leftovers.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { agentLines, permissionLines } from "../agent-check.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { parsePlan } from "../known-run.ts";
-import { isOwnerAlive } from "../owner.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { type Finding, preflight } from "../preflight.ts";
-import { priceFile, priceListOf } from "../prices.ts";
+import { readPlan } from "../diagnostics.ts";
 import { print } from "../print.ts";
-import { findStateDir, isUnused, livenessOf } from "../project.ts";
-import { packageVersion } from "../version.ts";
 
 export interface DoctorOptions {
   readonly repair?: boolean;
@@ -52,13 +52,17 @@ export async function doctorCommand(
     return repairState(dir.root);
   }
   if (!existsSync(dir.database)) {
-    throw new CliError(EXIT.error, `${dir.database} is missing`, "perdure doctor --repair");
+    throw new Refusal(
+      "missing-journal",
+      `${dir.database} is missing`,
+      command("doctor", "--repair"),
+    );
   }
   const problems = checkState(dir.root);
   for (const { runId, message } of problems)
     print(`✗ ${runId === undefined ? "" : `run ${runId}: `}${message}`);
   if (problems.length > 0) {
-    throw new CliError(EXIT.error, "the journal is damaged", "perdure doctor --repair");
+    throw new Refusal("journal-broken", "the journal is damaged", command("doctor", "--repair"));
   }
   print("✓ the journal is whole: every event and every plan has its checksum");
   for (const { path, what } of await leftoversIn(dir.root)) {
@@ -72,7 +76,7 @@ const GLYPHS = { there: "✓", missing: "✗", doubtful: "!", unknown: "·" } as
 
 /** What a pipeline needs, and what its agents may do: the look that `run` takes, all of it shown. */
 async function checkPipeline(file: string): Promise<ExitCode> {
-  const { plan } = await requirePlan(resolve(file), `perdure doctor ${file}`, {});
+  const { plan } = await readPlan(resolve(file), ["doctor", file], {});
   const found = [
     ...variableFindings(envNamesOf(plan)),
     ...preflight(plan, { cwd: process.cwd(), env: process.env, prices: await priceListOf(plan) }),
@@ -118,7 +122,7 @@ async function removeLeftovers(root: string): Promise<void> {
 }
 
 async function pricesLine(): Promise<string> {
-  const { LIST_DATE } = await import("../../runner/agents/prices.ts");
+  const { LIST_DATE } = await import("../../runner/agents/usage.ts");
   const prices = (await priceListOf({})).all();
   const own = prices.filter(({ price }) => price.origin === "file").length;
   const yours = own === 0 ? "" : `, ${own} of them from ${priceFile()}`;
@@ -166,8 +170,11 @@ function repaired(root: string): RepairReport {
   } catch (error) {
     if (!(error instanceof LivingRunError)) throw error;
     // `perdure stop` would need the journal that is broken.
-    const next = `kill ${error.owner.pid}, then: perdure doctor --repair`;
-    throw new CliError(EXIT.owned, error.message, next);
+    throw new Refusal(
+      "run-owned",
+      error.message,
+      after(`kill ${error.owner.pid}`, "doctor", "--repair"),
+    );
   }
 }
 

@@ -7,20 +7,6 @@
  */
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { outputsNamedBy } from "../../core/handed-on.ts";
-import { stepPath } from "../../core/place.ts";
-import { attemptOf, placeOf } from "../../core/run.ts";
-import { type Departure, saveForDeparture } from "../../engine/departure.ts";
-import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { eventsText } from "../../journal/events-file.ts";
-import { planFingerprints } from "../../journal/journal.ts";
-import { mayLive } from "../../runner/adopt.ts";
-import { formatBytes } from "../../util/bytes.ts";
-import type { JsonObject } from "../../util/json.ts";
-import { type PartSource, writeArchive } from "../../workspace/archive.ts";
-import { artifactPath } from "../../workspace/artifact-store.ts";
-import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import {
   ARTIFACT_PART,
   BUNDLE_PART,
@@ -29,16 +15,31 @@ import {
   PLAN_PART,
   RUN_PART,
   TRANSCRIPT_PART,
-} from "../carried-run.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../known-run.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
-import { masked, print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { runEnvironment } from "../run-environment.ts";
-import { relinkWorktrees } from "../run-workspace.ts";
-import { packageVersion } from "../version.ts";
+} from "../../app/carried-run.ts";
+import { type KnownRun, loadRun, reloadOwned, reloadRun } from "../../app/known-run.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, filesRefusal, Refusal, when } from "../../app/refusal.ts";
+import { runEnvironment } from "../../app/run-environment.ts";
+import { relinkWorktrees } from "../../app/run-workspace.ts";
+import { masked } from "../../app/secret-mask.ts";
+import { packageVersion } from "../../app/version.ts";
+import { outputsNamedBy } from "../../core/handed-on.ts";
+import { stepPath } from "../../core/place.ts";
+import { attemptOf, placeOf } from "../../core/run.ts";
+import { type Departure, saveForDeparture } from "../../engine/departure.ts";
+import { type OpenConversation, openConversations } from "../../engine/open-conversations.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { eventsText } from "../../journal/events-file.ts";
+import { planFingerprints } from "../../journal/journal.ts";
+import { mayLive } from "../../runner/process/adopt.ts";
+import { formatBytes } from "../../util/bytes.ts";
+import type { JsonObject } from "../../util/json.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { type PartSource, writeArchive } from "../../workspace/archive.ts";
+import { artifactPath } from "../../workspace/artifact-store.ts";
+import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { print } from "../print.ts";
 
 export interface ExportOptions {
   readonly output?: string;
@@ -76,7 +77,7 @@ export async function exportCommand(
     return EXIT.done;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
-    throw new CliError(EXIT.error, error.message, error.remedy);
+    throw filesRefusal(error, undefined);
   } finally {
     if (epoch !== undefined) project.journal.release(known.id, epoch);
   }
@@ -85,7 +86,7 @@ export async function exportCommand(
 function newest({ journal }: Project): string {
   const [run] = journal.list({ limit: 1 });
   if (run !== undefined) return run.runId;
-  throw new CliError(EXIT.error, "there are no runs here", "perdure run FILE");
+  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
 /** A run that changes is copied only when somebody insists on it. */
@@ -93,24 +94,26 @@ function refuse(known: KnownRun, { force }: ExportOptions): void {
   const { shortId, cleanedAt, lease, liveness } = known;
   if (cleanedAt !== undefined) {
     const message = `the files of run ${shortId} were removed by perdure clean`;
-    throw new CliError(EXIT.error, message, `perdure show ${shortId}`);
+    throw new Refusal("files-removed", message, command("show", shortId));
   }
   if (force === true) return;
   if (liveness === "owned" && lease?.owner !== undefined) {
-    throw new CliError(
-      EXIT.owned,
-      `run ${shortId} is owned by ${ownerText(lease.owner)}`,
-      `perdure stop ${shortId}, or a copy of it as it is now: perdure export ${shortId} --force`,
-    );
+    throw new Refusal("run-owned", `run ${shortId} is owned by ${ownerText(lease.owner)}`, [
+      command("stop", shortId),
+      when("a copy of it as it is now", "export", shortId, "--force"),
+    ]);
   }
   const living = [...known.run.running].find((visit) =>
     mayLive(attemptDirOf(known.dir, attemptOf(visit))),
   );
   if (living === undefined) return;
-  throw new CliError(
-    EXIT.owned,
+  throw new Refusal(
+    "steps-alive",
     `step ${stepPath(placeOf(living))} of run ${shortId} still runs`,
-    `perdure resume ${shortId}, then stop it; or a copy: perdure export ${shortId} --force`,
+    [
+      { ...command("resume", shortId), note: "then stop it" },
+      when("a copy", "export", shortId, "--force"),
+    ],
   );
 }
 
@@ -124,7 +127,7 @@ function acquire(
   if (acquired.ok) return acquired.epoch;
   if (force === true) return undefined;
   const message = `run ${known.shortId} is owned by ${ownerText(acquired.owner)}`;
-  throw new CliError(EXIT.owned, message, `perdure stop ${known.shortId}`);
+  throw new Refusal("run-owned", message, command("stop", known.shortId));
 }
 
 async function exportRun(

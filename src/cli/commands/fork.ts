@@ -8,6 +8,13 @@
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
 import { randomUUID } from "node:crypto";
+import { filesOption } from "../../app/back-files.ts";
+import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { advice, command, naming, Refusal } from "../../app/refusal.ts";
+import { RunFiles } from "../../app/run-files.ts";
+import { keepsFiles, openRunWorkspace } from "../../app/run-workspace.ts";
 import { effectsOf } from "../../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
@@ -20,20 +27,13 @@ import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
 import { changeLines } from "../../view/back-plan.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type ForkPoint, pointAfterLast, pointBefore } from "../../view/fork-point.ts";
 import { savedBy } from "../../view/work-history.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../../workspace/store.ts";
-import { filesOption } from "../back-files.ts";
-import { CliError, RunError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printJson } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { RunFiles } from "../run-files.ts";
-import { keepsFiles, openRunWorkspace } from "../run-workspace.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface ForkOptions extends OutputOptions, TypedInput {
   readonly at?: string;
@@ -48,7 +48,7 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
   const known = loadRun(project, resolveRunId(project.journal, id));
   if (known.cleanedAt !== undefined) {
     const message = `the files of run ${known.shortId} were removed by perdure clean`;
-    throw new CliError(EXIT.error, message, `perdure run ${known.run.created?.file || "FILE"}`);
+    throw new Refusal("files-removed", message, command("run", known.run.created?.file || "FILE"));
   }
   const point = pointOf(known, options.at);
   const input = await inputOf(known, options);
@@ -78,11 +78,9 @@ export async function forkCommand(id: string, options: ForkOptions): Promise<Exi
 }
 
 function pointOf({ events, shortId }: KnownRun, at: string | undefined): ForkPoint {
-  try {
-    return at === undefined ? pointAfterLast(events) : pointBefore(events, parsePlace(at));
-  } catch (error) {
-    throw new RunError(shortId, error);
-  }
+  return naming(shortId, () =>
+    at === undefined ? pointAfterLast(events) : pointBefore(events, parsePlace(at)),
+  );
 }
 
 async function inputOf({ plan, run }: KnownRun, options: TypedInput): Promise<Json | undefined> {
@@ -124,7 +122,11 @@ async function restoreOf(
   }
   if (!keepsFiles(known) || commit === undefined) {
     if (given === "restore") {
-      throw new CliError(EXIT.usage, `no snapshot of the files ${where} is kept`, "--files keep");
+      throw new Refusal(
+        "no-snapshots",
+        `no snapshot of the files ${where} is kept`,
+        advice("--files keep"),
+      );
     }
     return { commit: undefined, lines: [`files: no snapshot of them ${where} is kept`] };
   }

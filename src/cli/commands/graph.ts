@@ -1,13 +1,13 @@
 /** `perdure graph FILE|RUN`: the plan of a pipeline, or a run with its states, as a picture. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { findStateDir } from "../../app/project.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph-drawing.ts";
-import { CliError } from "../cli-error.ts";
+import { readPlan } from "../diagnostics.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { requirePlan } from "../pipeline-file.ts";
 import { printError } from "../print.ts";
-import { findStateDir } from "../project.ts";
 import { findRun } from "./look.ts";
 
 type GraphFormat = "mermaid" | "dot" | "svg";
@@ -33,11 +33,15 @@ export async function graphCommand(
 
 async function drawingOf(what: string | undefined): Promise<Drawing> {
   if (what !== undefined && existsSync(what)) {
-    return planDrawing((await requirePlan(resolve(what))).plan);
+    return planDrawing((await readPlan(resolve(what))).plan);
   }
   if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
     const message = `${what}: there is no such file`;
-    throw new CliError(EXIT.usage, message, "give the path of a pipeline file, or a run");
+    throw new Refusal(
+      "missing-file",
+      message,
+      advice("give the path of a pipeline file, or a run"),
+    );
   }
   const { plan, run, events, liveness } = findRun(what);
   return runDrawing(plan, run, events, liveness);

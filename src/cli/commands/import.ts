@@ -11,8 +11,15 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import type { Owner, Recorded, RunMoved } from "../../core/event.ts";
-import { EVENT_VERSION } from "../../core/event.ts";
+import { filesOption } from "../../app/back-files.ts";
+import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../../app/carried-run.ts";
+import { loadRun, parsePlan } from "../../app/known-run.ts";
+import { isOwnerAlive, ownerText, thisOwner } from "../../app/owner.ts";
+import { createProject, type Project, shortIdOf } from "../../app/project.ts";
+import { advice, command, filesRefusal, Refusal, when } from "../../app/refusal.ts";
+import { RunFiles } from "../../app/run-files.ts";
+import { type Arrival, checkFolder, missingTranscripts, unpack } from "../../app/unpack.ts";
+import { EVENT_VERSION, type Owner, type Recorded, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { movedPath } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
@@ -23,23 +30,14 @@ import type { ForeignFiles } from "../../engine/workspace-place.ts";
 import { parseEvents } from "../../journal/events-file.ts";
 import { planFingerprints } from "../../journal/journal.ts";
 import type { Plan } from "../../plan/plan.ts";
-import { findMarked, runMarker } from "../../runner/sweep.ts";
+import { findMarked, runMarker } from "../../runner/process/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { sha256 } from "../../util/hash.ts";
-import { canonicalJson } from "../../util/json.ts";
+import { canonicalJson, sha256 } from "../../util/json.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type Archive, readArchive } from "../../workspace/archive.ts";
 import { looseFiles } from "../../workspace/loose-files.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { filesOption } from "../back-files.ts";
-import { type CarriedRun, EVENTS_PART, PLAN_PART, parseCarriedRun } from "../carried-run.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { loadRun, parsePlan } from "../known-run.ts";
-import { isOwnerAlive, ownerText, thisOwner } from "../owner.ts";
 import { print } from "../print.ts";
-import { createProject, type Project, shortIdOf } from "../project.ts";
-import { RunFiles } from "../run-files.ts";
-import { type Arrival, checkFolder, missingTranscripts, unpack } from "../unpack.ts";
 
 export interface ImportOptions {
   readonly into?: string;
@@ -65,12 +63,12 @@ export async function importCommand(file: string, options: ImportOptions): Promi
     return await importRun(resolve(file), options);
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
-    throw new CliError(EXIT.error, error.message, error.remedy);
+    throw filesRefusal(error, undefined);
   }
 }
 
 async function importRun(file: string, options: ImportOptions): Promise<ExitCode> {
-  if (!existsSync(file)) throw new CliError(EXIT.usage, `there is no file ${file}`);
+  if (!existsSync(file)) throw new Refusal("missing-file", `there is no file ${file}`);
   const wanted = filesOption(options.files);
   const archive = await readArchive(file, { texts: [EVENTS_PART, PLAN_PART] });
   const traveller = travellerIn(file, archive);
@@ -124,7 +122,11 @@ function travellerIn(file: string, { about: said, texts }: Archive): Traveller {
     created.fingerprint !== sha256(planTexts[0] ?? "")
   ) {
     const why = problems[0] ?? "its events and its plan do not belong together";
-    throw new CliError(EXIT.error, `${file} cannot be imported: ${why}`, "export the run again");
+    throw new Refusal(
+      "bad-archive",
+      `${file} cannot be imported: ${why}`,
+      advice("export the run again"),
+    );
   }
   const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", about.run);
   const plan = planOf(planFingerprints(events).at(-1) ?? "");
@@ -136,7 +138,11 @@ function refuseLiving({ about }: Traveller): void {
   const [pid] = findMarked(runMarker(about.run));
   if (pid === undefined) return;
   const message = `processes of run ${about.run} still run on this machine (pid ${pid})`;
-  throw new CliError(EXIT.owned, message, "stop the run where it was, then export it again");
+  throw new Refusal(
+    "steps-alive",
+    message,
+    advice("stop the run where it was, then export it again"),
+  );
 }
 
 /** True when the run is in the journal as it is in the file; refuses when it is another one. */
@@ -146,10 +152,13 @@ function isHere({ journal }: Project, { about, events }: Traveller): boolean {
   const same = canonicalJson(ours.slice(0, events.length)) === canonicalJson(events);
   if (same && cleanedAt === undefined && ours.length <= events.length + 1) return true;
   const shortId = shortIdOf(journal, about.run);
-  throw new CliError(
-    EXIT.error,
+  throw new Refusal(
+    "run-exists",
     `run ${shortId} exists here already, and is not as it is in the file`,
-    `perdure show ${shortId}, or take the other one in elsewhere: perdure import FILE --into DIR`,
+    [
+      command("show", shortId),
+      when("take the other one in elsewhere", "import", "FILE", "--into", "DIR"),
+    ],
   );
 }
 
@@ -173,10 +182,10 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
   if (loose.length === 0) return "restore";
   const shown = loose.slice(0, NAMES_SHOWN_MAX).join(", ");
   const more = loose.length > NAMES_SHOWN_MAX ? `, and ${loose.length - NAMES_SHOWN_MAX} more` : "";
-  throw new CliError(
-    EXIT.error,
+  throw new Refusal(
+    "files-in-the-way",
     `the run brings files for ${directory}, which has some of its own: ${shown}${more}`,
-    "--files restore (those of the run; yours are set aside) or --files keep (yours)",
+    advice("--files restore (those of the run; yours are set aside) or --files keep (yours)"),
   );
 }
 
@@ -213,7 +222,7 @@ function stagingIn(root: string): string {
     if (owner !== undefined && isOwnerAlive(owner)) {
       rmSync(staging, { recursive: true });
       const message = `another import is at work here: ${ownerText(owner)}`;
-      throw new CliError(EXIT.owned, message, "try again when it has ended");
+      throw new Refusal("import-running", message, advice("try again when it has ended"));
     }
     rmSync(other, { recursive: true, force: true });
   }

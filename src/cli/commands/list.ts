@@ -1,11 +1,12 @@
 /** `perdure list`: the runs of a project, from the summary rows alone. */
+
+import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../../app/project.ts";
+import { Refusal } from "../../app/refusal.ts";
 import type { RunFilter } from "../../journal/journal.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type RunRow, runListJson, runTable, shownStatus } from "../../view/run-table.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printJson } from "../print.ts";
-import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "../project.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface ListOptions extends OutputOptions {
   readonly status?: string;
@@ -40,7 +41,7 @@ function emptyText({ status, pipeline }: ListOptions): string {
 async function showJson(rows: readonly RunRow[]): Promise<void> {
   const given = rows.filter(({ input }) => typeof input === "object" && input !== null);
   if (given.length > 0) {
-    const { loadRun } = await import("../known-run.ts");
+    const { loadRun } = await import("../../app/known-run.ts");
     const project = openProject(process.cwd(), "read-only");
     for (const { runId } of given) loadRun(project, runId);
   }
@@ -51,11 +52,11 @@ function listRows(options: ListOptions): readonly RunRow[] {
   const { journal } = openProject(process.cwd(), "read-only");
   const limit = Number(options.limit);
   if (!Number.isInteger(limit) || limit < 1) {
-    throw new CliError(EXIT.usage, `--limit takes a whole number above 0, not "${options.limit}"`);
+    throw new Refusal("bad-option", `--limit takes a whole number above 0, not "${options.limit}"`);
   }
   const status = STATUSES.find((name) => name === options.status);
   if (options.status !== undefined && status === undefined) {
-    throw new CliError(EXIT.usage, `--status takes one of ${STATUSES.join(", ")}`);
+    throw new Refusal("bad-option", `--status takes one of ${STATUSES.join(", ")}`);
   }
   const filter: RunFilter = options.pipeline === undefined ? {} : { pipeline: options.pipeline };
   // A run that its row calls running may be interrupted: only the evidence tells, so it is asked

@@ -3,21 +3,21 @@ import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type LineReaders, lineReaders } from "../../app/agent-lines.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { outputFiles } from "../../app/output-files.ts";
+import { livenessOf, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/place.ts";
 import { findVisit, stepOf } from "../../core/run.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
-import { followLines } from "../../runner/output.ts";
+import { followLines } from "../../runner/process/output.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { outputLine } from "../../view/display-text.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { spokenLines } from "../../view/question-text.ts";
-import { type LineReaders, lineReaders } from "../agent-lines.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { outputFiles } from "../output-files.ts";
 import { isOutputClosed, print, printError } from "../print.ts";
-import { livenessOf, openProject, type Project, resolveRunId } from "../project.ts";
 
 export interface LogsOptions {
   readonly follow?: boolean;
@@ -35,10 +35,10 @@ export async function logsCommand(
   const known = loadRun(project, resolveRunId(project.journal, id));
   checkStep(known, step);
   if (known.cleanedAt !== undefined) {
-    throw new CliError(
-      EXIT.error,
+    throw new Refusal(
+      "files-removed",
       `the files of run ${known.shortId} were removed by perdure clean`,
-      `perdure show ${known.shortId}`,
+      command("show", known.shortId),
     );
   }
   const wanted: Wanted = { step, readers: await lineReaders(known.plan), lines: 0 };
@@ -152,5 +152,5 @@ function checkStep(known: KnownRun, step: string | undefined): void {
   if (graph.steps.some((one) => one.id === id)) return;
   const ids = graph.steps.slice(0, 20).map((one) => one.id);
   const message = `run ${shortId} has no step ${step}; its steps are ${ids.join(", ")}`;
-  throw new CliError(EXIT.usage, message, `perdure show ${shortId}`);
+  throw new Refusal("unknown-step", message, command("show", shortId));
 }

@@ -1,16 +1,18 @@
 /** Commands that only look at one run: `show`, `why`. */
+
+import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import { findRunId, openProject } from "../../app/project.ts";
+import { hidesMarked, maskedJson } from "../../app/secret-mask.ts";
 import { replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { exposureLines } from "../../view/exposure-text.ts";
 import { partialJson, partialLines } from "../../view/partial-text.ts";
 import { showJson } from "../../view/run-json.ts";
 import { reportLines } from "../../view/run-report.ts";
 import { why, whyLines } from "../../view/why.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { hidesMarked, maskedJson, print, printJson } from "../print.ts";
-import { findRunId, openProject } from "../project.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** Everything about one run. */
 export async function showCommand(
@@ -33,7 +35,7 @@ export async function whyCommand(
   const project = openProject(process.cwd(), "read-only");
   const known = findRun(id, project);
   const input = whyInputOf(known, Date.now());
-  const { partialWork } = await import("../partial-work.ts");
+  const { partialWork } = await import("../../app/partial-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
     const partial = { partial_work: cut.map(partialJson) };

@@ -6,24 +6,24 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
+import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
+import { ownedError } from "../../app/execute.ts";
+import { type KnownRun, loadRun, reloadOwned } from "../../app/known-run.ts";
+import { newMessage, recordMessages } from "../../app/leave-message.ts";
+import { refuseOpened } from "../../app/opened-step.ts";
+import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Visit } from "../../core/run.ts";
 import { type OpenedAgent, openAgent } from "../../engine/agent-call.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
-import { mayLive } from "../../runner/adopt.ts";
 import { errorCode } from "../../runner/file-text.ts";
-import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/sweep.ts";
+import { mayLive } from "../../runner/process/adopt.ts";
+import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../../runner/process/sweep.ts";
 import { perdure } from "../../view/command-text.ts";
-import { type AgentStep, agentStepAt } from "../agent-step.ts";
-import { CliError } from "../cli-error.ts";
-import { ownedError } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadOwned } from "../known-run.ts";
-import { newMessage, recordMessages } from "../leave-message.ts";
-import { refuseOpened } from "../opened-step.ts";
-import { isOwnerAlive, thisOwner } from "../owner.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
 
 /** What the agent is told of it when the run continues. */
 const OPENED =
@@ -46,7 +46,7 @@ export async function openCommand(id: string, name: string): Promise<ExitCode> {
     await openOwned(project, owned, agentStepAt(owned, name), epoch);
   } catch (error) {
     // After any other error the lease of a dead process is evidence enough.
-    if (error instanceof CliError) journal.release(known.id, epoch);
+    if (error instanceof Refusal) journal.release(known.id, epoch);
     throw error;
   }
   journal.release(known.id, epoch);
@@ -75,11 +75,11 @@ async function openOwned(
   if (typeof opened === "string") {
     const { shortId } = known;
     const message = `step ${step.path} of run ${shortId} cannot be opened: ${opened}`;
-    throw new CliError(EXIT.error, message, perdure("say", shortId, step.path, "MESSAGE"));
+    throw new Refusal("no-conversation", message, command("say", shortId, step.path, "MESSAGE"));
   }
   if (!existsSync(opened.cwd)) {
     const message = `the workspace of step ${step.path} is gone: ${opened.cwd}`;
-    throw new CliError(EXIT.error, message, perdure("resume", known.shortId));
+    throw new Refusal("no-workspace", message, command("resume", known.shortId));
   }
   const before = sizeOf(opened.transcript);
   await runProgram(known, opened);
@@ -109,7 +109,7 @@ function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: Age
   const first = paths.includes(step.path) ? step.path : paths[0];
   const what = first === undefined ? "its runner is at work" : `step ${first} is at work`;
   const message = `run ${shortId} cannot be opened while ${what}`;
-  throw new CliError(EXIT.owned, message, perdure("stop", shortId, "--after-turn"));
+  throw new Refusal("run-owned", message, command("stop", shortId, "--after-turn"));
 }
 
 /** The last conversation of a step, with the visit that it belongs to. */
@@ -125,7 +125,7 @@ function conversationOf(
   if (visit !== undefined && session !== undefined) return { visit, session };
   const { shortId } = known;
   const message = `step ${path} of run ${shortId} has no conversation yet`;
-  throw new CliError(EXIT.error, message, perdure("say", shortId, path, "MESSAGE"));
+  throw new Refusal("no-conversation", message, command("say", shortId, path, "MESSAGE"));
 }
 
 /** The conversation of the last attempt of a visit, whatever became of it. */
@@ -150,7 +150,7 @@ async function runProgram(known: KnownRun, { argv, cwd, env }: OpenedAgent): Pro
     child.on("error", (error) => {
       const missing = errorCode(error) === "ENOENT";
       const message = `${program} cannot be started: ${missing ? "it is not found" : error.message}`;
-      fail(new CliError(EXIT.error, message, "perdure doctor"));
+      fail(new Refusal("no-program", message, command("doctor")));
     });
   });
 }

@@ -1,12 +1,13 @@
 /** `perdure prices`: what models cost, since when, and who says so. */
-import { LIST_DATE, type Rates } from "../../runner/agents/prices.ts";
+
+import { priceFile, priceListOf } from "../../app/prices.ts";
+import { LIST_DATE, type Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { tableLines } from "../../view/table.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { priceFile, priceListOf } from "../prices.ts";
+import { readPlan } from "../diagnostics.ts";
 import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 const HEADER = ["MODEL", "INPUT", "CACHED", "CACHE WRITE", "OUTPUT", "OVER 200K", "FROM"] as const;
 
@@ -15,8 +16,7 @@ export async function pricesCommand(
   file: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const command = `perdure prices ${file ?? ""}`.trimEnd();
-  const plan = file === undefined ? {} : (await requirePlan(file, command)).plan;
+  const plan = file === undefined ? {} : (await readPlan(file, ["prices", file])).plan;
   const prices = (await priceListOf(plan)).all();
   if (wantsJson(options)) {
     printJson({

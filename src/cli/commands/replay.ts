@@ -1,12 +1,13 @@
 /** `perdure replay RUN`: decides every recorded turn again and shows the first difference. */
+
+import { parsePlan } from "../../app/known-run.ts";
+import { findRunId, openProject, shortIdOf } from "../../app/project.ts";
 import { replayTurns } from "../../core/replay.ts";
 import type { Plan } from "../../plan/plan.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { replayJson, replayLines } from "../../view/replay-text.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { parsePlan } from "../known-run.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
 import { print, printJson } from "../print.ts";
-import { findRunId, openProject, shortIdOf } from "../project.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** The status is 3 when today's core would have decided something else. */
 export async function replayCommand(

@@ -1,8 +1,9 @@
 /** `perdure report RUN`: a post-mortem that needs nothing but itself. */
+
+import { whyInputOf } from "../../app/known-run.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { type PostMortem, postMortem } from "../../view/post-mortem.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { whyInputOf } from "../known-run.ts";
 import { findRun, maskedRun } from "./look.ts";
 
 export interface ReportOptions extends DocumentOptions {
@@ -28,7 +29,7 @@ export async function reportCommand(
   const { plan, events } = known;
   const outputs =
     options.withOutput === true
-      ? await (await import("../output-tail.ts")).outputTails(known)
+      ? await (await import("../../app/output-tail.ts")).outputTails(known)
       : new Map<string, string>();
   const story = postMortem({ ...whyInputOf(known, Date.now()), plan, events, outputs });
   deliver(await textOf(story, format), options);

@@ -2,20 +2,21 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { unavailable } from "../../app/available-run.ts";
+import { execute } from "../../app/execute.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, type Next, naming, Refusal } from "../../app/refusal.ts";
+import { openRunWorkspace } from "../../app/run-workspace.ts";
+import { NO_DISPLAY } from "../../app/screen.ts";
 import { changeLines } from "../../view/back-plan.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { type Point, pointNamed } from "../../view/point.ts";
 import { restoreSnapshot } from "../../workspace/restore.ts";
 import { planRestore, shownPlan } from "../../workspace/restore-plan.ts";
 import type { SnapshotStore } from "../../workspace/store.ts";
 import { openWorkspace } from "../../workspace/workspace.ts";
-import { unavailable } from "../available-run.ts";
-import { CliError, RunError } from "../cli-error.ts";
-import { execute } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
 import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { openRunWorkspace } from "../run-workspace.ts";
 import { sayOutcome } from "./back.ts";
 
 export interface RestoreOptions {
@@ -33,32 +34,28 @@ export async function restoreCommand(
   const known = loadRun(project, resolveRunId(project.journal, id));
   const { commit } = pointOf(known, name);
   if (commit === undefined) {
-    throw new CliError(EXIT.usage, `the files of "${name}" are those that are there already`);
+    throw new Refusal("impossible", `the files of "${name}" are those that are there already`);
   }
   if (options.into !== undefined) {
     const { store } = await openRunWorkspace(project, known);
-    const next = `perdure restore ${known.shortId} ${name} --into NEW-DIR`;
+    const next = command("restore", known.shortId, name, "--into", "NEW-DIR");
     return restoreInto(store, commit, { path: resolve(options.into), next });
   }
   return restoreHere(project, known, { name, commit }, options.yes === true);
 }
 
 function pointOf({ events, shortId }: KnownRun, name: string): Point {
-  try {
-    return pointNamed(events, name);
-  } catch (error) {
-    throw new RunError(shortId, error);
-  }
+  return naming(shortId, () => pointNamed(events, name));
 }
 
 /** Into an empty directory: nothing there can be overwritten. */
 async function restoreInto(
   store: SnapshotStore,
   commit: string,
-  { path, next }: { readonly path: string; readonly next: string },
+  { path, next }: { readonly path: string; readonly next: Next },
 ): Promise<ExitCode> {
   if (existsSync(path) && readdirSync(path).length > 0) {
-    throw new CliError(EXIT.usage, `${path} is not empty`, next);
+    throw new Refusal("not-empty", `${path} is not empty`, next);
   }
   mkdirSync(path, { recursive: true });
   const scratch = mkdtempSync(join(tmpdir(), "perdure-restore-"));
@@ -90,15 +87,18 @@ async function restoreHere(
     return EXIT.done;
   }
   if (known.plan.workspace?.kind === "here" && !sure) {
-    const command = `perdure restore ${known.shortId} ${name} --yes`;
-    throw new CliError(EXIT.usage, "these are your own files; nothing was changed", command);
+    throw new Refusal(
+      "not-confirmed",
+      "these are your own files; nothing was changed",
+      command("restore", known.shortId, name, "--yes"),
+    );
   }
-  const { exit } = await execute(project, known, {
-    screen: "quiet",
+  const { known: after, endedBy } = await execute(project, known, {
+    display: NO_DISPLAY,
     foreign: "keep",
     stopBy: "perdure restore",
     wishes: async () => [{ type: "restore-requested", commit, of: name }],
   });
   sayOutcome(project, known);
-  return exit;
+  return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }

@@ -1,36 +1,38 @@
 /** `perdure resume`: goes on with a run from exactly where it was. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import { unavailable } from "../../app/available-run.ts";
+import { filesOption } from "../../app/back-files.ts";
+import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
+import { parseBudget, parseTurns, refuseWithoutTurns } from "../../app/budget.ts";
+import { readiness } from "../../app/environment.ts";
+import { execute } from "../../app/execute.ts";
+import { type Back, type BackRequest, filesLines, linesOf } from "../../app/going-back.ts";
+import { completeFiles, goingOn, workedOut } from "../../app/going-on.ts";
+import { type KnownRun, loadRun, whyInputOf } from "../../app/known-run.ts";
+import type { LogsRun } from "../../app/logs-directory.ts";
+import { refuseCopy } from "../../app/moved-project.ts";
+import { type CutOff, partialWork } from "../../app/partial-work.ts";
+import { checkPricesOnResume } from "../../app/prices.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
+import { agreedRequest } from "../../app/repeat.ts";
+import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
 import { findRecord, isDone } from "../../core/run.ts";
 import { textOf } from "../../runner/file-text.ts";
-import { sha256 } from "../../util/hash.ts";
-import { perdure } from "../../view/command-text.ts";
+import { sha256 } from "../../util/json.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { partialLines } from "../../view/partial-text.ts";
 import { why } from "../../view/why.ts";
-import { canAsk } from "../ask.ts";
-import { unavailable } from "../available-run.ts";
-import { filesOption } from "../back-files.ts";
-import { besideLines, startsBeside, workerOf } from "../beside.ts";
-import { parseBudget, parseTurns, refuseWithoutTurns } from "../budget.ts";
-import { CliError } from "../cli-error.ts";
-import { readiness } from "../environment.ts";
-import { execute, sayGoodbye } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type Back, type BackRequest, filesLines, linesOf } from "../going-back.ts";
-import { completeFiles, goingOn, workedOut } from "../going-on.ts";
-import { type KnownRun, loadRun, whyInputOf } from "../known-run.ts";
-import { refuseCopy } from "../moved-project.ts";
-import { type OutputOptions, screenKind, wantsJson } from "../output-options.ts";
-import { type CutOff, partialWork } from "../partial-work.ts";
-import type { Agreed } from "../pipeline-update.ts";
-import { checkPricesOnResume } from "../prices.ts";
+import { confirmation } from "../ask.ts";
+import { printDiagnostics } from "../diagnostics.ts";
 import { print, printError, printJson } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
 import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
-import { agreedRequest } from "../repeat.ts";
-import { environmentLines, givenVariables, requireVariables } from "../run-environment.ts";
+import { displayOf, printOutcome } from "../screen/display.ts";
+import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+import type { AgreedUpdate } from "./update.ts";
 
 export interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
@@ -73,10 +75,8 @@ export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { project, runId } =
-    options.logs === undefined
-      ? await chosenRun(id, options)
-      : await (await import("../logs-run.ts")).runOfLogs(options.logs, id ?? options.file);
+  const { project, runId, read } = await chosenRun(id, options);
+  if (read !== undefined) await printDiagnostics(read);
   if (runId === undefined) return nothingStarted();
   const files = filesOption(options.files);
   const request: BackRequest | undefined =
@@ -89,10 +89,14 @@ export async function resumeCommand(
 async function chosenRun(
   id: string | undefined,
   options: ResumeOptions,
-): Promise<{ readonly project: Project; readonly runId: string | undefined }> {
+): Promise<Omit<LogsRun, "runId"> & { readonly runId: string | undefined }> {
+  if (options.logs !== undefined) {
+    const { runOfLogs } = await import("../../app/logs-directory.ts");
+    return runOfLogs(options.logs, id ?? options.file);
+  }
   if (id !== undefined && options.pipelineId !== undefined) {
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
-    throw new CliError(EXIT.usage, message, `perdure resume ${id}`);
+    throw new Refusal("bad-option", message, command("resume", id));
   }
   const project = openProject(process.cwd(), "read-write");
   const given = id ?? options.pipelineId;
@@ -102,9 +106,12 @@ async function chosenRun(
     if (file !== undefined) refuseOtherFile(loadRun(project, runId), file, fromStep);
     return { project, runId };
   }
-  const { lastRun } = await import("../last-run.ts");
+  const { lastRun } = await import("../../app/last-run.ts");
   const failedToo = fromStep !== undefined || dryRun === true;
-  return { project, runId: await lastRun(project, { file, canAsk: canAsk(options), failedToo }) };
+  return {
+    project,
+    runId: await lastRun(project, { file, confirm: confirmation(options), failedToo }),
+  };
 }
 
 /** `perdure retry RUN STEP`: another try of a failed step, or a done step and all behind it again. */
@@ -136,7 +143,7 @@ function refuse(
   refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step are two wishes: first the one, then the other";
-  throw new CliError(EXIT.usage, message, `perdure resume ${known.shortId} --update`);
+  throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
 async function goOn(
@@ -147,11 +154,11 @@ async function goOn(
 ): Promise<ExitCode> {
   const known = loadRun(project, runId);
   refuse(project, known, wanted, options);
-  const request = wanted && (await agreedRequest(known, wanted, options, canAsk(options)));
+  const request = wanted && (await agreedRequest(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
-  const agreed: Agreed =
+  const agreed: AgreedUpdate =
     options.update === true
-      ? await (await import("../pipeline-update.ts")).agreeOnUpdate(project, known, options)
+      ? await (await import("./update.ts")).agreeOnUpdate(project, known, options)
       : { kind: "same" };
   if (agreed.kind === "over") return agreed.exit;
   const update = agreed.kind === "update" ? agreed.update : undefined;
@@ -176,8 +183,8 @@ async function goOn(
   const worker = workerOf(known);
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
-    canAsk: canAsk(options),
-    command: `perdure resume ${known.shortId}`,
+    confirm: confirmation(options),
+    command: ["resume", known.shortId],
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
@@ -187,8 +194,8 @@ async function goOn(
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
-  const { exit, known: after } = await execute(project, known, {
-    screen,
+  const { known: after, endedBy } = await execute(project, known, {
+    display: displayOf(screen),
     ...goingOn(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
@@ -202,8 +209,8 @@ async function goOn(
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
-  sayGoodbye(after, screen);
-  return exit;
+  printOutcome(after, screen);
+  return exitCodeOf(after.run, endedBy);
 }
 
 /** Looks whether what the steps ahead need is there; where some run again, all of them count. */
@@ -218,7 +225,7 @@ async function lookAhead(
   const root = update === undefined && back === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
   const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
   const looked = { ...options, isDone: done };
-  const found = await readiness(update?.plan ?? plan, looked, `perdure resume ${shortId}`);
+  const found = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
   for (const line of found) printError(line);
 }
 
@@ -237,7 +244,7 @@ function refuseOtherFile(
   if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
   const message = `run ${shortId} is a run of ${own}, not of ${file}`;
   const from = fromStep === undefined ? [] : ["--from-step", fromStep];
-  throw new CliError(EXIT.usage, message, perdure("resume", shortId, ...from));
+  throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
 }
 
 /** A path without links; one that leads nowhere is taken as it is written. */
@@ -319,7 +326,7 @@ async function showPlan(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlan, resumePlanLines } = await import("../../view/resume-plan.ts");
-  const { resumeEvidence } = await import("../resume-evidence.ts");
+  const { resumeEvidence } = await import("../../app/resume-evidence.ts");
   const steps = resumePlan({
     plan: known.plan,
     run: known.run,

@@ -1,25 +1,27 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
 import { relative, resolve } from "node:path";
+import { besideLines, startsBeside } from "../../app/beside.ts";
+import { checkEnvironment, readiness } from "../../app/environment.ts";
+import { execute } from "../../app/execute.ts";
+import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../../app/input.ts";
+import { loadRun } from "../../app/known-run.ts";
+import { createRun } from "../../app/new-run.ts";
+import { checkPrices } from "../../app/prices.ts";
+import { createProject, livenessOf, type Project, shortIdOf } from "../../app/project.ts";
+import { type ReadingOptions, readingOf } from "../../app/reading.ts";
+import { hideSecrets } from "../../app/secret-mask.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { envNamesOf } from "../../plan/build.ts";
-import { sha256 } from "../../util/hash.ts";
-import { secretInputs } from "../../util/redact.ts";
+import { sha256 } from "../../util/json.ts";
+import { secretInputs } from "../../util/secrets.ts";
 import { countText } from "../../view/display-text.ts";
-import { ask, canAsk } from "../ask.ts";
-import { besideLines, startsBeside } from "../beside.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { ask, canAsk, confirmation } from "../ask.ts";
 import { detach, peopleOptions } from "../detach.ts";
-import { checkEnvironment, readiness } from "../environment.ts";
-import { execute, sayGoodbye } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../input.ts";
-import { loadRun } from "../known-run.ts";
-import { createRun } from "../new-run.ts";
-import { type OutputOptions, screenKind } from "../output-options.ts";
-import { requirePlan } from "../pipeline-file.ts";
-import { checkPrices } from "../prices.ts";
-import { hideSecrets, print, printError } from "../print.ts";
-import { createProject, livenessOf, type Project, shortIdOf } from "../project.ts";
-import { type ReadingOptions, readingOf } from "../reading.ts";
+import { readPlan } from "../diagnostics.ts";
+import { print, printError } from "../print.ts";
+import { displayOf, printOutcome } from "../screen/display.ts";
+import { type OutputOptions, screenKind } from "../screen/output-options.ts";
 
 export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
@@ -40,22 +42,23 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const path = resolve(file);
   const screen = screenKind(options);
   const reading = readingOf(options, file);
+  const typed = ["run", file];
   if (options.validate === true) {
     const { validateCommand } = await import("./validate.ts");
     return validateCommand([file], options);
   }
-  const { plan, text } = await requirePlan(path, `perdure run ${file}`, reading);
+  const { plan, text } = await readPlan(path, typed, reading);
   if (options.logs !== undefined) {
-    (await import("../logs-run.ts")).refuseUsedLogs(options.logs);
+    (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);
   }
   const { inputSchema: schema } = plan;
-  const typed = parseInput(options, schema);
-  hideSecrets([...secretInputs(typed, plan.secrets).values()].flat());
-  refuseUnknownKeys(typed, schema, file);
-  const input = await fitInput(typed, schema, file);
-  checkEnvironment(envNamesOf(plan), `perdure run ${file}`);
-  const priceLines = await checkPrices(plan, plan.budget ?? {}, `perdure run ${file}`);
-  for (const line of await readiness(plan, options, `perdure run ${file}`)) printError(line);
+  const given = parseInput(options, schema);
+  hideSecrets([...secretInputs(given, plan.secrets).values()].flat());
+  refuseUnknownKeys(given, schema, file);
+  const input = await fitInput(given, schema, file);
+  checkEnvironment(envNamesOf(plan), typed);
+  const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
+  for (const line of await readiness(plan, options, typed)) printError(line);
   const project = createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
   if (choice.kind === "resume") {
@@ -70,8 +73,8 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const worker = { plan, cwd: process.cwd() };
   const { starts, beside } = await startsBeside(project, worker, {
     beside: options.beside === true,
-    canAsk: canAsk(options),
-    command: `perdure run ${file}`,
+    confirm: confirmation(options),
+    command: typed,
   });
   if (!starts) return nothingStarted();
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
@@ -96,11 +99,11 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   ];
   const { stay = false, autoApprove = false } = options;
   const known = loadRun(project, runId);
-  const { exit, known: after } = await execute(project, known, {
-    ...{ screen, greet, stay, autoApprove, beside },
+  const { known: after, endedBy } = await execute(project, known, {
+    ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  sayGoodbye(after, screen);
-  return exit;
+  printOutcome(after, screen);
+  return exitCodeOf(after.run, endedBy);
 }
 
 function nothingStarted(): ExitCode {

@@ -1,14 +1,15 @@
 /** `perdure say RUN STEP MESSAGE`: leaves a message that the agent of a step gets at its next turn. */
+
+import { type AgentStep, agentStepAt } from "../../app/agent-step.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { leaveMessage, newMessage } from "../../app/leave-message.ts";
+import { ownerText } from "../../app/owner.ts";
+import { openProject, resolveRunId } from "../../app/project.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
 import { currentVisit, type LeftMessage, type VisitStatus } from "../../core/run.ts";
 import { perdure } from "../../view/command-text.ts";
-import { type AgentStep, agentStepAt } from "../agent-step.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { leaveMessage, newMessage } from "../leave-message.ts";
-import { ownerText } from "../owner.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
-import { openProject, resolveRunId } from "../project.ts";
 
 /** A message goes into the journal and into a prompt; what is longer belongs into a file. */
 const MESSAGE_CHARACTERS_MAX = 16_000;
@@ -20,10 +21,14 @@ export async function sayCommand(
   words: readonly string[],
 ): Promise<ExitCode> {
   const text = words.join(" ").trim();
-  if (text === "") throw new CliError(EXIT.usage, "the message is empty");
+  if (text === "") throw new Refusal("bad-option", "the message is empty");
   if (text.length > MESSAGE_CHARACTERS_MAX) {
     const message = `the message has ${text.length} characters; ${MESSAGE_CHARACTERS_MAX} are allowed`;
-    throw new CliError(EXIT.usage, message, "write it into a file, and tell the agent its name");
+    throw new Refusal(
+      "bad-option",
+      message,
+      advice("write it into a file, and tell the agent its name"),
+    );
   }
   const project = openProject(process.cwd(), "read-write");
   const known = loadRun(project, resolveRunId(project.journal, id));

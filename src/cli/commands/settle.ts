@@ -5,9 +5,16 @@
  * Does not: go on with the run; `perdure resume` does.
  */
 
+import { ownedError } from "../../app/execute.ts";
+import { type KnownRun, loadRun, reloadRun } from "../../app/known-run.ts";
+import { isOwnerAlive, thisOwner } from "../../app/owner.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { advice, command, Refusal, RunError, when } from "../../app/refusal.ts";
+import { runEnvironment } from "../../app/run-environment.ts";
+import { RunFiles } from "../../app/run-files.ts";
 import type { Verdict } from "../../core/event.ts";
 import type { Result } from "../../core/fact.ts";
-import { Refusal } from "../../core/rewind.ts";
+import { Refusal as CoreRefusal } from "../../core/rewind.ts";
 import { attemptOf } from "../../core/run.ts";
 import { uncertainVisit } from "../../core/uncertain.ts";
 import { collectResult } from "../../engine/evidence.ts";
@@ -15,15 +22,8 @@ import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { systemClock } from "../../util/clock.ts";
-import { CliError, RunError } from "../cli-error.ts";
-import { ownedError } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type KnownRun, loadRun, reloadRun } from "../known-run.ts";
-import { isOwnerAlive, thisOwner } from "../owner.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
-import { openProject, type Project, resolveRunId } from "../project.ts";
-import { runEnvironment } from "../run-environment.ts";
-import { RunFiles } from "../run-files.ts";
 
 export interface SettleOptions {
   readonly identity?: string;
@@ -46,10 +46,10 @@ export async function settleCommand(
 ): Promise<ExitCode> {
   const as = VERDICTS.find((verdict) => verdict === word);
   if (as === undefined) {
-    throw new CliError(EXIT.usage, `a step is settled as ${VERDICTS.join(", ")}, not "${word}"`);
+    throw new Refusal("bad-option", `a step is settled as ${VERDICTS.join(", ")}, not "${word}"`);
   }
   if (options.identity !== undefined && as !== "done") {
-    throw new CliError(EXIT.usage, "--identity names what happened: it goes with done");
+    throw new Refusal("bad-option", "--identity names what happened: it goes with done");
   }
   const project = openProject(process.cwd(), "read-write");
   const known = loadRun(project, resolveRunId(project.journal, id));
@@ -72,7 +72,7 @@ export async function settleCommand(
     const site = { ...now, ...places, journal: project.journal, epoch, now: systemClock().now() };
     settle(site, { ...fact, ...named, ...(result && { result }) });
   } catch (error) {
-    if (error instanceof Refusal || error instanceof CliError) {
+    if (error instanceof CoreRefusal || error instanceof Refusal) {
       project.journal.release(known.id, epoch);
     }
     throw new RunError(shortId, error);
@@ -88,7 +88,7 @@ export async function settleCommand(
 function refuse({ liveness, lease, cleanedAt, shortId }: KnownRun): void {
   if (cleanedAt !== undefined) {
     const message = `run ${shortId} cannot go on: its files were removed`;
-    throw new CliError(EXIT.error, message, `perdure why ${shortId}`);
+    throw new Refusal("files-removed", message, command("why", shortId));
   }
   const owner = lease?.owner;
   if (liveness === "owned" && owner !== undefined) throw ownedError(shortId, owner);
@@ -102,11 +102,10 @@ async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Pr
   const found = await collectResult({ plan, run, dir, env }, visit, attemptDir);
   if (!("problem" in found)) return found;
   const { message } = found.problem;
-  throw new CliError(
-    EXIT.error,
-    `step ${step} cannot be settled as done: ${message}`,
-    `write the file, or: perdure settle ${shortId} ${step} redo`,
-  );
+  throw new Refusal("output-missing", `step ${step} cannot be settled as done: ${message}`, [
+    advice("write the file"),
+    when("or", "settle", shortId, step, "redo"),
+  ]);
 }
 
 function completeFiles(project: Project, runId: string): void {

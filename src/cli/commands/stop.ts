@@ -3,22 +3,10 @@
  * Of a run whose owner is dead it ends what still runs.
  */
 import { userInfo } from "node:os";
-import type { StopMode } from "../../core/event.ts";
-import { waitsForPerson } from "../../core/next-actions.ts";
-import { stepPath } from "../../core/place.ts";
-import { attemptOf, placeOf } from "../../core/run.ts";
-import { attemptDirOf } from "../../engine/state-dir.ts";
-import { mayLive } from "../../runner/adopt.ts";
-import { findMarked, runMarker, sweep } from "../../runner/sweep.ts";
-import { perdure } from "../../view/command-text.ts";
-import { gateName } from "../../view/question-text.ts";
-import { CliError } from "../cli-error.ts";
-import { execute, ownedError } from "../execute.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { openQuestions } from "../give-answer.ts";
-import { type KnownRun, loadRun } from "../known-run.ts";
-import { ownerText, wake } from "../owner.ts";
-import { print } from "../print.ts";
+import { execute, ownedError } from "../../app/execute.ts";
+import { openQuestions } from "../../app/give-answer.ts";
+import { type KnownRun, loadRun } from "../../app/known-run.ts";
+import { ownerText, wake } from "../../app/owner.ts";
 import {
   isElsewhere,
   livenessOf,
@@ -26,7 +14,19 @@ import {
   type Project,
   resolveRunId,
   shortIdOf,
-} from "../project.ts";
+} from "../../app/project.ts";
+import { command, Refusal, when } from "../../app/refusal.ts";
+import { NO_DISPLAY } from "../../app/screen.ts";
+import type { StopMode } from "../../core/event.ts";
+import { waitsForPerson } from "../../core/next-actions.ts";
+import { stepPath } from "../../core/place.ts";
+import { attemptOf, placeOf } from "../../core/run.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { mayLive } from "../../runner/process/adopt.ts";
+import { findMarked, runMarker, sweep } from "../../runner/process/sweep.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { gateName } from "../../view/question-text.ts";
+import { print } from "../print.ts";
 
 export interface StopOptions {
   readonly afterStep?: boolean;
@@ -55,7 +55,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   if (isElsewhere(lease)) {
     // Its pid means another process here, or none.
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
-    throw new CliError(EXIT.owned, message, `on ${lease.owner.host}: perdure stop ${shortId}`);
+    throw new Refusal("run-owned", message, when(`on ${lease.owner.host}`, "stop", shortId));
   }
   if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
   journal.request(runId, { type: "stop", mode, by });
@@ -76,7 +76,7 @@ async function endOrphans(
   const { id, run, shortId } = known;
   if (!hasOrphans(known)) throw unownedError(known);
   const steps = Array.from(run.running, (visit) => stepPath(placeOf(visit)));
-  await execute(project, known, { screen: "quiet", stop });
+  await execute(project, known, { display: NO_DISPLAY, stop });
   // What has lost its step, and belongs to no attempt that is open any more.
   await sweep(runMarker(id));
   const what = steps.length === 0 ? "what it left running" : `step ${steps.join(", ")}`;
@@ -92,18 +92,18 @@ function hasOrphans({ id, run, dir }: KnownRun): boolean {
 }
 
 /** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
-function unownedError(known: KnownRun): CliError {
+function unownedError(known: KnownRun): Refusal {
   const { run, shortId } = known;
   const still = `nothing of run ${shortId} is running that could be stopped`;
-  if (!waitsForPerson(run)) return new CliError(EXIT.error, still, perdure("why", shortId));
+  if (!waitsForPerson(run)) return new Refusal("nothing-to-stop", still, command("why", shortId));
   const open = openQuestions(known).find(({ answer }) => answer === undefined);
   if (open === undefined) {
     const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
-    return new CliError(EXIT.error, message, perdure("resume", shortId));
+    return new Refusal("nothing-to-stop", message, command("resume", shortId));
   }
   const name = gateName(open.visit);
   const message = `${still}: it waits for a person to answer ${name}, and stays so until then`;
-  return new CliError(EXIT.error, message, perdure("answer", shortId, name));
+  return new Refusal("nothing-to-stop", message, command("answer", shortId, name));
 }
 
 function onlyLiveRun(project: Project): string {
@@ -114,11 +114,11 @@ function onlyLiveRun(project: Project): string {
     );
   const [first, second] = live;
   if (first === undefined)
-    throw new CliError(EXIT.error, "no run is going on here", "perdure list runs");
+    throw new Refusal("nothing-to-stop", "no run is going on here", command("list", "runs"));
   if (second === undefined) return first.runId;
-  throw new CliError(
-    EXIT.usage,
+  throw new Refusal(
+    "ambiguous-run",
     `${live.length} runs are going on: say which`,
-    "perdure list runs",
+    command("list", "runs"),
   );
 }

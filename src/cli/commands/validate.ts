@@ -1,10 +1,11 @@
 /** `perdure validate FILE...`: everything that is wrong with pipeline files, without running them. */
 import { resolve } from "node:path";
+import { readPipeline } from "../../app/pipeline-file.ts";
 import { countText } from "../../view/display-text.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { type OutputOptions, wantsJson } from "../output-options.ts";
-import { printDiagnostics, readPipeline } from "../pipeline-file.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { printDiagnostics } from "../diagnostics.ts";
 import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** Checks each file; the status is 4 when one of them cannot be run. */
 export async function validateCommand(
@@ -19,7 +20,7 @@ export async function validateCommand(
     valid &&= plan !== undefined;
     reports.push({ file, valid: plan !== undefined, diagnostics });
     if (json) continue;
-    await printDiagnostics(diagnostics, text);
+    await printDiagnostics({ diagnostics, text });
     if (plan !== undefined) print(`${file}: valid, ${countText(plan.graph.steps.length, "step")}`);
   }
   if (json) printJson(reports);

@@ -22,7 +22,7 @@ import { SHARED } from "../../core/workspace-files.ts";
 import type { WorkspacePlan } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { sha256 } from "../../util/hash.ts";
+import { sha256 } from "../../util/json.ts";
 import { applyChanges } from "../../workspace/apply.ts";
 import { NO_DETAILS, readSnapshot } from "../../workspace/details.ts";
 import { mergeSnapshots } from "../../workspace/merge.ts";
@@ -388,6 +388,6 @@ function blockedError(path: string, changed: readonly string[]): WorkspaceError 
   return new WorkspaceError(
     "blocked",
     `${names.join(", ")}${more} in ${path} cannot be restored: no snapshot holds what is there now`,
-    "move them away, then continue with: perdure resume",
+    "move them away",
   );
 }

@@ -16,11 +16,16 @@ import { findingsIn } from "../../core/check.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact, Result } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
-import { ATTEMPT_FILE } from "../../runner/attempt-folder.ts";
-import { lastLine } from "../../runner/output.ts";
-import { startProcess } from "../../runner/start.ts";
-import type { Launch, Limits, ProcessEnding, StepProcess } from "../../runner/step-process.ts";
-import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../../runner/sweep.ts";
+import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
+import { lastLine } from "../../runner/process/output.ts";
+import { startProcess } from "../../runner/process/start.ts";
+import type {
+  Launch,
+  Limits,
+  ProcessEnding,
+  StepProcess,
+} from "../../runner/process/step-process.ts";
+import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../../runner/process/sweep.ts";
 import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { renderShell } from "../../util/shell.ts";

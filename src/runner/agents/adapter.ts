@@ -1,6 +1,6 @@
 /**
- * The contract of an agent: how its conversation is started, continued and read. One file per agent
- * implements it; a conformance suite runs on all of them.
+ * The contract of an agent: how its conversation is started, continued and read. Each agent has a
+ * folder that implements it; one conformance suite runs on all of them.
  *
  * Owns: the normalised vocabulary of agent streams.
  * Does not: start processes or decide what follows from a report.
@@ -11,7 +11,7 @@
  */
 import type { McpServer, PermissionLevel } from "../../util/agent-access.ts";
 import type { Json } from "../../util/json.ts";
-import type { PriceList, Tokens } from "./prices.ts";
+import type { PriceList, Usage } from "./usage.ts";
 
 /** One invocation of an agent. */
 export interface AgentCall {
@@ -40,13 +40,13 @@ export interface AgentCall {
   readonly maxTurns?: number;
   /** JSON Schema of the final answer. */
   readonly outputSchema?: Json;
-  /** The author's command, where he gave one; only who `needsCommand` has to do with it. */
+  /** The author's command, if there is one; only an adapter with `needsCommand` uses it. */
   readonly command?: string;
   /** Further arguments, as the author wrote them. */
   readonly args: readonly string[];
 }
 
-/** A conversation that a person takes over; no prompt is given. */
+/** A conversation that a person continues in the agent's own program; no prompt is given. */
 export type OpenCall = Omit<AgentCall, "kind" | "session" | "promptFile" | "dir"> & {
   readonly session: string;
 };
@@ -63,18 +63,7 @@ export interface AgentCommand {
   readonly before?: readonly string[];
 }
 
-/** Tokens and money. Absent numbers were not measured. */
-export interface Usage extends Tokens {
-  readonly costUsd?: number;
-  /** The cost, or a part of it, was computed from prices; the agent did not report it. */
-  readonly estimated?: true;
-  /** A part of the tokens has no price, so the cost is less than all of it. */
-  readonly unpriced?: true;
-  /** The part that belongs to calls with a long input, where their price may be another. */
-  readonly long?: Tokens;
-}
-
-/** Why an agent could not go on; the first four are not the step's fault. */
+/** Why an agent could not continue; the first four are not the step's fault. */
 export type TroubleKind =
   | "rate-limit"
   | "overloaded"
@@ -97,7 +86,7 @@ export type TroubleKind =
 export interface Trouble {
   readonly kind: TroubleKind;
   readonly message: string;
-  /** When the service said to come back. */
+  /** How long to wait, where the service said so. */
   readonly retryAfterMs?: number;
 }
 
@@ -116,7 +105,7 @@ export interface FinishedCall extends ToolCall {
   readonly turn: number;
 }
 
-/** What every agent's stream comes down to. */
+/** The events that every agent's stream is translated to. */
 export type AgentEvent =
   | { readonly type: "session"; readonly id: string }
   /** The model that answers in this conversation. */
@@ -132,12 +121,12 @@ export type AgentEvent =
       readonly type: "tool-ended";
       readonly id: string;
       readonly ok: boolean;
-      /** What it gave back; absent for a call of a sub-agent, which has a transcript of its own. */
+      /** Its result; absent for a call of a subagent, which has a transcript of its own. */
       readonly result?: string;
     }
   /**
-   * `delta` is to be added up; `invocation` is of this process so far and takes the place of what
-   * was known of it; `total` is of the whole conversation so far.
+   * `delta` is added to what was used before; `invocation` is what this process has used so far and
+   * replaces an earlier number; `total` is what the whole conversation has used so far.
    */
   | {
       readonly type: "usage";
@@ -148,11 +137,11 @@ export type AgentEvent =
       /** How many tokens fit into a call. */
       readonly window?: number;
     }
-  /** What the whole conversation has cost so far, where the agent tells only that. */
+  /** What the whole conversation has cost so far, where the agent reports only that. */
   | { readonly type: "cost"; readonly totalUsd: number }
   /** One more answer of the model has begun or ended. */
   | { readonly type: "turn" }
-  /** The agent itself asks its model again, after a delay where it says so. */
+  /** The agent itself retries its request to the model, after a delay where it reports one. */
   | {
       readonly type: "retrying";
       readonly trouble: Trouble;
@@ -179,8 +168,8 @@ export type AgentEvent =
 export interface AgentReader {
   line(text: string): readonly AgentEvent[];
   /**
-   * After the last line, with the exit status: what only the end tells (opencode has no result).
-   * The end of standard error, where it is at hand, tells why an agent printed nothing at all.
+   * After the last line, with the exit status: what only the end shows (opencode has no result).
+   * The end of standard error, if available, shows why an agent printed nothing at all.
    */
   end(exit: number | undefined, stderr?: string): readonly AgentEvent[];
 }
@@ -198,11 +187,11 @@ export interface Ledger {
   readonly window?: number;
   /** The model of the latest call. */
   readonly model?: string;
-  /** It has an answer of the model of which it does not say what it used. */
+  /** It holds an answer of the model without saying what that answer used. */
   readonly incomplete?: true;
 }
 
-/** The place of a transcript that came from another machine. */
+/** Where a transcript from another machine is put. */
 export interface CarriedTranscript {
   readonly path: string;
   /** Absolute path -> content; those that are there already stay. */
@@ -211,7 +200,7 @@ export interface CarriedTranscript {
 
 export interface AgentAdapter {
   readonly name: string;
-  /** The level of a call that is only to look; `default` unless it cannot start with that. */
+  /** The level of a call that must only read; `default` unless the agent cannot start with that. */
   readonly looksWith?: PermissionLevel;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
   newSession(): string | undefined;
@@ -228,7 +217,7 @@ export interface AgentAdapter {
    * be started from outside.
    */
   open?(call: OpenCall): Pick<AgentCommand, "argv" | "env">;
-  /** Mends what a kill may have left in a transcript; does nothing to a good one. */
+  /** Repairs what a kill may have left in a transcript; does nothing to a good one. */
   repair?(transcript: string): void;
   /**
    * Those of the given calls, which ended according to the stream, whose results the transcript does
@@ -236,12 +225,11 @@ export interface AgentAdapter {
    */
   unrecorded?(transcript: string, calls: readonly FinishedCall[]): readonly FinishedCall[];
   /**
-   * What a conversation has used according to its transcript, for agents whose stream tells it only
-   * at its end. The transcript may be in the middle of being written; undefined if no answer of the
-   * model is in it.
+   * What a conversation has used according to its transcript, for agents whose stream reports it only
+   * at the end. The agent may be writing the transcript; undefined if it holds no answer of the model.
    */
   ledger?(transcript: string): Ledger | undefined;
-  /** The reader of one stream; prices are for what the agent does not report the cost of. */
+  /** The reader of one stream; the prices serve where the agent does not report a cost. */
   reader(prices?: PriceList): AgentReader;
   /** The model of a conversation, for agents whose stream does not name it. */
   modelIn?(session: string, at: { cwd: string; env: AgentCall["env"] }): string | undefined;
@@ -253,6 +241,6 @@ export interface AgentAdapter {
   readonly continues: boolean;
   /** It has no program of its own: it starts the author's `command`, which is shell text. */
   readonly needsCommand?: true;
-  /** What of a call the agent itself sees to; the rest is up to who runs it. Absent: all. */
+  /** Which limits of a call the agent enforces itself; the engine enforces the rest. Absent: all. */
   readonly takes?: { readonly maxTurns: boolean; readonly outputSchema: boolean };
 }

@@ -1,7 +1,7 @@
 /**
- * The prompt that continues a conversation which was cut off, or whose last attempt failed. An agent
- * may have done things that its own transcript does not know, so the prompt names the tool calls that
- * the stream shows.
+ * The prompt that continues a conversation that was interrupted, or whose last attempt failed. An
+ * agent may have done things that its own transcript does not hold, so the prompt lists the tool
+ * calls that the stream shows.
  *
  * Owns: these words, and the bounds on them.
  * Does not: read or write anything.

@@ -1,10 +1,10 @@
-/** The agents that there are, by name. Another one is one file and one line here. */
-import { acp } from "./acp.ts";
+/** All agents, by name. A new agent is a folder and a line here. */
+import { acp } from "./acp/acp.ts";
 import type { AgentAdapter } from "./adapter.ts";
-import { claude } from "./claude.ts";
-import { codex } from "./codex.ts";
-import { gemini } from "./gemini.ts";
-import { opencode } from "./opencode.ts";
+import { claude } from "./claude/claude.ts";
+import { codex } from "./codex/codex.ts";
+import { gemini } from "./gemini/gemini.ts";
+import { opencode } from "./opencode/opencode.ts";
 
 const ADAPTERS: readonly AgentAdapter[] = [claude, codex, gemini, opencode, acp];
 

@@ -1,16 +1,17 @@
 /**
- * What an agent's stream comes down to: a fold of its events, the same for a stream that is read
- * while it grows and for one that is read again after a crash.
+ * The report of an agent's stream: a fold over its events, the same for a stream that is read while
+ * it grows and for one that is read again after a crash.
  *
  * Owns: the report and the bounds of what it keeps.
  * Does not: judge it, or know any one agent.
  * Invariants:
  * - G3 its size does not grow with the stream.
- * - G5 a result counts only if the conversation did not go on after it.
+ * - G5 a result counts only if the conversation did not continue after it.
  */
-import { sha256 } from "../../util/hash.ts";
-import type { Json } from "../../util/json.ts";
-import { ruleFor } from "../../util/tool-rule.ts";
+
+import { ruleFor } from "../../util/agent-access.ts";
+import { defined } from "../../util/defined.ts";
+import { type Json, sha256 } from "../../util/json.ts";
 import type {
   AgentAdapter,
   AgentEvent,
@@ -18,11 +19,9 @@ import type {
   FinishedCall,
   ToolCall,
   Trouble,
-  Usage,
 } from "./adapter.ts";
-import type { PriceList } from "./prices.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
-import { addUsage, NOTHING_USED } from "./usage.ts";
+import { addUsage, NOTHING_USED, type PriceList, type Usage } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;
 const INPUT_CHARACTERS_MAX = 2_000;
@@ -30,7 +29,7 @@ const OPEN_TOOLS_MAX = 64;
 const FINISHED_CALLS_MAX = 64;
 const RESULT_CHARACTERS_MAX = 4_000;
 const DENIED_CALLS_MAX = 64;
-/** So many failures of the same call in a row are no progress. */
+/** After so many failures of the same call in a row the agent makes no progress. */
 export const STALL_FAILURES = 5;
 
 /** A call that failed again and again in the same way. */
@@ -54,9 +53,9 @@ export interface AgentReport {
   readonly model?: string;
   /** Absent while the agent runs. */
   readonly result?: AgentResult;
-  /** Right at any moment: `delta` is of this invocation so far, `total` of the conversation. */
+  /** Correct at any moment: `delta` covers this invocation so far, `total` the conversation. */
   readonly usage: Usage & { readonly counting: "delta" | "total" };
-  /** The model has answered, or begun to, and nobody said what that used. */
+  /** The model has answered, or begun to, and the stream has not reported what that used. */
   readonly uncounted: boolean;
   /** What the conversation has cost up to now, all its invocations together. */
   readonly conversationUsd?: number;
@@ -111,12 +110,12 @@ export class AgentFollower {
     return this.#report;
   }
 
-  /** Takes one line in; what it meant is returned for those who show it. */
+  /** Reads one line; gives its events for those who show them. */
   line(text: string): readonly AgentEvent[] {
     return this.#fold(this.#reader.line(text));
   }
 
-  /** Takes the end in: the exit status, undefined for a signal, and the end of standard error. */
+  /** Reads the end: the exit status, undefined for a signal, and the end of standard error. */
   end(exit: number | undefined, stderr?: string): AgentReport {
     this.#fold(this.#reader.end(exit, stderr));
     return this.#report;
@@ -156,7 +155,7 @@ export class AgentFollower {
     }
   }
 
-  /** A call that is known to have begun says itself what it was. */
+  /** A call that began carries its own input. */
   #deniedRule({ tool, id, input }: Extract<AgentEvent, { type: "denied" }>): string {
     const call = id === undefined ? undefined : this.#calls.get(id);
     const known = input ?? call?.input;
@@ -228,8 +227,7 @@ function withUsage(
     ...report,
     usage: counted(report.usage, event),
     uncounted: false,
-    ...(context === undefined ? {} : { context }),
-    ...(window === undefined ? {} : { window }),
+    ...defined({ context, window }),
   };
 }
 
@@ -270,8 +268,7 @@ function withResult(
   const result = {
     ok,
     ...(text === undefined ? {} : { text: tailOf(text, TEXT_CHARACTERS_MAX) }),
-    ...(structured === undefined ? {} : { structured }),
-    ...(trouble === undefined ? {} : { trouble }),
+    ...defined({ structured, trouble }),
   };
   return { ...report, result };
 }

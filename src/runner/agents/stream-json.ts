@@ -2,12 +2,11 @@
  * Lines of JSON from another program, read without trust: what is not there, or is of another
  * shape than expected, is absent.
  *
- * Owns: the way from a line to values, and the bounds of what is kept of them.
+ * Owns: reading values from a line, and the bounds on what is kept of them.
  * Does not: know any agent.
  * Invariant: a line that is torn is no object, because no beginning of an object is one.
  */
-import type { Json, JsonObject } from "../../util/json.ts";
-import { isObject } from "../../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 
 /** The object that a line holds; undefined for anything else, a torn line included. */
 export function objectIn(line: string): JsonObject | undefined {
@@ -61,8 +60,8 @@ export function inputText(input: Json | undefined): string {
 }
 
 /**
- * A text with more behind it, of which at least the last characters are kept and at most twice as
- * many: to cut it at every piece of a long stream would copy it every time.
+ * A text with more appended. It keeps at least the last characters and at most twice as many:
+ * cutting it at every piece of a long stream would copy it every time.
  */
 export function grown(text: string, more: string, charactersMin: number): string {
   const whole = text + more;

@@ -1,9 +1,9 @@
 /**
- * Tells from the words and numbers that an agent prints why it could not go on. The agents pass on
- * what the model's service said, so one table serves all four.
+ * Classifies why an agent could not continue, from the words and numbers that it prints. The agents
+ * pass on what the model's service said, so one table serves all of them.
  *
- * Owns: which words mean which kind of trouble, and what they say about when to come back.
- * Does not: decide whether to try again.
+ * Owns: which words mean which kind of trouble, and how long they say to wait.
+ * Does not: decide whether to retry.
  */
 import type { Trouble, TroubleKind } from "./adapter.ts";
 import { headOf, objectIn, textAt } from "./stream-json.ts";
@@ -28,8 +28,8 @@ export interface Symptoms {
 }
 
 /**
- * Words that say more than the status does, so they are asked first: services answer 429 for a
- * moment's haste and for an empty purse alike.
+ * Words that say more than the status, so they are checked first: services answer 429 both for too
+ * many requests and for an exhausted budget.
  */
 const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
   [
@@ -104,14 +104,14 @@ export interface Unfinished {
   readonly stderr: string | undefined;
   /** Whether it printed any event. */
   readonly spoke: boolean;
-  /** What it means if it printed nothing and failed, and nobody has its standard error. */
+  /** What it means if it printed nothing and failed, and its standard error is not available. */
   readonly silence: TroubleKind;
-  /** Exit statuses that it has when it is told to stop, beyond those of signals and 0. */
+  /** Its exit statuses after a request to stop, besides 0 and those of signals. */
   readonly stopExits?: readonly number[];
 }
 
 const SIGNAL_EXITS: readonly number[] = [0, 129, 130, 137, 143];
-/** What a shell exits with when there is no such program, or when it is none. */
+/** The exit statuses of a shell that found no such program, or one that it cannot run. */
 const MISSING_EXITS: readonly number[] = [126, 127];
 
 /** Why a stream has no terminal event. */
@@ -143,7 +143,7 @@ function statusIn(message: string): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** When a message says to come back, from now. */
+/** How long a message says to wait, from now. */
 function retryAfterIn(message: string, nowMs: number): number | undefined {
   const delay = /(?:(?:retry|try again) in|"retryDelay": ?")\s*((?:\d+(?:\.\d+)? ?[a-z]+[ ,]*)+)/i;
   const spelled = delay.exec(message)?.[1];

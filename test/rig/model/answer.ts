@@ -1,15 +1,15 @@
 /**
  * Puts an answer on the wire in segments, so that a fault can strike between them.
  *
- * Invariant: what comes before a place has been handed to the kernel when the place is reached, so
+ * Invariant: what comes before a point has been handed to the kernel when the point is reached, so
  * an agent that is killed during a stall has been sent exactly that.
  */
 import type { ServerResponse } from "node:http";
 import type { Json } from "./json.ts";
 import type { Frames } from "./protocol.ts";
-import type { Fault, Place } from "./reply.ts";
+import type { Fault, StreamPoint } from "./reply.ts";
 
-/** What is sent before each place, and after the last. */
+/** What is sent before each point, and after the last. */
 interface Segments {
   readonly type: "application/json" | "text/event-stream";
   readonly start: readonly string[];
@@ -51,7 +51,7 @@ export function single(body: Json): Segments {
 interface Course {
   readonly fault: Fault | undefined;
   /** Asked to wait where the fault says so. */
-  readonly hold: (place: Place) => Promise<void>;
+  readonly hold: (point: StreamPoint) => Promise<void>;
   /** Called for each piece of the answer that the kernel has taken. */
   readonly wrote: (piece: string) => void;
 }
@@ -62,18 +62,18 @@ export async function send(
   segments: Segments,
   { fault, hold, wrote }: Course,
 ): Promise<"complete" | "cut" | "gone"> {
-  const reach = async (place: Place): Promise<boolean> => {
-    if (fault?.type === "stall" && fault.at === place) await hold(place);
-    if (fault?.type === "cut" && fault.at === place) response.destroy();
+  const reach = async (point: StreamPoint): Promise<boolean> => {
+    if (fault?.type === "stall" && fault.at === point) await hold(point);
+    if (fault?.type === "cut" && fault.at === point) response.destroy();
     return !response.destroyed;
   };
   const ended = (): "cut" | "gone" => (fault?.type === "cut" ? "cut" : "gone");
   if (!(await reach("accept"))) return ended();
   response.writeHead(200, { "content-type": segments.type, "cache-control": "no-cache" });
   response.flushHeaders();
-  for (const place of ["start", "middle", "end"] as const) {
-    await put(response, segments[place], wrote);
-    if (!(await reach(place))) return ended();
+  for (const point of ["start", "middle", "end"] as const) {
+    await put(response, segments[point], wrote);
+    if (!(await reach(point))) return ended();
   }
   await put(response, segments.rest, wrote);
   if (response.destroyed) return "gone";

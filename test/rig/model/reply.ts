@@ -18,16 +18,16 @@ export type Move =
     };
 
 /**
- * A place in the answer: nothing sent yet; the stream is open; half of what it says is out; all of
+ * A point in the answer: nothing sent yet; the stream is open; half of what it says is out; all of
  * it is out (an agent may already run the tool), but the end is not.
  */
-export type Place = "accept" | "start" | "middle" | "end";
+export type StreamPoint = "accept" | "start" | "middle" | "end";
 
 export type Fault =
-  /** Waits at a place until the test releases it. */
-  | { readonly type: "stall"; readonly at: Place }
-  /** Breaks the connection at a place. */
-  | { readonly type: "cut"; readonly at: Place }
+  /** Waits at a point until the test releases it. */
+  | { readonly type: "stall"; readonly at: StreamPoint }
+  /** Breaks the connection at a point. */
+  | { readonly type: "cut"; readonly at: StreamPoint }
   /** Answers with an HTTP error in the words of the protocol. */
   | { readonly type: "refuse"; readonly status: number; readonly retryAfterS?: number }
   /** The money or the plan's allowance is used up; `resetAtS` (epoch) is when it returns. */
@@ -96,14 +96,14 @@ export function together(...replies: readonly Reply[]): Reply {
   return { ...replies.at(-1), moves: replies.flatMap(({ moves }) => moves) };
 }
 
-/** A reply that waits at a place until it is released. */
-export function stall(place: Place, reply: Reply): Reply {
-  return { ...reply, fault: { type: "stall", at: place } };
+/** A reply that waits at a point until it is released. */
+export function stall(point: StreamPoint, reply: Reply): Reply {
+  return { ...reply, fault: { type: "stall", at: point } };
 }
 
-/** A reply whose connection breaks at a place. */
-export function cut(place: Place, reply: Reply): Reply {
-  return { ...reply, fault: { type: "cut", at: place } };
+/** A reply whose connection breaks at a point. */
+export function cut(point: StreamPoint, reply: Reply): Reply {
+  return { ...reply, fault: { type: "cut", at: point } };
 }
 
 /** An HTTP error, and in a stateless script the reply that follows it. */
@@ -135,6 +135,11 @@ export function queue(...replies: readonly Reply[]): Script {
 /** A script that is chosen by the tool results in the request. */
 export function stateless(...replies: readonly Reply[]): Script {
   return { mode: "stateless", replies };
+}
+
+/** A stateless script for conversations in which the user has said these words. */
+export function when(words: string, ...replies: readonly Reply[]): Script {
+  return { ...stateless(...replies), when: words };
 }
 
 /** The moves of the answer to the request with this number. */

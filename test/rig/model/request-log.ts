@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Ask } from "./ask.ts";
 import type { Json } from "./json.ts";
-import type { Place, Usage } from "./reply.ts";
+import type { StreamPoint, Usage } from "./reply.ts";
 
 export const REQUESTS_MAX = 1_000;
 export const BODY_BYTES_MAX_TOTAL = 128 * 1024 * 1024;
@@ -32,7 +32,7 @@ export interface ModelRequest {
   usage: Usage | undefined;
   /** What of its usage the agent was told. */
   told: "nothing" | "input" | "all";
-  stalledAt: Place | undefined;
+  stalledAt: StreamPoint | undefined;
 }
 
 /** The tokens of a conversation: paid for and received, and lost in answers that broke off. */

@@ -4,11 +4,11 @@ import type { ProtocolName } from "./ask.ts";
 import { type Json, textAt } from "./json.ts";
 import {
   cut,
-  type Place,
   queue,
   quota,
   refuse,
   type Script,
+  type StreamPoint,
   shell,
   stall,
   stateless,
@@ -21,7 +21,7 @@ import { type FakeModel, startModel } from "./server.ts";
 import { framesOf, post } from "./wire.ts";
 
 const PROTOCOLS: readonly ProtocolName[] = ["anthropic", "responses", "chat", "gemini"];
-const PLACES: readonly Place[] = ["accept", "start", "middle", "end"];
+const POINTS: readonly StreamPoint[] = ["accept", "start", "middle", "end"];
 
 async function modelWith(...scripts: readonly Script[]): Promise<FakeModel> {
   const model = await startModel({ scripts });
@@ -77,7 +77,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     expect(saidIn(second)).toEqual({ text: "All done.", tools: [], input: "" });
   });
 
-  it("is at the place that the tool results say, whoever asks (stateless)", async () => {
+  it("is at the point that the tool results say, whoever asks (stateless)", async () => {
     const model = await modelWith(stateless(shell("one"), shell("two"), text("Done.")));
     const done = [
       { call: "a", output: "1" },
@@ -100,17 +100,17 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     expect(await aborted.text()).toContain("one");
   });
 
-  it.each(PLACES)("stalls at %s until it is released", async (place) => {
-    const model = await modelWith(queue(stall(place, text("A long enough text."))));
+  it.each(POINTS)("stalls at %s until it is released", async (point) => {
+    const model = await modelWith(queue(stall(point, text("A long enough text."))));
     const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
-    expect((await model.stalled()).stalledAt).toBe(place);
+    expect((await model.stalled()).stalledAt).toBe(point);
     expect(model.release()).toBe(1);
     expect(saidIn(await answer).text).toBe("A long enough text.");
     expect(model.requests("work")[0]?.outcome).toBe("complete");
   });
 
-  it.each(PLACES)("breaks the connection at %s", async (place) => {
-    const model = await modelWith(queue(cut(place, text("A long enough text."))));
+  it.each(POINTS)("breaks the connection at %s", async (point) => {
+    const model = await modelWith(queue(cut(point, text("A long enough text."))));
     const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
     await expect(answer).rejects.toThrow();
     expect(model.requests("work")[0]?.outcome).toBe("cut");
@@ -187,13 +187,13 @@ describe.each(PROTOCOLS)("what %s was told that it used", (protocol) => {
     expect(model.served("side")).toEqual([]);
   });
 
-  it.each(PLACES)("is at most its input while the stream stalls at %s", async (place) => {
+  it.each(POINTS)("is at most its input while the stream stalls at %s", async (point) => {
     const said = text("A long enough text.", { usage: USAGE });
-    const model = await modelWith(queue(stall(place, said)));
+    const model = await modelWith(queue(stall(point, said)));
     const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
     await model.stalled();
     const input = { usage: { ...USAGE, output: 0 }, whole: false };
-    expect(model.served()).toMatchObject(early && place !== "accept" ? [input] : []);
+    expect(model.served()).toMatchObject(early && point !== "accept" ? [input] : []);
     model.release();
     await answer;
     expect(model.served()).toMatchObject([{ usage: USAGE, whole: true }]);

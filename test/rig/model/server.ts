@@ -6,7 +6,7 @@
  * Does not: know a wire format (the protocols do) or choose a reply (the playbook does).
  *
  * Invariants:
- * - M1 only a request for work uses the script up; side calls get an answer and a place in the
+ * - M1 only a request for work uses the script up; side calls get an answer and an entry in the
  *   log.
  * - M2 the script's mistakes (none left, a tool that is not on offer) are answers 400 that say
  *   so, which no agent tries again.
@@ -22,7 +22,7 @@ import { gemini } from "./gemini.ts";
 import { type Json, parseJson } from "./json.ts";
 import { type Chosen, Playbook } from "./playbook.ts";
 import { type Call, type Protocol, type Refusal, sampleOf } from "./protocol.ts";
-import { numbered, type Place, type Script, text, USAGE_DEFAULT } from "./reply.ts";
+import { numbered, type Script, type StreamPoint, text, USAGE_DEFAULT } from "./reply.ts";
 import {
   type ModelRequest,
   type RequestKind,
@@ -44,7 +44,7 @@ export interface ModelOptions {
 const BODY_BYTES_MAX = 32 * 1024 * 1024;
 const HTTP_NOT_FOUND = 404;
 
-/** A request that waits at a place until it is released or its agent hangs up. */
+/** A request that waits at a point until it is released or its agent hangs up. */
 interface Stall {
   readonly request: ModelRequest;
   readonly release: () => void;
@@ -113,7 +113,7 @@ export class FakeModel {
     return this.#stalls.map(({ request }) => request);
   }
 
-  /** Resolves when a request waits at its place; at once if one does. */
+  /** Resolves when a request waits at its point; at once if one does. */
   async stalled(): Promise<ModelRequest> {
     for (;;) {
       const [first] = this.#stalls;
@@ -189,7 +189,7 @@ export class FakeModel {
     entry.status = 200;
     const outcome = await send(response, segments, {
       fault: chosen.fault,
-      hold: (place) => this.#hold(entry, place, response),
+      hold: (point) => this.#hold(entry, point, response),
       wrote: (piece) => {
         if (piece === segments.inputTold) entry.told = "input";
         if (piece === segments.allTold) entry.told = "all";
@@ -198,8 +198,12 @@ export class FakeModel {
     this.#log.close(entry, outcome);
   }
 
-  async #hold(request: ModelRequest, place: Place, response: http.ServerResponse): Promise<void> {
-    request.stalledAt = place;
+  async #hold(
+    request: ModelRequest,
+    point: StreamPoint,
+    response: http.ServerResponse,
+  ): Promise<void> {
+    request.stalledAt = point;
     await new Promise<void>((done) => {
       const stall: Stall = { request, release: done };
       this.#stalls = [...this.#stalls, stall];

@@ -1,0 +1,159 @@
+/**
+ * `--files`: what becomes of a run's files when a step of it runs again.
+ *
+ * Owns: the default, the snapshot that they are put back to, and the words for it.
+ * Does not: put anything back; the engine does, before anything starts.
+ * Invariants:
+ * - B1 Steps whose results are kept keep their files: what they changed since is brought into what is
+ *   put back. Where that cannot be told apart, the files stay as they are unless a person insists.
+ * - B2 In the project's own directory nothing is put back without being asked for.
+ */
+
+import type { FilesWish } from "../core/fact.ts";
+import { placeText, ROOT_SCOPE } from "../core/place.ts";
+import { findStep, placeOf, type Visit } from "../core/run.ts";
+import { shortList } from "../view/display-text.ts";
+import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
+import type { ShownPlan } from "../workspace/restore-plan.ts";
+import type { SnapshotStore } from "../workspace/store.ts";
+import type { KnownRun } from "./known-run.ts";
+import type { Project } from "./project.ts";
+import { advice, Refusal } from "./refusal.ts";
+import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
+
+export type FilesOption = "keep" | "restore";
+
+/** What becomes of the files: the wish for the engine, and how it is told. */
+export interface FilesPlan {
+  readonly wish: FilesWish;
+  /** One line, always. */
+  readonly line: string;
+  /** What putting back changes now. */
+  readonly changes?: ShownPlan;
+}
+
+/** The visit that runs again, and the steps of the pipeline that run again with it. */
+export interface BackTarget {
+  readonly visit: Visit | undefined;
+  readonly reopened: readonly string[];
+}
+
+const NAMES_MAX = 3;
+
+/** Reads `--files`. */
+export function filesOption(text: string | undefined): FilesOption | undefined {
+  if (text === undefined || text === "keep" || text === "restore") return text;
+  throw new Refusal("bad-option", `--files takes keep or restore, not "${text}"`);
+}
+
+/** What becomes of the files when a run goes back to the beginning of a visit. */
+export async function planFiles(
+  project: Project,
+  known: KnownRun,
+  target: BackTarget,
+  given: FilesOption | undefined,
+): Promise<FilesPlan> {
+  const { visit } = target;
+  if (!keepsFiles(known)) return stay(given, "no snapshots of them are kept");
+  if (visit?.instances !== undefined) return stayInside(given);
+  if (visit?.base === undefined) return stay(given, "the step has not worked on them yet");
+  const point = `the snapshot before ${placeText(placeOf(visit))}`;
+  const here = known.plan.workspace?.kind === "here";
+  if ((given ?? (here ? "keep" : "restore")) === "keep") {
+    const offer = given === undefined ? ` (--files restore puts them back to ${point})` : "";
+    return { wish: { keep: true }, line: `the files stay as they are${offer}` };
+  }
+  const { store, workspace } = await openRunWorkspace(project, known);
+  const goal = await goalOf(store, known, visit.base, target);
+  if (goal.mixed !== undefined && given === undefined) {
+    const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
+    return { wish: { keep: true }, line: `the files stay as they are: ${why}` };
+  }
+  const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
+  const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
+  const kept = sinceText(goal);
+  return {
+    wish: { restore: goal.commit },
+    line: `the files are put back to ${point}${kept}; what is there now is set aside`,
+    ...(changes === undefined ? {} : { changes }),
+  };
+}
+
+function sinceText({ brought, mixed }: Goal): string {
+  if (mixed !== undefined) return `, without what ${mixed} did since`;
+  return brought === undefined ? "" : `, with what ${brought} did since`;
+}
+
+function stay(given: FilesOption | undefined, why: string): FilesPlan {
+  if (given === "restore") {
+    throw new Refusal(
+      "no-snapshots",
+      `the files cannot be put back: ${why}`,
+      advice("--files keep"),
+    );
+  }
+  return { wish: {}, line: `the files stay as they are: ${why}` };
+}
+
+/** A step that is made of others has no snapshot of its own; those in it have. */
+function stayInside(given: FilesOption | undefined): FilesPlan {
+  const { wish, line } = stay(given, "the step is made of others");
+  if (given === "keep") return { wish: { keep: true }, line };
+  return { wish, line: `${line}; those that are tried again begin as on a resume` };
+}
+
+interface Goal {
+  readonly commit: string;
+  /** Whose later work is part of it. */
+  readonly brought?: string;
+  /** Whose later work is not, because nobody can tell it from what is undone. */
+  readonly mixed?: string;
+}
+
+/** The snapshot before a visit, and on top what kept steps have done since (B1). */
+async function goalOf(
+  store: SnapshotStore,
+  known: KnownRun,
+  base: string,
+  target: BackTarget,
+): Promise<Goal> {
+  const works = visitWorks(workHistory(known.events));
+  const place = target.visit === undefined ? "" : placeText(placeOf(target.visit));
+  const from = works.find((work) => work.place === place)?.from ?? 0;
+  const later = works.filter((work) => work.to > from && isKept(known, target, work));
+  if (later.length === 0) return { commit: base };
+  const names = shortList([...new Set(later.map(rootStep))], NAMES_MAX);
+  if (later.some((work) => works.some((other) => other !== work && overlap(work, other)))) {
+    return { commit: base, mixed: names };
+  }
+  const { mergeSnapshots } = await import("../workspace/merge.ts");
+  const { REFS } = await import("../workspace/store.ts");
+  let ours = base;
+  for (const [index, work] of later.entries()) {
+    const ref = `${REFS}${known.id}/back/${known.run.seq}.${index}`;
+    const message = `before ${place}, with ${work.place}`;
+    const { base: start = base, snapshot: theirs = start } = work;
+    const at = known.run.updatedAt;
+    const merged = await mergeSnapshots(store, { base: start, ours, theirs, ref, message, at });
+    if (merged.status === "conflicts") return { commit: base, mixed: names };
+    ours = merged.commit;
+  }
+  return { commit: ours, brought: names };
+}
+
+/** True for work of a step that does not run again and that no earlier rewind has taken back. */
+function isKept({ run }: KnownRun, { reopened }: BackTarget, work: VisitWork): boolean {
+  const step = rootStep(work);
+  if (reopened.includes(step)) return false;
+  const record = findStep(run, step);
+  return record !== undefined && rootVisit(work) > record.past;
+}
+
+function rootStep({ at }: VisitWork): string {
+  return at.scope === ROOT_SCOPE ? at.step : at.scope.slice(0, at.scope.indexOf("@"));
+}
+
+function rootVisit({ at }: VisitWork): number {
+  if (at.scope === ROOT_SCOPE) return at.visit;
+  return Number(/^[^@]*@(\d+)/.exec(at.scope)?.[1] ?? 0);
+}

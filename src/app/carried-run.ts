@@ -1,0 +1,70 @@
+/**
+ * A run in a file: what an export says about it, and the names of its parts.
+ *
+ * Owns: the shape of that; what is read comes from outside and is checked.
+ * Does not: read or write archives (workspace/archive.ts).
+ */
+import type { Answer, Place } from "../core/event.ts";
+import { isAnswer } from "../journal/message-codec.ts";
+import { isObject, type JsonObject } from "../util/json.ts";
+import { advice, Refusal } from "./refusal.ts";
+
+/** Names of parts; what stands below RUN_PART belongs into the run's folder. */
+export const EVENTS_PART = "events.jsonl";
+export const PLAN_PART = "plan.json";
+export const BUNDLE_PART = "snapshots.bundle";
+export const RUN_PART = "run/";
+export const ARTIFACT_PART = "artifacts/";
+export const TRANSCRIPT_PART = "transcripts/";
+
+/** A conversation whose transcript is a part. */
+export interface CarriedConversation {
+  readonly place: Place;
+  readonly session: string;
+  /** Where it lay on the other machine. */
+  readonly file: string;
+  readonly part: string;
+}
+
+/** What an export says about its run. */
+export interface CarriedRun {
+  readonly perdure: string;
+  readonly run: string;
+  readonly pipeline: string;
+  /** The project's directory on the other machine. */
+  readonly project: string;
+  readonly exportedAt: string;
+  /** The snapshot of the files as they were when it left. */
+  readonly commit?: string;
+  /** Commits that are needed here, because what they hold was left out. */
+  readonly base: readonly string[];
+  readonly conversations: readonly CarriedConversation[];
+  /** What was answered to its questions and is not in its events yet, by attempt. */
+  readonly answers?: Readonly<Record<string, Answer>>;
+}
+
+/** What an archive says, if it is that of a run. */
+export function parseCarriedRun(about: JsonObject, file: string): CarriedRun {
+  const { perdure, run, pipeline, project, exportedAt, commit, base } = about;
+  const { conversations, answers } = about;
+  const texts = [perdure, run, pipeline, project, exportedAt];
+  const good =
+    texts.every((value) => typeof value === "string") &&
+    (commit === undefined || typeof commit === "string") &&
+    Array.isArray(base) &&
+    base.every((one) => /^[0-9a-f]{40,64}$/.test(String(one))) &&
+    Array.isArray(conversations) &&
+    conversations.every(isConversation) &&
+    (answers === undefined || (isObject(answers) && Object.values(answers).every(isAnswer)));
+  if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as CarriedRun;
+  const message = `${file} cannot be imported: what it says about its run is damaged`;
+  throw new Refusal("bad-archive", message, advice("export the run again"));
+}
+
+function isConversation(value: unknown): boolean {
+  if (!isObject(value) || !isObject(value.place)) return false;
+  const { place, session, file, part } = value;
+  const { scope, step, visit } = place;
+  const texts = [session, file, part, scope, step];
+  return texts.every((one) => typeof one === "string") && Number.isSafeInteger(visit);
+}

@@ -1,0 +1,80 @@
+/** Where this process was started: its directory, and its variables. */
+import { existsSync } from "node:fs";
+import type { Plan } from "../plan/plan.ts";
+import { textOf } from "../runner/file-text.ts";
+import type { PreflightSite } from "./preflight.ts";
+import { advice, after, Refusal } from "./refusal.ts";
+
+/**
+ * The environment as a plain object. Node asks the system for each variable at each look, so that a
+ * mere copy of `process.env` takes quadratic time, minutes for the environment of some CI machines.
+ */
+export function plainEnvironment(): NodeJS.ProcessEnv {
+  const text = textOf("/proc/self/environ");
+  if (text === undefined) return process.env;
+  const env: NodeJS.ProcessEnv = {};
+  for (const entry of text.split("\0")) {
+    const cut = entry.indexOf("=", 1);
+    if (cut > 0) env[entry.slice(0, cut)] ??= entry.slice(cut + 1);
+  }
+  return env;
+}
+
+/** Variables that a plan's expressions name must be there before anything is started. */
+export function checkEnvironment(names: readonly string[], typed: readonly string[]): void {
+  const missing = names.filter((name) => process.env[name] === undefined);
+  if (missing.length === 0) return;
+  const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
+  const values = missing.map((name) => `${name}=...`).join(" ");
+  throw new Refusal("missing-variables", message, after(`export ${values}`, ...typed));
+}
+
+/**
+ * Looks whether what a plan needs is there, unless the person wants none of that; gives what to warn
+ * about. Plans without agents need nothing that would be paid for.
+ */
+export async function readiness(
+  plan: Plan,
+  { preflight, isDone }: Pick<PreflightSite, "isDone"> & { readonly preflight?: boolean },
+  typed: readonly string[],
+  cwd = process.cwd(),
+): Promise<readonly string[]> {
+  if (preflight === false || Object.keys(plan.agents).length === 0) return [];
+  const { requireReady } = await import("./preflight.ts");
+  const site = { cwd, env: process.env, ...(isDone === undefined ? {} : { isDone }) };
+  return requireReady(plan, site, typed);
+}
+
+/** Refuses a system on which nobody can tell which processes live, and whose they are. */
+export function requireProc(): void {
+  if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
+  const message = "/proc is not mounted, so nobody can tell which processes live";
+  throw new Refusal("no-proc", message, advice("mount -t proc proc /proc"));
+}
+
+/** Works as if started in another directory. */
+export function enter(directory: string): void {
+  try {
+    process.chdir(directory);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "there is no such directory" : `it cannot be entered (${code})`;
+    throw new Refusal("no-directory", `-C ${directory}: ${why}`);
+  }
+}
+
+/** Refuses a directory that the system cannot name: it is gone, or its path is too long. */
+export function checkDirectory(): void {
+  try {
+    process.cwd();
+  } catch (error) {
+    const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = gone ? "is gone" : "has a path that is too long for this system";
+    const message = `the directory that perdure was started in ${why}`;
+    throw new Refusal(
+      "no-directory",
+      message,
+      advice("cd to another directory, then the same command again"),
+    );
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * Answers a question of a run from a process that does not own it.
+ *
+ * Owns: finding the question that is meant, recording the answer, and waking the owner.
+ * Does not: go on with the run; its owner does, or the next one.
+ */
+import type { Answer, AttemptRef, Owner } from "../core/event.ts";
+import { deadlineOf } from "../core/gate.ts";
+import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
+import { replyOf } from "../core/question.ts";
+import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
+import type { Answered } from "../journal/journal.ts";
+import { assert } from "../util/assert.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { answerText, gateName, labelled } from "../view/question-text.ts";
+import { utcText } from "../view/time-text.ts";
+import type { KnownRun } from "./known-run.ts";
+import { thisPerson, wake } from "./owner.ts";
+import { livenessOf, type Project } from "./project.ts";
+import { command, Refusal } from "./refusal.ts";
+
+/** The question that a name stands for. Throws a refusal that says what became of it. */
+export function askedAt(known: KnownRun, name: string): Visit {
+  const place = parsePlace(name);
+  const asked = [...known.run.asked];
+  const exact = asked.find((visit) => isAt(visit, place));
+  if (exact !== undefined) return exact;
+  // In a fan-out or a sub-pipeline the id alone is enough while only one of them asks.
+  const inside = asked.filter((visit) => place.scope === "" && stepOf(visit).id === name);
+  const [only, second] = inside;
+  if (only !== undefined && second === undefined) return only;
+  const { shortId } = known;
+  const next = command("answer", shortId);
+  if (second !== undefined) {
+    const names = inside.map(gateName).join(" or ");
+    throw new Refusal("ambiguous-step", `${name} may be ${names}: say which`, next);
+  }
+  const given = lastAnswer(known, place);
+  if (given !== undefined) throw refusedError(known, name, given);
+  throw new Refusal("not-asked", `run ${shortId} does not ask ${name} now`, next);
+}
+
+function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace): boolean {
+  const place = placeOf(visit);
+  const same = place.scope === scope && place.step === step;
+  const visited = number === undefined || number === visit.number;
+  return same && visited && (attempt === undefined || attempt === visit.attempts);
+}
+
+/** The last answer to a question that stands no more. */
+function lastAnswer({ events }: KnownRun, wanted: NamedPlace): Answer | undefined {
+  const found = events.findLast(
+    ({ event }) =>
+      event.type === "step.answered" &&
+      stepPath(event) === stepPath(wanted) &&
+      (wanted.visit === undefined || wanted.visit === event.visit),
+  )?.event;
+  return found?.type === "step.answered" ? found : undefined;
+}
+
+/** The refusal of a second answer: who answered what, when and from where. */
+export function refusedError(
+  { shortId, run }: KnownRun,
+  name: string,
+  answer: Answer & { readonly label?: string },
+): Refusal {
+  const when = `on ${utcText(answer.given)} UTC`;
+  if (answer.from === "timeout") {
+    const counts =
+      answer.label === undefined
+        ? "it counts as not answered"
+        : `its default "${answer.label}" counts`;
+    const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
+    const next = run.asked.size > 0 ? "resume" : "why";
+    return new Refusal("already-answered", message, command(next, shortId));
+  }
+  const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
+  return new Refusal("already-answered", message, command("why", shortId));
+}
+
+/** Records an answer, if it is the first, and wakes the owner either way. */
+export function giveAnswer(
+  { journal }: Project,
+  known: KnownRun,
+  at: AttemptRef,
+  given: Pick<Answer, "choice" | "text" | "from">,
+): Answered & { readonly told: boolean } {
+  const answer = { ...given, by: thisPerson(), given: Date.now() };
+  const visit = findVisit(known.run, at);
+  const deadline = visit && deadlineOf(visit, answer.by);
+  const answered = journal.answer(known.id, attemptText(at), answer, deadline);
+  failpoint("answer.recorded");
+  const lease = journal.leaseOf(known.id);
+  const told = lease?.owner !== undefined && livenessOf(lease) === "owned";
+  // Whoever was killed right here is made up for by the next answer, and by the owner's own looks.
+  if (told) wakeIfAlive(lease.owner);
+  return { ...answered, told };
+}
+
+function wakeIfAlive(owner: Owner): void {
+  try {
+    wake(owner);
+  } catch (error) {
+    // It has ended since: the next owner finds the answer.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** What was recorded for a person or a program. */
+export interface GivenAnswer {
+  readonly visit: Visit;
+  readonly answer: Answer & { readonly label?: string };
+  /** Somebody drives the run and was told. */
+  readonly told: boolean;
+}
+
+/** Answers the question of that name. Throws when it is not asked, or has its answer already. */
+export function answerGate(
+  project: Project,
+  known: KnownRun,
+  gate: string,
+  given: {
+    readonly choice: string;
+    readonly text?: string | undefined;
+    readonly from: Answer["from"];
+  },
+): GivenAnswer {
+  if (known.cleanedAt !== undefined) {
+    const message = `run ${known.shortId} cannot go on: its files were removed`;
+    throw new Refusal("files-removed", message, command("why", known.shortId));
+  }
+  const visit = askedAt(known, gate);
+  const { state } = visit;
+  assert(state.status === "asked", "a question that stands is asked");
+  const reply = replyOf(state, given.choice, given.text);
+  const name = gateName(visit);
+  if (!reply.ok) {
+    throw new Refusal(
+      "bad-answer",
+      `${name}: ${reply.message}`,
+      command("answer", known.shortId, name),
+    );
+  }
+  const { ok: _, ...said } = reply;
+  const { first, answer, told } = giveAnswer(project, known, attemptOf(visit), {
+    ...said,
+    from: given.from,
+  });
+  if (!first) throw refusedError(known, name, labelled(visit, answer));
+  return { visit, answer: labelled(visit, answer), told };
+}
+
+/** Questions that stand, with what was answered to them and not taken up yet. */
+export function openQuestions(
+  known: KnownRun,
+): readonly { readonly visit: Visit; readonly answer?: Answer }[] {
+  return [...known.run.asked].map((visit) => {
+    const answer = known.answers.get(attemptText(attemptOf(visit)));
+    return answer === undefined ? { visit } : { visit, answer: labelled(visit, answer) };
+  });
+}

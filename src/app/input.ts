@@ -1,0 +1,258 @@
+/**
+ * The input of a run: from the command line to JSON, held against the pipeline's schema.
+ *
+ * Owns: what each spelling of `--input` and `--json` means.
+ * Does not: change what was typed: the schema says what a value is; without one it is text, unless it
+ * is a word of JSON or a number that prints back as it was typed.
+ */
+import { readFileSync } from "node:fs";
+import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts";
+import { schemaErrors } from "../util/json-schema.ts";
+import { nearest } from "../util/nearest.ts";
+import { valueText } from "../util/template.ts";
+import { shortList } from "../view/display-text.ts";
+import { advice, command, Refusal } from "./refusal.ts";
+
+/** How large an input may be. */
+const INPUT_BYTES_MAX = 1024 * 1024;
+
+/** How many known names are listed where one that is not known was given. */
+const NAMES_SHOWN_MAX = 8;
+
+/** What was typed: `--input` and `--json`, each as often as it was given. */
+export interface TypedInput {
+  readonly input?: readonly string[];
+  readonly json?: readonly string[];
+}
+
+/**
+ * `--input` as people write it: JSON (a list, an object or a quoted text), `@file.json`, `-` for stdin,
+ * `key=value` (may be repeated), or plain text; and `--json key=JSON`.
+ */
+export function parseInput(
+  { input: given = [], json = [] }: TypedInput,
+  schema: Json | undefined,
+): Json {
+  if (given.length + json.length === 0) return null;
+  const pairs = given.map((text) => PAIR.exec(text));
+  if (pairs.every((pair) => pair !== null)) {
+    const typed = pairs.map(([, key = "", text = ""]) => [
+      key,
+      pairValue(key, text, propertyOf(schema, key)),
+    ]);
+    return Object.fromEntries([...typed, ...json.map(jsonPair)]);
+  }
+  if (given.length + json.length > 1) {
+    const message = "several --input must all have the form key=value";
+    throw new Refusal("bad-input", message, command("run", "--help"));
+  }
+  const [text = ""] = given;
+  if (text === "-") return fromFile("stdin", 0);
+  if (text.startsWith("@")) return fromFile(text.slice(1), text.slice(1));
+  if (!looksLikeJson(text)) return text;
+  // Where the input may be a text, a bracket may be its first letter.
+  if (isText(schema) && !parseJson(text).ok) return text;
+  return fromJson(text, "--input");
+}
+
+const PAIR = /^([A-Za-z_][\w-]*)=(.*)$/s;
+
+/** What `--json key=...` says. */
+function jsonPair(text: string): readonly [string, Json] {
+  const [, key, value = ""] = PAIR.exec(text) ?? [];
+  if (key !== undefined) return [key, fromJson(value, `--json ${key}`)];
+  const message = `--json takes key=JSON, such as --json 'tags=["a", "b"]', not ${text}`;
+  throw new Refusal("bad-input", message);
+}
+
+/** True when the schema lets the whole input be a text. */
+function isText(schema: Json | undefined): boolean {
+  return schema === undefined || typesIn(schema).some((type) => type === "string");
+}
+
+function propertyOf(schema: Json | undefined, key: string): Json | undefined {
+  const properties = propertiesOf(schema);
+  return Object.hasOwn(properties, key) ? properties[key] : undefined;
+}
+
+function propertiesOf(schema: Json | undefined): JsonObject {
+  const properties = isObject(schema) ? schema.properties : undefined;
+  return isObject(properties) ? properties : {};
+}
+
+/** The types that a schema allows; none when it says nothing. */
+function typesIn(schema: Json | undefined): readonly Json[] {
+  const type = isObject(schema) ? schema.type : undefined;
+  return type === undefined ? [] : Array.isArray(type) ? type : [type];
+}
+
+/** A value is what its schema says that it is. */
+function pairValue(key: string, text: string, schema: Json | undefined): Json {
+  const types = typesIn(schema);
+  if (types.includes("string")) return text;
+  if (types.length === 0) return listedValue(text, schema) ?? guessedValue(text);
+  const number = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text);
+  if (number && (types.includes("number") || types.includes("integer"))) {
+    refuseLostDigits(text, key);
+    return Number(text);
+  }
+  if (types.includes("boolean") && /^(true|false)$/.test(text)) return text === "true";
+  if (types.includes("null") && text === "null") return null;
+  if (types.includes("array") || types.includes("object")) return fromJson(text, `${key}=...`);
+  return text;
+}
+
+/** The value of a list (`enum`) that is written like this. */
+function listedValue(text: string, schema: Json | undefined): Json | undefined {
+  const listed = isObject(schema) && Array.isArray(schema.enum) ? (schema.enum as Json[]) : [];
+  return listed.find((value) => valueText(value) === text);
+}
+
+/** A text without a schema is a text, unless it can only mean one other thing. */
+function guessedValue(text: string): Json {
+  if (text === "true" || text === "false") return text === "true";
+  if (text === "null") return null;
+  return /^-?\d/.test(text) && String(Number(text)) === text ? Number(text) : text;
+}
+
+function looksLikeJson(text: string): boolean {
+  return /^\s*[[{"]/.test(text);
+}
+
+/** A number that a program would read as another one is no number for us either. */
+function refuseLostDigits(text: string, name: string): void {
+  const read = String(Number(text));
+  if (digitsOf(text) === digitsOf(read)) return;
+  const message = `the input ${name}: ${text} is too long for a number, which would be ${read}`;
+  throw new Refusal(
+    "bad-input",
+    message,
+    advice("declare it as `type: string` in the pipeline's input"),
+  );
+}
+
+function digitsOf(text: string): string {
+  const [mantissa = ""] = text.toLowerCase().split("e");
+  const [whole = "", fraction = ""] = mantissa.replace("-", "").split(".");
+  return `${whole}${fraction}`.replace(/^0+/, "").replace(/0+$/, "");
+}
+
+function fromFile(name: string, source: string | 0): Json {
+  let text: string;
+  try {
+    text = readFileSync(source, "utf8");
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Refusal("bad-input", `the input cannot be read from ${name}: ${reason}`);
+  }
+  if (Buffer.byteLength(text) > INPUT_BYTES_MAX) {
+    throw new Refusal(
+      "bad-input",
+      `the input from ${name} is larger than ${INPUT_BYTES_MAX} bytes`,
+    );
+  }
+  return looksLikeJson(text) ? fromJson(text, name) : text;
+}
+
+/** The types of the library do not know yet what the parser tells of each value. */
+const parseWithSource = JSON.parse as (
+  text: string,
+  revive: (key: string, value: Json, context: { readonly source?: string }) => Json,
+) => Json;
+
+function fromJson(text: string, name: string): Json {
+  try {
+    return parseWithSource(text, (_key, value, { source }) => {
+      if (typeof value === "number" && source !== undefined) refuseLostDigits(source, name);
+      return value;
+    });
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the input from ${name} is not JSON: ${reason}`;
+    throw new Refusal(
+      "bad-input",
+      message,
+      advice(`write it like ["a", "b"] or {"a": 1}, in quotes`),
+    );
+  }
+}
+
+/** Refuses keys that the pipeline does not declare, unless its schema says that there may be others. */
+export function refuseUnknownKeys(input: Json, schema: Json | undefined, file: string): void {
+  if (!isObject(input) || !isObject(schema) || !isObject(schema.properties)) return;
+  if (OPEN_KEYWORDS.some((keyword) => Object.hasOwn(schema, keyword))) return;
+  if (schema.additionalProperties !== undefined && schema.additionalProperties !== false) return;
+  const known = Object.keys(schema.properties);
+  const unknown = Object.keys(input).filter((key) => !known.includes(key));
+  if (unknown.length === 0) return;
+  const problems = unknown.map((key) => {
+    const meant = nearest(key, known);
+    const help = meant === undefined ? `it takes ${shortList(known, NAMES_SHOWN_MAX)}` : "";
+    return `${key} is not known (${help || `did you mean ${meant}?`})`;
+  });
+  const message = `the input does not fit the pipeline's schema: ${problems.join("; ")}`;
+  const [first = "key"] = unknown.flatMap((key) => nearest(key, known) ?? known[0] ?? []);
+  throw new Refusal("bad-input", message, command("run", file, "--input", `${first}=...`));
+}
+
+/** With one of these, `properties` is not all that a schema says about keys. */
+const OPEN_KEYWORDS = [
+  "$ref",
+  "allOf",
+  "anyOf",
+  "dependentSchemas",
+  "if",
+  "oneOf",
+  "patternProperties",
+  "unevaluatedProperties",
+];
+
+/** Fills in the schema's defaults and refuses an input that does not fit. */
+export async function fitInput(input: Json, schema: Json | undefined, file: string): Promise<Json> {
+  if (schema === undefined) return input;
+  const filled = withDefaults(input ?? {}, schema);
+  const errors = await schemaErrors(filled, schema);
+  if (errors.length === 0) return filled;
+  const problems = errors
+    .filter(({ keyword }) => !OUTER_KEYWORDS.has(keyword))
+    .map(({ keyword, instanceLocation, error }) =>
+      problemText(keyword, instanceLocation.slice(2), error),
+    );
+  const message = `the input does not fit the pipeline's schema: ${problems.join("; ")}`;
+  throw new Refusal("bad-input", message, command("run", file, ...inputWords(schema)));
+}
+
+/** These only repeat what an inner error says. */
+const OUTER_KEYWORDS: ReadonlySet<string> = new Set(["properties", "additionalProperties"]);
+
+/** What the validator found, in words about the value that the person gave. */
+function problemText(keyword: string, place: string, error: string): string {
+  const [first = "", second = ""] = Array.from(error.matchAll(/"([^"]*)"/g), (match) => match[1]);
+  const name = place === "" ? "it" : place;
+  switch (keyword) {
+    case "required":
+      return `${place === "" ? "" : `${place}/`}${first} is missing`;
+    case "false":
+      return `${name} is not known`;
+    case "type":
+      return `${name} must be of type ${second}, not ${first}`;
+    default:
+      return `${name}: ${error}`;
+  }
+}
+
+/** The options that give what the schema asks for at least. */
+function inputWords(schema: Json): readonly string[] {
+  const required = isObject(schema) && Array.isArray(schema.required) ? schema.required : [];
+  const names = required.length === 0 ? ["key"] : required;
+  return names.flatMap((name) => ["--input", `${String(name)}=...`]);
+}
+
+function withDefaults(input: Json, schema: Json): Json {
+  if (!isObject(input) || !isObject(schema) || !isObject(schema.properties)) return input;
+  const defaults = Object.entries(schema.properties).flatMap(([key, property]) =>
+    isObject(property) && property.default !== undefined ? [[key, property.default]] : [],
+  );
+  return { ...(Object.fromEntries(defaults) as Record<string, Json>), ...(input as object) };
+}

@@ -1,0 +1,47 @@
+/** Who we are, and whether another owner is alive: by evidence, never by a timeout. */
+import { hostname, userInfo } from "node:os";
+import type { Owner } from "../core/event.ts";
+import { type Life, lifeOf, ownIdentity } from "../runner/process/identity.ts";
+
+/** This process as the owner of a run. */
+export function thisOwner(): Owner {
+  const { start: started, ...identity } = ownIdentity();
+  return { ...identity, started, host: hostname(), user: userInfo().username };
+}
+
+/** Whoever uses this process, as answers name people. */
+export function thisPerson(): string {
+  return `${userInfo().username}@${hostname()}`;
+}
+
+/** True unless the owner is proven dead. */
+export function isOwnerAlive(owner: Owner): boolean {
+  return ownerLife(owner) !== "dead";
+}
+
+/** True when the owner is in another PID namespace or on another machine, and may live there. */
+export function isOwnerElsewhere(owner: Owner): boolean {
+  return ownerLife(owner) === "unknown";
+}
+
+function ownerLife({ started, ...owner }: Owner): Life {
+  const life = lifeOf({ ...owner, start: started });
+  // An older version recorded no more than the host.
+  const isOld = owner.namespace === undefined && owner.machine === undefined;
+  return life === "dead" && isOld && owner.host !== hostname() ? "unknown" : life;
+}
+
+/** "process 4711 of ann on laptop". */
+export function ownerText(owner: Owner): string {
+  const opens = owner.opens === undefined ? "" : `, which has step ${owner.opens} open`;
+  const who = `process ${owner.pid} of ${owner.user} on ${owner.host}${opens}`;
+  return isOwnerElsewhere(owner) ? `${who}, ${UNSEEN}` : who;
+}
+
+/** Why nothing is known about an owner in another PID namespace or on another machine. */
+const UNSEEN = "which cannot be seen from here (another container or machine)";
+
+/** Tells an owner that there is a request for it, if its pid means that process here. */
+export function wake(owner: Owner): void {
+  if (owner.unsignalled !== true && !isOwnerElsewhere(owner)) process.kill(owner.pid, "SIGUSR2");
+}

@@ -1,0 +1,160 @@
+/**
+ * Work that was cut off by a stop or a loss: found, and put in front of a person before it goes on.
+ *
+ * Owns: which visits have some, and the evidence of what they had done.
+ * Does not: decide what becomes of it (core/decide.ts) or change anything.
+ */
+import { join } from "node:path";
+import { startsOver } from "../core/attempt-files.ts";
+import { attemptText } from "../core/place.ts";
+import { attemptOf, recoverFor, stepOf, type Visit } from "../core/run.ts";
+import { workedAlone } from "../core/workspace-files.ts";
+import { attemptDirOf } from "../engine/state-dir.ts";
+import type { Recover } from "../plan/plan.ts";
+import { linesFromEnd } from "../runner/agents/transcript.ts";
+import { errorCode } from "../runner/file-text.ts";
+import { lookAt } from "../runner/process/adopt.ts";
+import type { PartialWork } from "../view/partial-text.ts";
+import { spentText } from "../view/spent-text.ts";
+import { type AttemptWork, workHistory } from "../view/work-history.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { lineReaders } from "./agent-lines.ts";
+import type { KnownRun } from "./known-run.ts";
+import { printedAttempt } from "./output-files.ts";
+import type { Project } from "./project.ts";
+import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
+
+const OUTPUT_LINES = 3;
+/** How much of the end of an output is looked at for its last lines. */
+const OUTPUT_BYTES_MAX = 64 * 1024;
+
+/** A visit that was cut off, with what it had done. */
+export interface CutOff {
+  readonly visit: Visit;
+  readonly work: PartialWork;
+}
+
+/** The visits that were cut off and left something: files that differ, or a conversation. */
+export async function partialWork(
+  project: Project,
+  known: KnownRun,
+  recover?: Recover,
+): Promise<readonly CutOff[]> {
+  const visits = cutOff(known);
+  if (visits.length === 0) return [];
+  const files = await filesOf(project, known);
+  const history = new Map(workHistory(known.events).map((work) => [attemptText(work.at), work]));
+  const found: CutOff[] = [];
+  for (const visit of visits) {
+    const work = history.get(attemptText(attemptOf(visit)));
+    const partial = work && (await describe(known, visit, { work, files, recover }));
+    if (partial === undefined) continue;
+    if ((partial.files?.length ?? 0) === 0 && partial.talk === undefined) continue;
+    found.push({ visit, work: partial });
+  }
+  return found;
+}
+
+/** Visits whose last attempt did not come to an end of its own, and that go on. */
+function cutOff({ run, dir, liveness }: KnownRun): readonly Visit[] {
+  if (liveness === "owned") return [];
+  const dead = [...run.running].filter(
+    (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "dead",
+  );
+  const waiting = [...run.waiting, ...run.ready].filter(({ cut }) => cut === true);
+  const all = [...run.interrupted, ...waiting, ...dead];
+  return all.filter(
+    (visit) =>
+      visit.instances === undefined &&
+      visit.attempts > 0 &&
+      // Work that waits for its judge is whole.
+      visit.submitted === undefined &&
+      !stepOf(visit).once,
+  );
+}
+
+/** Without git there are no snapshots, and what was cut off is told without its files. */
+async function filesOf(project: Project, known: KnownRun): Promise<RunWorkspace | undefined> {
+  if (!keepsFiles(known)) return undefined;
+  try {
+    return await openRunWorkspace(project, known);
+  } catch (error) {
+    return unknownFor(error);
+  }
+}
+
+/** Who only looks must be told something on a full or read-only disk, or without git, as well. */
+function unknownFor(error: unknown): undefined {
+  if (error instanceof WorkspaceError || errorCode(error) !== "") return undefined;
+  throw error;
+}
+
+async function describe(
+  known: KnownRun,
+  visit: Visit,
+  about: {
+    readonly work: AttemptWork;
+    readonly files: RunWorkspace | undefined;
+    readonly recover: Recover | undefined;
+  },
+): Promise<PartialWork> {
+  const { plan, run } = known;
+  const { work, recover } = about;
+  const end = work.end?.event;
+  const session = visit.talk?.session;
+  const wanted = recover ?? recoverFor(run, visit);
+  const talks = session !== undefined && wanted !== "restart";
+  const over = startsOver(plan, run, visit, { wanted, talks });
+  const used = visit.spent === undefined ? undefined : spentText(visit.spent);
+  return {
+    attempt: attemptText(work.at),
+    files: await filesDone(known, visit, about),
+    output: await lastOutput(known, visit),
+    tool: end !== undefined && "tool" in end ? end.tool : undefined,
+    talk: session === undefined ? undefined : `${session}${used === undefined ? "" : `, ${used}`}`,
+    overwrites: over ? await ownFiles(known, visit, about.files) : undefined,
+    fate: over || (session !== undefined && !talks) ? "restart" : "continue",
+  };
+}
+
+/** What putting the files back does in the project's own directory. */
+async function ownFiles(
+  { plan }: KnownRun,
+  { base }: Visit,
+  files: RunWorkspace | undefined,
+): Promise<PartialWork["overwrites"]> {
+  const { workspace } = files ?? {};
+  if (plan.workspace?.kind !== "here" || workspace === undefined || base === undefined) {
+    return undefined;
+  }
+  try {
+    const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
+    return shownPlan(await planRestore(workspace, base));
+  } catch (error) {
+    return unknownFor(error);
+  }
+}
+
+/** From its beginning to what was saved of it; what nobody has saved is what is there. */
+async function filesDone(
+  { run }: KnownRun,
+  visit: Visit,
+  { work, files }: { readonly work: AttemptWork; readonly files: RunWorkspace | undefined },
+): Promise<PartialWork["files"]> {
+  const now = workedAlone(run, visit) ? files?.workspace : undefined;
+  const left = work.end === undefined ? (now ?? work.snapshot) : work.snapshot;
+  if (files === undefined || work.base === undefined || left === undefined) return undefined;
+  try {
+    const { differences } = await import("../workspace/difference.ts");
+    return await differences(files.store, work.base, left);
+  } catch (error) {
+    return unknownFor(error);
+  }
+}
+
+async function lastOutput({ plan, dir }: KnownRun, visit: Visit): Promise<readonly string[]> {
+  const file = join(attemptDirOf(dir, attemptOf(visit)), "output.log");
+  const read = (await lineReaders(plan))(printedAttempt(visit));
+  const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed().flatMap(read);
+  return lines.filter((line) => line.trim() !== "").slice(-OUTPUT_LINES);
+}

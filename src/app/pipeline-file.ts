@@ -1,0 +1,184 @@
+/** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+import { isUtf8 } from "node:buffer";
+import { existsSync } from "node:fs";
+import { dirname, relative, resolve } from "node:path";
+import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
+import type { ModuleValue } from "../pipeline/module-source.ts";
+import type { DotFile } from "../plan/dot-plan.ts";
+import type { Plan, PlanReading } from "../plan/plan.ts";
+import { bytesOf } from "../runner/file-text.ts";
+import { isDotFile } from "./reading.ts";
+import { advice, after, command, PipelineInvalid, Refusal } from "./refusal.ts";
+
+export interface ReadPipeline {
+  readonly plan?: Plan;
+  readonly text: string;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** Reads and validates a file; a file that cannot be read is an error of the command. */
+export async function readPipeline(path: string, reading: PlanReading = {}): Promise<ReadPipeline> {
+  const { text, mistake } = readText(path);
+  if (mistake !== undefined) return { text, diagnostics: [mistake] };
+  const read = isDotFile(path)
+    ? await readDot(path, text, reading)
+    : await readYaml(path, text, reading);
+  if (read.plan === undefined) return read;
+  return { ...read, plan: await readAs(read.plan, reading, path) };
+}
+
+/** The plan as a person wants the file to be read. */
+async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: string): Promise<Plan> {
+  const whole =
+    simulate === undefined ? plan : (await import("../plan/simulate.ts")).simulated(plan, simulate);
+  if (takesUp === undefined) return whole;
+  const rest = (await import("../plan/take-up.ts")).takenUp(whole, takesUp);
+  if (typeof rest !== "string") return rest;
+  const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
+  throw new Refusal("impossible", message, command("run", nameOf(path)));
+}
+
+async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
+  const { buildDotPlan } = await import("../plan/dot-plan.ts");
+  return { text, ...buildDotPlan(dotFile(path, text), reading) };
+}
+
+function dotFile(path: string, text: string): DotFile {
+  const other = (named: string): DotFile | undefined => {
+    // Beside the file that names it, else from where the run is started.
+    for (const there of [resolve(dirname(path), named), resolve(named)]) {
+      const found = namedText(there);
+      if (found !== undefined) return dotFile(there, found);
+    }
+    return undefined;
+  };
+  return { name: nameOf(path), path, text, other };
+}
+
+/** A file's name for people. */
+function nameOf(path: string): string {
+  const shown = relative(process.cwd(), path);
+  return shown.startsWith("..") ? path : shown;
+}
+
+async function readYaml(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
+  const { loadPipeline } = await import("../pipeline/load.ts");
+  const { buildPlan } = await import("../plan/build.ts");
+  const name = nameOf(path);
+  const readNamed = (named: string): string | undefined => namedText(resolve(dirname(path), named));
+  const { pipeline, diagnostics } = await withModules(dirname(path), (readValue) =>
+    loadPipeline(name, text, readNamed, readValue),
+  );
+  return pipeline === undefined
+    ? { text, diagnostics }
+    : { text, diagnostics, plan: withReading(buildPlan(pipeline), reading) };
+}
+
+function withReading(plan: Plan, reading: PlanReading): Plan {
+  return Object.keys(reading).length === 0 ? plan : { ...plan, reading };
+}
+
+/** Reads a pipeline that a program gives; the files that it names are looked for in a directory. */
+export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
+  const { loadDefinition } = await import("../pipeline/load.ts");
+  const { buildPlan } = await import("../plan/build.ts");
+  const readNamed = (named: string): string | undefined => namedText(resolve(directory, named));
+  const { pipeline, diagnostics } = await withModules(directory, (readValue) =>
+    loadDefinition(value, readNamed, readValue),
+  );
+  return pipeline === undefined
+    ? { text: "", diagnostics }
+    : { text: "", diagnostics, plan: buildPlan(pipeline) };
+}
+
+/** Reads again for as long as there are modules that were not run; each is run once. */
+async function withModules(
+  directory: string,
+  read: (readValue: ReadValue) => LoadedPipeline,
+): Promise<LoadedPipeline> {
+  const values = new Map<string, ModuleValue>();
+  for (;;) {
+    const wanted = new Set<string>();
+    const loaded = read((name) => {
+      const path = resolve(directory, name);
+      if (!values.has(path)) wanted.add(path);
+      return values.get(path);
+    });
+    if (wanted.size === 0) return loaded;
+    const { loadModule } = await import("./module-load.ts");
+    for (const path of wanted) values.set(path, await loadModule(path));
+  }
+}
+
+/** A pipeline file that can be run; its diagnostics are warnings. */
+export type ReadPlan = ReadPipeline & { readonly plan: Plan };
+
+/** The plan of a file. Throws `PipelineInvalid` when there is an error among its diagnostics. */
+export async function requirePlan(
+  path: string,
+  typed: readonly string[] = ["run", relative(process.cwd(), path)],
+  reading: PlanReading = {},
+): Promise<ReadPlan> {
+  const { plan, ...read } = await readPipeline(path, reading);
+  if (plan !== undefined) return { ...read, plan };
+  const { diagnostics } = read;
+  const errors = diagnostics.filter(({ severity }) => severity === "error").length;
+  const count = errors === 1 ? "1 mistake" : `${errors} mistakes`;
+  const shown = relative(process.cwd(), path);
+  const message = `${shown} is not a valid pipeline: ${count}; nothing was run`;
+  throw new PipelineInvalid(message, after("mend it", ...typed), read);
+}
+
+/** The text of a file that a pipeline names; undefined when there is none. */
+function namedText(path: string): string | undefined {
+  const bytes = bytesOf(path);
+  if (bytes === undefined) return undefined;
+  const { text, mistake } = decoded(path, bytes);
+  if (mistake === undefined) return text;
+  const { file, line, column, message, help } = mistake;
+  throw new Refusal(
+    "invalid-pipeline",
+    `${file}:${line}:${column}: ${message}`,
+    help === undefined ? undefined : advice(help),
+  );
+}
+
+const REPLACEMENT = "\ufffd";
+
+/** Bytes as text; what is not UTF-8 would otherwise be replaced in silence. */
+function decoded(path: string, bytes: Buffer): ReadText {
+  const text = bytes.toString("utf8");
+  if (isUtf8(bytes)) return { text };
+  let at = text.indexOf(REPLACEMENT);
+  const isWritten = (): boolean => {
+    const start = Buffer.byteLength(text.slice(0, at));
+    return bytes.subarray(start, start + 3).equals(Buffer.from(REPLACEMENT));
+  };
+  while (isWritten()) at = text.indexOf(REPLACEMENT, at + 1);
+  const before = text.slice(0, at).split("\n");
+  const mistake: Diagnostic = {
+    severity: "error",
+    rule: "bad-encoding",
+    message: "the file is not valid UTF-8 here",
+    file: nameOf(path),
+    line: before.length,
+    column: (before.at(-1)?.length ?? 0) + 1,
+    help: "save the file as UTF-8",
+  };
+  return { text, mistake };
+}
+
+interface ReadText {
+  readonly text: string;
+  /** Where the file is no text. */
+  readonly mistake?: Diagnostic;
+}
+
+function readText(path: string): ReadText {
+  const bytes = bytesOf(path);
+  if (bytes !== undefined) return decoded(path, bytes);
+  const why = existsSync(path) ? "it is not a file that you may read" : "there is no such file";
+  const remedy = "give the path of a pipeline file (YAML, DOT or TypeScript)";
+  throw new Refusal("missing-file", `${path}: ${why}`, advice(remedy));
+}

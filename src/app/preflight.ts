@@ -1,0 +1,298 @@
+/**
+ * The look before the first step is paid for: whether the agents and programs that a plan names are
+ * installed, the agents logged in, and the directories that they are given there.
+ *
+ * Owns: what is looked at, what stops a run, and what helps.
+ * Does not: start a program or read a secret: all of it is a few looks at directories and variables.
+ * Invariants:
+ * - preflight/F1 Only what certainly fails stops a run: a step that may be passed over, and a program that
+ *   an earlier step names and so may install, are warned about. What nobody can tell is noted.
+ * - preflight/F2 A plan without agents costs nothing to fail, and nothing to look at.
+ */
+import { existsSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { checksOf } from "../plan/check.ts";
+import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
+import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
+import { type PriceList, windowOf } from "../runner/agents/usage.ts";
+import { AGENT_PROGRAMS, type AgentProgram } from "./agent-program.ts";
+import { agentsAsked } from "./prices.ts";
+import { after, Refusal, when } from "./refusal.ts";
+
+const EXECUTABLE = 0o111;
+
+/** One thing that was looked at. */
+export interface Finding {
+  /** `missing` stops a run, `doubtful` is warned about, `unknown` only noted. */
+  readonly state: "there" | "missing" | "doubtful" | "unknown";
+  readonly text: string;
+  readonly remedy?: string;
+}
+
+export interface PreflightSite {
+  /** Where the run works, or is started. */
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What models cost; absent where nobody would see that a price is unknown. */
+  readonly prices?: PriceList;
+  /** Steps of the plan's own graph that will not run again. */
+  readonly isDone?: (step: string) => boolean;
+}
+
+/** A step that is still to run, and whether that is certain. */
+interface Ahead {
+  readonly step: Step;
+  readonly certain: boolean;
+  /** What the steps before it in the file say, where they may install something. */
+  readonly before: string;
+}
+
+/** All that can be looked at before a plan runs, in the order of its steps. */
+export function preflight(plan: Plan, site: PreflightSite): readonly Finding[] {
+  const ahead = [...stepsAhead(plan.graph, { certain: true, before: "" }, site.isDone)];
+  if (!ahead.some(({ step }) => step.work.kind === "agent")) return [];
+  const found = new Map<string, Finding>();
+  for (const one of ahead) {
+    for (const finding of findingsOf(plan, one, site)) {
+      const known = found.get(finding.text);
+      // The worst of what several steps say of the same thing.
+      if (known === undefined || known.state === "doubtful") found.set(finding.text, finding);
+    }
+  }
+  return [...found.values()];
+}
+
+/** Throws what is missing, with the remedy; gives what to warn about. */
+export function requireReady(
+  plan: Plan,
+  site: PreflightSite,
+  typed: readonly string[],
+): readonly string[] {
+  const found = preflight(plan, site);
+  const missing = found.filter(({ state }) => state === "missing");
+  const [first] = missing;
+  if (first !== undefined) {
+    const message = `nothing was started: ${missing.map(({ text }) => text).join("; ")}`;
+    const remedies = missing.flatMap(({ remedy }) => remedy ?? []).join("; ");
+    throw new Refusal("not-ready", message, [
+      after(remedies, ...typed),
+      when("if a step sees to it itself", ...typed, "--no-preflight"),
+    ]);
+  }
+  return found.filter(({ state }) => state === "doubtful").map(warning);
+}
+
+function warning({ text, remedy }: Finding): string {
+  return `warning: ${text}${remedy === undefined ? "" : ` (${remedy})`}`;
+}
+
+/** The steps of a graph in its order; those in other steps stand behind them. */
+function* stepsAhead(
+  graph: Graph,
+  around: { readonly certain: boolean; readonly before: string },
+  isDone: (step: string) => boolean = () => false,
+): Generator<Ahead> {
+  const sure = certainSteps(graph);
+  let { before } = around;
+  for (const [position, step] of graph.steps.entries()) {
+    const certain = around.certain && sure.has(position) && step.when === undefined;
+    if (!isDone(step.id)) {
+      yield { step, certain, before };
+      // How often a fan-out or a loop is gone through is not known, and of branches one may do.
+      const inside = certain && step.work.kind === "pipeline";
+      for (const inner of graphsIn(step.work)) {
+        yield* stepsAhead(inner, { certain: inside, before });
+      }
+    }
+    before += `\n${textOf(step)}`;
+  }
+}
+
+/** What a step runs or asks for, as text. */
+function textOf({ work }: Step): string {
+  return work.kind === "shell" ? work.run : work.kind === "agent" ? work.prompt : "";
+}
+
+/** The steps that a run comes to whatever its steps say, as long as they succeed. */
+function certainSteps(graph: Graph): ReadonlySet<number> {
+  const { entries, outgoing } = indexOf(graph);
+  const certain = new Set(entries);
+  for (const position of certain) {
+    const arrows = (outgoing[position] ?? []).map((index) => arrowAt(graph, index));
+    const ways = arrows.filter(({ on, back }) => on === "completed" && !back);
+    const one = stepAt(graph, position).split === "one" && ways.length > 1;
+    for (const { to, condition } of ways) if (!one && condition === undefined) certain.add(to);
+  }
+  return certain;
+}
+
+function findingsOf(plan: Plan, ahead: Ahead, site: PreflightSite): readonly Finding[] {
+  const { step } = ahead;
+  const { work } = step;
+  const checked = checksOf(step).flatMap((one) => (one.kind === "command" ? [one.run] : []));
+  const programs = [...(work.kind === "shell" ? [work.run] : []), ...checked].flatMap((text) =>
+    programFinding(plan, ahead, site, text),
+  );
+  const agents = agentsAsked(step).flatMap(({ agent, settings }) => {
+    const definition = plan.agents[agent];
+    if (definition === undefined) return [];
+    const called = { ...definition, settings: { ...definition.settings, ...settings } };
+    return agentFindings(plan, ahead, called, site);
+  });
+  return [...agents, ...programs];
+}
+
+/** Words that a shell understands by itself. */
+const BUILT_IN = new Set(
+  (
+    "alias bg break case cd command continue do done echo elif else esac eval exec exit export " +
+    "false fg fi for function getopts hash if in jobs kill local printf pwd read readonly return " +
+    "set shift source test then times trap true type ulimit umask unalias unset until wait while"
+  ).split(" "),
+);
+
+/** The program of a text that is one plain command, whatever happens in it. */
+function plainProgram(text: string): string | undefined {
+  const [, word = ""] = /^\s*([\w.+-]+)(?=\s|$)/.exec(text) ?? [];
+  const simple = !/\n|\|\||\$\{\{/.test(text.trim());
+  return word === "" || !simple || BUILT_IN.has(word) ? undefined : word;
+}
+
+function programFinding(
+  plan: Plan,
+  ahead: Ahead,
+  site: PreflightSite,
+  text: string,
+): readonly Finding[] {
+  const program = plainProgram(text);
+  const path = program === undefined ? undefined : pathFor(plan, ahead.step, {}, site);
+  if (program === undefined || path === undefined) return [];
+  if (isOnPath(program, path)) return [{ state: "there", text: `${program} is on the PATH` }];
+  const state = stateOf(ahead, program);
+  const missing = `${program} is not on the PATH (step ${ahead.step.id})`;
+  return [{ state, text: missing, remedy: `install ${program}` }];
+}
+
+/** Earlier steps, agents included, may install what they name (F1). */
+function stateOf({ certain, before }: Ahead, name: string): "missing" | "doubtful" {
+  return certain && !before.includes(name) ? "missing" : "doubtful";
+}
+
+function agentFindings(
+  plan: Plan,
+  ahead: Ahead,
+  definition: AgentDefinition,
+  site: PreflightSite,
+): readonly Finding[] {
+  const { adapter, env } = definition;
+  const known = AGENT_PROGRAMS[adapter];
+  const set = { ...site.env, ...plan.env, ...env, ...ahead.step.env };
+  const installed = installedFinding(plan, ahead, definition, site);
+  const own = definition.command === undefined ? known : undefined;
+  const there = installed === undefined || installed.state === "there";
+  return [
+    ...(installed === undefined ? [] : [installed]),
+    ...(own === undefined || !there ? [] : [loginFinding(ahead, definition, own, set)]),
+    ...modelFindings(definition, site),
+    ...directoryFindings(ahead, definition, site),
+  ];
+}
+
+function installedFinding(
+  plan: Plan,
+  ahead: Ahead,
+  { adapter, command, env }: AgentDefinition,
+  site: PreflightSite,
+): Finding | undefined {
+  const known = AGENT_PROGRAMS[adapter];
+  const program = known === undefined ? plainProgram(command ?? "") : (command ?? adapter);
+  const path = pathFor(plan, ahead.step, env, site);
+  if (program === undefined || path === undefined) return undefined;
+  if (program.includes("/") && !isAbsolute(program)) return undefined;
+  const of = `agent of step ${ahead.step.id}`;
+  if (isOnPath(program, path)) return { state: "there", text: `${program} is installed (${of})` };
+  const state = stateOf(ahead, program);
+  const where = program.includes("/") ? "not there" : "not on the PATH";
+  const remedy =
+    command === undefined && known !== undefined ? known.install : `install ${program}`;
+  return { state, text: `${program} is ${where} (${of})`, remedy };
+}
+
+/** The PATH of a step, unless it is only known when the step runs. */
+function pathFor(
+  plan: Plan,
+  step: Step,
+  agent: Readonly<Record<string, string>>,
+  { env }: PreflightSite,
+): string | undefined {
+  const path = step.env.PATH ?? agent.PATH ?? plan.env.PATH ?? env.PATH ?? "";
+  return path.includes("${{") ? undefined : path;
+}
+
+function isOnPath(program: string, path: string): boolean {
+  if (isAbsolute(program)) return isExecutable(program);
+  return path
+    .split(delimiter)
+    .some((folder) => folder !== "" && isExecutable(join(folder, program)));
+}
+
+/** Most files that are looked for are not there, so that is no exception. */
+function isExecutable(file: string): boolean {
+  try {
+    const found = statSync(file, { throwIfNoEntry: false });
+    return found?.isFile() === true && (found.mode & EXECUTABLE) !== 0;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return false;
+  }
+}
+
+/** What there is to log in with; whether the service accepts it, only the service knows. */
+function loginFinding(
+  ahead: Ahead,
+  { adapter, args }: AgentDefinition,
+  { login }: AgentProgram,
+  env: Readonly<Record<string, string | undefined>>,
+): Finding {
+  const home = env.HOME ?? homedir();
+  const variable = login.variables.find((name) => (env[name] ?? "") !== "");
+  if (variable !== undefined) return { state: "there", text: `${adapter}: ${variable} is set` };
+  const file = login.files(env, home).find((path) => existsSync(path));
+  if (file !== undefined) return { state: "there", text: `${adapter}: logged in (${file})` };
+  const elsewhere = process.platform !== "linux" || login.elsewhere(env, home).some(existsSync);
+  const text = `${adapter} is not logged in (agent of step ${ahead.step.id})`;
+  // Arguments of the author's may name another service.
+  const custom = args.length > 0 || login.mayNeedNone.some((name) => (env[name] ?? "") !== "");
+  if (elsewhere || custom || login.optional === true) {
+    return { state: "unknown", text: `${adapter}: whether it is logged in cannot be seen` };
+  }
+  return { state: ahead.certain ? "missing" : "doubtful", text, remedy: login.remedy };
+}
+
+function modelFindings(
+  { settings: { model } }: AgentDefinition,
+  { prices }: PreflightSite,
+): readonly Finding[] {
+  if (model === undefined || prices === undefined) return [];
+  if (prices.find(model) !== undefined)
+    return [{ state: "there", text: `the price of ${model} is known` }];
+  const window = windowOf(model) === undefined ? ", nor is the size of its window" : "";
+  return [{ state: "unknown", text: `the price of ${model} is not known${window}` }];
+}
+
+function directoryFindings(
+  ahead: Ahead,
+  { settings }: AgentDefinition,
+  { cwd }: PreflightSite,
+): readonly Finding[] {
+  const { id } = ahead.step;
+  return (settings.directories ?? [])
+    .filter((path) => !path.includes("${{"))
+    .map((path): Finding => {
+      const whole = resolve(cwd, path);
+      if (existsSync(whole)) return { state: "there", text: `the directory ${path} is there` };
+      const text = `there is no directory ${whole} (step ${id})`;
+      return { state: stateOf(ahead, path), text, remedy: `mkdir -p ${whole}` };
+    });
+}

@@ -1,0 +1,198 @@
+/**
+ * The prices that hold for a run, and what a limit in US dollars needs of them before anything is
+ * paid for.
+ *
+ * Owns: the user's file of prices, the refusal of a limit that cannot be kept, and the cost of
+ * attempts whose model has got a price since.
+ * Does not: know prices (runner/agents/prices.ts) or stop an agent whose model turns out to have
+ * none (core/spending.ts).
+ * Invariants:
+ * - M1 No run with a limit in US dollars pays for a model of which nobody knows the price: what the
+ *   plan names is refused here, what only the stream names is stopped after its first answer.
+ */
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import type { Recorded } from "../core/event.ts";
+import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
+import { checksOf } from "../plan/check.ts";
+import { graphsIn } from "../plan/graph-index.ts";
+import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
+import type { PriceList, Prices } from "../runner/agents/usage.ts";
+import { textOf } from "../runner/file-text.ts";
+import { type Json, parseJson } from "../util/json.ts";
+import { shortList } from "../view/display-text.ts";
+import { priceRemedy } from "../view/spent-text.ts";
+import { parseBudget } from "./budget.ts";
+import type { KnownRun } from "./known-run.ts";
+import { after, Refusal } from "./refusal.ts";
+
+const NAMES_SHOWN_MAX = 5;
+
+/** True for a plan with agents that have an adapter: what they use is counted. */
+export function hasAgents({ agents }: Plan): boolean {
+  return Object.values(agents).some(({ adapter }) => adapter !== "command");
+}
+
+/** The user's own file of prices; it need not be there. */
+export function priceFile(): string {
+  const config = process.env.XDG_CONFIG_HOME ?? "";
+  const home = isAbsolute(config) ? config : join(process.env.HOME ?? homedir(), ".config");
+  return join(home, "perdure", "prices.json");
+}
+
+/** The prices that hold for the runs of a plan. */
+export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
+  const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
+  const file = ownPrices(pricesIn);
+  return new PriceList({
+    ...(prices === undefined ? {} : { pipeline: prices }),
+    ...(file === undefined ? {} : { file }),
+  });
+}
+
+function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
+  const file = priceFile();
+  const text = textOf(file);
+  if (text === undefined) return undefined;
+  const parsed = parseJson(text);
+  const found = parsed.ok ? read(parsed.json as Json) : `it is no JSON: ${parsed.message}`;
+  if (typeof found !== "string") return found;
+  const form = '{ "MODEL": { "input": 1.5, "output": 6 } }';
+  throw new Refusal(
+    "bad-price-file",
+    `${file} cannot be used: ${found}`,
+    after(`correct it, such as ${form}`, "prices"),
+  );
+}
+
+/** The lines that a person should see before a run with a limit in dollars begins; or a refusal. */
+export async function checkPrices(
+  plan: Plan,
+  { usd }: Budget,
+  typed: readonly string[],
+  used: readonly string[] = [],
+): Promise<readonly string[]> {
+  if (usd === undefined || !hasAgents(plan)) return [];
+  const prices = await priceListOf(plan);
+  const { agentAdapter } = await import("../runner/agents/registry.ts");
+  const missing = new Set(used.filter((model) => prices.find(model) === undefined));
+  const unnamed = new Set<string>();
+  for (const { agent, adapter: name, settings } of agentCalls(plan, plan.graph)) {
+    const adapter = agentAdapter(name);
+    if (adapter === undefined || settings.billing === "subscription") continue;
+    const { model } = settings;
+    if (model !== undefined && prices.find(model) !== undefined) continue;
+    const isNamed = model !== undefined && adapter.modelAliases?.includes(model) !== true;
+    if (isNamed && adapter.reportsCost !== true) missing.add(model);
+    else unnamed.add(agent);
+  }
+  const [first] = missing;
+  if (first !== undefined) throw noPrice([...missing], first, usd, typed);
+  if (unnamed.size === 0) return [];
+  const agents = shortList([...unnamed], NAMES_SHOWN_MAX);
+  return [
+    `The limit of ${usdText(usd)} needs the price of the model that ${agents} will use, which is ` +
+      "not known yet; if it has none, the run stops after its first answer (see: perdure prices)",
+  ];
+}
+
+function noPrice(
+  models: readonly string[],
+  first: string,
+  usd: number,
+  typed: readonly string[],
+): Refusal {
+  const names = shortList(models, NAMES_SHOWN_MAX);
+  const message =
+    `no price is known for ${names}, so the limit of ${usdText(usd)} cannot be kept; ` +
+    "nothing was started";
+  const keys = "or set `billing: subscription` or `budget: { tokens }`";
+  const others = `or into ${priceFile()}, ${keys}`;
+  return new Refusal("unknown-price", message, after(`${priceRemedy(first)}, ${others}`, ...typed));
+}
+
+/** The same for a run that goes on: what its agents have used so far is known by name. */
+export async function checkPricesOnResume(
+  { run, plan, events, shortId }: KnownRun,
+  edited: Plan | undefined,
+  added: string | undefined,
+): Promise<readonly string[]> {
+  const now = edited ?? plan;
+  const budget = addBudget(now.budget ?? {}, run.added);
+  const funds = added === undefined ? budget : addBudget(budget, parseBudget(added));
+  const used = unpricedSpending(events).flatMap(({ model }) => model ?? []);
+  return checkPrices(now, funds, ["resume", shortId, "--update"], used);
+}
+
+/** What earlier attempts cost whose model had no price then; undefined while one has none. */
+export async function lateCostOf(
+  plan: Plan,
+  { run, events }: Pick<KnownRun, "run" | "events">,
+): Promise<number | undefined> {
+  if (unpricedIn(run.spent) === undefined) return undefined;
+  const named = unpricedSpending(events).filter(({ model }) => model !== undefined);
+  if (named.length === 0) return run.funds.usd === undefined ? undefined : 0;
+  const prices = await priceListOf(plan);
+  let sum = 0;
+  for (const { model = "", ...tokens } of named) {
+    const cost = prices.costOf(model, tokens);
+    if (cost === undefined) return undefined;
+    sum += cost;
+  }
+  return sum;
+}
+
+interface UnpricedTokens {
+  readonly model: string | undefined;
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+}
+
+/** What attempts used without a price, since the last time that such costs were made good. */
+function unpricedSpending(events: readonly Recorded[]): readonly UnpricedTokens[] {
+  let found: UnpricedTokens[] = [];
+  for (const { event } of events) {
+    if (event.type === "run.funded" && event.lateCostUsd !== undefined) found = [];
+    const spent = "spent" in event ? event.spent : undefined;
+    if (spent === undefined || unpricedIn(spent) === undefined) continue;
+    const { inputTokens, cachedTokens, outputTokens, model } = spent;
+    found.push({ model, inputTokens, cachedTokens, outputTokens });
+  }
+  return found;
+}
+
+/** The agents that a step asks: the one that works, and those that judge. */
+export function agentsAsked(
+  step: Step,
+): readonly { readonly agent: string; readonly settings: AgentSettings }[] {
+  const { work } = step;
+  const judges = checksOf(step).filter((check) => check.kind === "judge");
+  return [
+    ...(work.kind === "agent" ? [{ agent: work.agent, settings: work.settings }] : []),
+    ...judges.map(({ agent, model }) => ({
+      agent,
+      settings: model === undefined ? {} : { model },
+    })),
+  ];
+}
+
+interface AgentCall {
+  readonly agent: string;
+  readonly adapter: string;
+  readonly settings: AgentSettings;
+}
+
+/** Every call of an agent in a graph and in the graphs of its steps. */
+function agentCalls(plan: Plan, graph: Graph): readonly AgentCall[] {
+  return graph.steps.flatMap((step) => {
+    const inner = graphsIn(step.work).flatMap((one) => agentCalls(plan, one));
+    const asked = agentsAsked(step).flatMap(({ agent, settings: own }): AgentCall[] => {
+      const definition = plan.agents[agent];
+      if (definition === undefined) return [];
+      const settings = { ...definition.settings, ...own };
+      return [{ agent, adapter: definition.adapter, settings }];
+    });
+    return [...asked, ...inner];
+  });
+}

@@ -1,0 +1,185 @@
+/**
+ * Where the state of a project lies, and how its runs are found.
+ *
+ * Owns: the search for `.perdure`, opening the journal, and resolving run ids.
+ * Does not: read or write runs (known-run.ts). A list of runs needs no more than this, so it is loaded
+ *   without what knows how a run goes on.
+ */
+import { existsSync, lstatSync, readdirSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
+import type { Journal, Lease } from "../journal/journal.ts";
+import { openSqliteJournal } from "../journal/sqlite.ts";
+import type { Liveness } from "../view/step-status.ts";
+import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
+import { advice, command, Refusal, when } from "./refusal.ts";
+import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
+
+/** The shortest prefix of a run id that is accepted. */
+const PREFIX_MIN = 8;
+
+export interface Project {
+  readonly dir: StateDir;
+  readonly journal: Journal;
+}
+
+/**
+ * The state directory that serves a directory: its own, or the nearest above it that is not another
+ * user's. Refuses one that perdure has not made.
+ */
+export function findStateDir(from: string): StateDir | undefined {
+  const found = stateDirsAbove(from).find(
+    ({ root }) => dirname(root) === resolve(from) || foreignOwner(root) === undefined,
+  );
+  if (found !== undefined) refuseUntrusted(found.root);
+  return found;
+}
+
+function stateDirsAbove(from: string): readonly StateDir[] {
+  const found: StateDir[] = [];
+  for (let at = resolve(from); ; at = dirname(at)) {
+    const dir = stateDirOf(at);
+    // A link that leads nowhere is there too: a file could be made through it.
+    if (lstatSync(dir.root, { throwIfNoEntry: false }) !== undefined) found.push(dir);
+    if (dirname(at) === at) return found;
+  }
+}
+
+/** Opens the journal that serves this directory; there must be one. */
+export function openProject(from: string, mode: "read-write" | "read-only"): Project {
+  const dir = findStateDir(from);
+  if (dir !== undefined) refuseMissingJournal(dir);
+  if (dir === undefined || !existsSync(dir.database)) {
+    const [foreign] = dir === undefined ? stateDirsAbove(from) : [];
+    const but = foreign === undefined ? "" : ` (${foreign.root} is another user's)`;
+    const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it${but}`;
+    throw new Refusal("no-runs", message, command("run", "FILE"));
+  }
+  refuseLongPath(dir);
+  const journal = openSqliteJournal(dir.database, { mode });
+  if (mode === "read-write") rememberTrust(dir.root);
+  return { dir, journal };
+}
+
+/** Opens the journal that serves this directory, or creates one here. */
+export function createProject(from: string): Project {
+  const dir = findStateDir(from) ?? newStateDir(from);
+  refuseMissingJournal(dir);
+  refuseLongPath(dir);
+  try {
+    createStateDir(dir);
+    rememberTrust(dir.root);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the state of the run cannot be kept in ${dir.root}: ${reason}`;
+    throw new Refusal(
+      "cannot-keep-state",
+      message,
+      advice("make the directory writable, or run with -C DIR"),
+    );
+  }
+  return { dir, journal: openSqliteJournal(dir.database, { mode: "create" }) };
+}
+
+/** SQLite opens no file whose path, with what it adds to it, is longer than 512 bytes. */
+const DATABASE_PATH_BYTES_MAX = 504;
+/** A new one is built under a longer name first. */
+const NEW_NAME_BYTES = ".creating-00000000-0000-0000-0000-000000000000".length;
+
+function refuseLongPath({ database }: StateDir): void {
+  const added = existsSync(database) ? 0 : NEW_NAME_BYTES;
+  const bytes = Buffer.byteLength(database) + added;
+  if (bytes <= DATABASE_PATH_BYTES_MAX) return;
+  const limit = `the path of its journal has ${bytes} bytes, and at most ${DATABASE_PATH_BYTES_MAX} can be`;
+  const message = `the path of this project is too long: ${limit}`;
+  throw new Refusal(
+    "cannot-keep-state",
+    message,
+    advice("move the project to a directory with a shorter path"),
+  );
+}
+
+function newStateDir(from: string): StateDir {
+  const dir = stateDirOf(repositoryRoot(from) ?? resolve(from));
+  refuseUntrusted(dir.root);
+  return dir;
+}
+
+/** No run was ever created here: the first one was killed before its journal was there. */
+export function isUnused(dir: StateDir): boolean {
+  const runs = join(dir.root, "runs");
+  return !existsSync(dir.database) && (!existsSync(runs) || readdirSync(runs).length === 0);
+}
+
+/** Runs without a journal: a new journal would hide them, so nothing goes on before a repair. */
+function refuseMissingJournal(dir: StateDir): void {
+  if (existsSync(dir.database) || isUnused(dir)) return;
+  const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
+  throw new Refusal("missing-journal", message, command("doctor", "--repair"));
+}
+
+/** What a run met whose state was removed while it ran, whatever failed first because of it. */
+export function removedState(dir: StateDir, shortId: string, file = "FILE"): Refusal | undefined {
+  if (existsSync(dir.database)) return undefined;
+  if (!isUnused(dir)) {
+    const message = `${dir.database} was removed while run ${shortId} was using it`;
+    return new Refusal("missing-journal", message, command("doctor", "--repair"));
+  }
+  const message =
+    `${dir.root} was removed while run ${shortId} was using it: ` +
+    "everything that was recorded of the runs in it is lost";
+  return new Refusal("state-removed", message, when("start again with", "run", relative("", file)));
+}
+
+function repositoryRoot(from: string): string | undefined {
+  for (let at = resolve(from); ; at = dirname(at)) {
+    if (existsSync(join(at, ".git"))) return at;
+    if (dirname(at) === at) return undefined;
+  }
+}
+
+/** The full id behind a unique prefix of 8 or more characters. */
+export function resolveRunId(journal: Journal, prefix: string): string {
+  if (prefix.length < PREFIX_MIN) {
+    const message = `"${prefix}" is too short for a run id: give at least ${PREFIX_MIN} characters`;
+    throw new Refusal("unknown-run", message, command("list", "runs"));
+  }
+  const found = journal.resolve(prefix.toLowerCase());
+  const [first, second] = found;
+  if (first === undefined) {
+    throw new Refusal("unknown-run", `there is no run ${prefix} here`, command("list", "runs"));
+  }
+  if (second !== undefined) {
+    const message = `${prefix} is not unique: it may be ${found.join(" or ")}`;
+    throw new Refusal("ambiguous-run", message, command("list", "runs"));
+  }
+  return first;
+}
+
+/** The run that is named, or the newest one. */
+export function findRunId({ journal }: Project, id: string | undefined): string {
+  if (id !== undefined) return resolveRunId(journal, id);
+  const [newest] = journal.list({ limit: 1 });
+  if (newest !== undefined) return newest.runId;
+  throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
+}
+
+/** The shortest prefix of 8 or more that only this run has. */
+export function shortIdOf(journal: Journal, runId: string): string {
+  for (let length = PREFIX_MIN; length < runId.length; length += 4) {
+    const prefix = runId.slice(0, length);
+    if (journal.resolve(prefix).length < 2) return prefix;
+  }
+  return runId;
+}
+
+/** Whether a lease is held by a living process, by a dead one, or by nobody. */
+export function livenessOf(lease: Lease | undefined): Liveness {
+  if (lease?.owner === undefined) return "free";
+  return isOwnerAlive(lease.owner) ? "owned" : "orphaned";
+}
+
+/** True when whoever holds a lease may live, but not where it can be seen from here. */
+export function isElsewhere(lease: Lease | undefined): boolean {
+  return lease?.owner !== undefined && isOwnerElsewhere(lease.owner);
+}

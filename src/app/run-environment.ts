@@ -1,0 +1,198 @@
+/**
+ * The environment of a run: its variables survive in another shell, and its secrets do not leave
+ * the shell that they were given in.
+ *
+ * Owns: what a run remembers of an environment, and what its steps see when it is resumed in
+ * another one.
+ * Does not: record anything: the first event of an owner does, or the one that creates the run.
+ * Invariants:
+ * - env/V1 The value of a secret is never remembered: only marks that recognise it.
+ * - env/V2 A variable that an expression names keeps its value for the whole run, unless a person
+ *   says otherwise (`--env`) or the variable belongs to the machine.
+ */
+import { randomBytes } from "node:crypto";
+import type { RememberedEnvironment } from "../core/event.ts";
+import type { Run } from "../core/run.ts";
+import { envNamesOf } from "../plan/build.ts";
+import type { Plan } from "../plan/plan.ts";
+import { isMarked, isSecretVariable, markSecrets, secretsIn } from "../util/secrets.ts";
+import { perdure } from "../view/command-text.ts";
+import { shortList } from "../view/display-text.ts";
+import { advice, after, Refusal } from "./refusal.ts";
+
+const SALT_BYTES = 16;
+/** How many secrets of one environment are marked. */
+const SECRETS_MAX = 256;
+const NAMES_SHOWN_MAX = 5;
+/** These describe the machine and the session, so another machine has its own. */
+const MACHINE_VARIABLES: ReadonlySet<string> = new Set(
+  "HOME HOSTNAME LOGNAME OLDPWD PATH PWD SHELL TEMP TERM TMP TMPDIR USER".split(" "),
+);
+
+/** A run and its plan. */
+interface PlannedRun {
+  readonly plan: Plan;
+  readonly run: Run;
+}
+
+/** Variables that a person gave new values. */
+export type GivenVariables = Readonly<Record<string, string>>;
+
+/** What a new run of this plan remembers of this process's environment. */
+export function rememberedAtStart(plan: Plan): RememberedEnvironment {
+  return remembered(plan, { names: envNamesOf(plan), variables: new Map(), secrets: [] }, {});
+}
+
+/** What the steps of a run see: this process's environment, and over it the run's own variables. */
+export function runEnvironment(run: Run, given: GivenVariables = {}): NodeJS.ProcessEnv {
+  const kept = [...run.variables].filter(([name]) => !isTakenFromHere(name));
+  return { ...process.env, ...Object.fromEntries(kept), ...given };
+}
+
+/** What an owner adds to what a run remembers; undefined when that is nothing. */
+export function newlyRemembered(
+  { plan, run }: PlannedRun,
+  given: GivenVariables,
+): RememberedEnvironment | undefined {
+  const { variables, secrets } = run;
+  const names = run.created?.envNames ?? [];
+  const found = remembered(plan, { names, variables, secrets }, given);
+  return Object.keys(found).length === 0 ? undefined : found;
+}
+
+function remembered(
+  plan: Plan,
+  known: Pick<Run, "variables" | "secrets"> & { readonly names: readonly string[] },
+  given: GivenVariables,
+): RememberedEnvironment {
+  const variables: Record<string, string> = { ...given };
+  for (const name of known.names) {
+    const value = process.env[name];
+    if (value === undefined || known.variables.has(name) || isSecret(plan, name, value)) continue;
+    variables[name] ??= value;
+  }
+  const unknown = [...secretsHere(plan, known.names)].filter(
+    ([name, value]) => !known.secrets.some((marks) => isMarked(marks, name, value)),
+  );
+  const secrets = new Map(unknown.slice(0, SECRETS_MAX));
+  return {
+    ...(Object.keys(variables).length === 0 ? {} : { variables }),
+    ...(secrets.size === 0 ? {} : { secrets: markSecrets(secrets, newSalt()) }),
+  };
+}
+
+/**
+ * The secrets of this environment; those that the plan relies on come first. A value that is not
+ * masked, such as the path of a key, is not marked either: only that it is set.
+ */
+function secretsHere(plan: Plan, names: readonly string[]): ReadonlyMap<string, string> {
+  const masked = secretsIn(process.env, plan.secrets);
+  const relied = [...(plan.secrets ?? []), ...names].filter((name) => {
+    const value = process.env[name];
+    return value !== undefined && isSecret(plan, name, value);
+  });
+  return new Map([...relied.map((name) => [name, masked.get(name) ?? ""] as const), ...masked]);
+}
+
+function isSecret({ secrets = [] }: Plan, name: string, value: string | undefined): boolean {
+  return secrets.includes(name) || isSecretVariable(name, value);
+}
+
+function isTakenFromHere(name: string): boolean {
+  return MACHINE_VARIABLES.has(name) && process.env[name] !== undefined;
+}
+
+function newSalt(): string {
+  return randomBytes(SALT_BYTES).toString("hex");
+}
+
+/**
+ * What a person has to know of variables that are not what they were when the run began; `command` is
+ * what the person typed.
+ */
+export function environmentLines(
+  { plan, run }: PlannedRun,
+  command: readonly string[],
+  given: GivenVariables,
+): readonly string[] {
+  const names = [...run.variables]
+    .filter(([name, value]) => !Object.hasOwn(given, name) && process.env[name] !== value)
+    .map(([name]) => name);
+  const here = names.filter(isTakenFromHere);
+  const missing = names.filter((name) => process.env[name] === undefined);
+  const changed = names.filter((name) => !here.includes(name) && !missing.includes(name));
+  const set = secretsHere(plan, run.created?.envNames ?? []);
+  const secrets = reliedSecrets({ plan, run }).filter((name) => {
+    const value = set.get(name);
+    return value !== undefined && !run.secrets.some((marks) => isMarked(marks, name, value));
+  });
+  const be = missing.length === 1 ? "is" : "are";
+  const take = perdure(...command, ...changed.flatMap((name) => ["--env", name]));
+  return [
+    ...line(missing, `${be} not set here: steps get the value that the run began with`),
+    ...line(changed, "changed since the run began: steps get the value that it began with"),
+    ...(changed.length === 0 ? [] : [`Take the new value: ${take}`]),
+    ...line([...here, ...secrets], "changed since the run began: steps get the value of now"),
+  ];
+}
+
+function line(names: readonly string[], words: string): readonly string[] {
+  return names.length === 0 ? [] : [`${shortList(names, NAMES_SHOWN_MAX)} ${words}`];
+}
+
+/** The secrets that a plan relies on and that its run was driven with before. */
+function reliedSecrets(
+  { plan, run }: PlannedRun,
+  names: readonly string[] = run.created?.envNames ?? [],
+): readonly string[] {
+  const relied = new Set([...(plan.secrets ?? []), ...names]);
+  return [...relied].filter((name) => run.secrets.some(({ marks }) => Object.hasOwn(marks, name)));
+}
+
+/**
+ * Refuses to continue a run without the variables that it relies on, before anything is started;
+ * `names` are those of the plan that it continues with.
+ */
+export function requireVariables(
+  { plan, run }: PlannedRun,
+  shortId: string,
+  options: { readonly given?: GivenVariables; readonly names?: readonly string[] | undefined } = {},
+): void {
+  const { given = {}, names = run.created?.envNames ?? [] } = options;
+  const unset = (name: string): boolean =>
+    process.env[name] === undefined && !Object.hasOwn(given, name);
+  const secrets = reliedSecrets({ plan, run }, names).filter(unset);
+  const others = names.filter((name) => unset(name) && !run.variables.has(name));
+  const missing = [...new Set([...secrets, ...others])];
+  if (missing.length === 0) return;
+  const why = secrets.length === 0 ? "" : "; a run does not keep its secrets";
+  const message = `run ${shortId} relies on ${missing.join(", ")} in the environment${why}`;
+  const values = missing.map((name) => `${name}=...`).join(" ");
+  throw new Refusal("missing-variables", message, after(`export ${values}`, "resume", shortId));
+}
+
+/** What `--env` says: `NAME` is the variable of this shell, `NAME=value` a value of its own. */
+export function givenVariables(words: readonly string[], { secrets = [] }: Plan): GivenVariables {
+  return Object.fromEntries(
+    words.flatMap((word) => {
+      const [, name = "", value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(word) ?? [];
+      const here = process.env[name];
+      if (name === "") {
+        throw new Refusal("bad-option", `--env takes NAME or NAME=value, not ${word}`);
+      }
+      if (value === undefined && here === undefined) {
+        const message = `--env ${name}: the variable is not set here`;
+        throw new Refusal("bad-option", message, advice(`--env ${name}=value`));
+      }
+      const taken = value ?? here ?? "";
+      if (!secrets.includes(name) && !isSecretVariable(name, taken)) return [[name, taken]];
+      if (value === undefined) return [];
+      const message = `--env ${name}: a run does not keep its secrets`;
+      throw new Refusal(
+        "bad-option",
+        message,
+        advice(`export ${name}=..., then the same without --env`),
+      );
+    }),
+  );
+}

@@ -1,0 +1,218 @@
+/**
+ * The files of a run for people and tools: events.jsonl, plan.json (and plans/ once the run was
+ * updated), checkpoint.json, receipts and handoffs. All are projections of the journal; deleting
+ * them loses nothing but convenience.
+ *
+ * Owns: when each file is written, and that it is whole whenever it is there.
+ * Does not: decide what stands in them (room `view`) or be read by the engine.
+ * Invariants:
+ * - J5 Every file here can be made anew from the events.
+ * - O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
+ * - O2 Nothing of an earlier attempt is overwritten: before a step's receipt is replaced by that of
+ *   its next attempt, it moves into its own attempt's folder.
+ * - O3 The receipt appears last: where it is, the handoff is too, and it is the same file by another
+ *   name. What only mattered while the attempt ran is removed after that.
+ * - O4 Secrets are masked in receipts and handoffs, which nothing reads back. Events and checkpoint
+ *   are data: a broken journal is rebuilt from them, so they hold every value as it is.
+ */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import type { AttemptEnd, AttemptRef, Recorded } from "../core/event.ts";
+import { attemptText, stepPath } from "../core/place.ts";
+import { findVisit, type Run, stepOf } from "../core/run.ts";
+import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
+import { EventsFile } from "../journal/events-file.ts";
+import { clearAttempt } from "../runner/process/attempt-folder.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { isObject, type JsonObject, parseJson } from "../util/json.ts";
+import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
+import { checkpointJson } from "../view/checkpoint.ts";
+import { NodeHistory } from "../view/node-history.ts";
+import { agentName, receiptFileName, receiptJson } from "../view/receipt.ts";
+import type { KnownRun } from "./known-run.ts";
+import { maskedJson } from "./secret-mask.ts";
+import { packageVersion } from "./version.ts";
+
+/** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */
+const CHECKPOINT_TIME_SHARE = 20;
+
+/** The files of one run, open for its owner. */
+export class RunFiles {
+  readonly #dir: RunDir;
+  readonly #events: EventsFile;
+  readonly #clock = new AttemptClock();
+  readonly #history = new NodeHistory();
+  readonly #version = packageVersion();
+  #nextCheckpointAt = 0;
+
+  private constructor(dir: RunDir, events: EventsFile) {
+    this.#dir = dir;
+    this.#events = events;
+  }
+
+  /** Opens the files of a run and brings them to what the journal says; `run` is its replay. */
+  static open(dir: RunDir, run: Run, plans: RunPlans, events: readonly Recorded[]): RunFiles {
+    for (const path of [dir.root, dir.receipts, dir.handoffs]) {
+      fs.mkdirSync(path, { recursive: true, mode: 0o700 });
+    }
+    writePlans(dir, plans);
+    const file = EventsFile.open(dir.events, run.id);
+    file.catchUp(events);
+    const files = new RunFiles(dir, file);
+    files.#catchUp(events, run);
+    return files;
+  }
+
+  /** Takes a batch that is in the journal. */
+  record(events: readonly Recorded[], run: Run): void {
+    this.#events.append(events);
+    failpoint("run-files.events");
+    for (const recorded of events) {
+      const startedAt = this.#follow(recorded);
+      const end = attemptEnd(recorded.event);
+      if (end !== undefined && startedAt !== undefined) {
+        this.#writeReceipt(run, { ...recorded, event: end }, startedAt);
+      }
+    }
+    if (performance.now() >= this.#nextCheckpointAt) this.#writeCheckpoint(run);
+    failpoint("run-files.done");
+  }
+
+  /** Writes what is still due; the run is over, or its owner goes. */
+  close(run: Run): void {
+    this.#writeCheckpoint(run);
+    this.#events.sync();
+    this.#events.close();
+  }
+
+  /** Takes in what happened before, and writes the receipts that a killed owner still owed. */
+  #catchUp(events: readonly Recorded[], run: Run): void {
+    const ended: { end: Recorded<AttemptEnd>; startedAt: number }[] = [];
+    for (const recorded of events) {
+      const startedAt = this.#follow(recorded);
+      const end = attemptEnd(recorded.event);
+      if (end === undefined || startedAt === undefined) continue;
+      ended.push({ end: { ...recorded, event: end }, startedAt });
+    }
+    // Receipts are written in their order: before one that is there, none is owed.
+    const last = ended.findLastIndex(({ end }) => this.#hasReceipt(run, end.event));
+    for (const { end, startedAt } of ended.slice(last + 1)) {
+      this.#writeReceipt(run, end, startedAt);
+    }
+  }
+
+  #follow(recorded: Recorded): number | undefined {
+    this.#history.add(recorded);
+    return this.#clock.startOf(recorded);
+  }
+
+  #writeReceipt(run: Run, end: Recorded<AttemptEnd>, startedAt: number): void {
+    const { event } = end;
+    const name = receiptName(run, event);
+    const path = join(this.#dir.receipts, name);
+    const draft = `${path}.new`;
+    const input = { run, end, startedAt, engineVersion: this.#version };
+    writeFile(draft, jsonText(maskedJson(receiptJson(input))));
+    if (event.type === "step.completed") linkOver(draft, join(this.#dir.handoffs, name));
+    failpoint("run-files.receipt");
+    if (event.visit > 1 || event.attempt > 1) this.#moveReceipt(path, event);
+    fs.renameSync(draft, path);
+    if (hasExitStatus(event)) clearAttempt(attemptDirOf(this.#dir, event));
+  }
+
+  /** Moves the receipt of an earlier attempt into that attempt's folder. */
+  #moveReceipt(path: string, by: AttemptRef): void {
+    const at = attemptIn(path);
+    if (at === undefined || attemptText(at) === attemptText(by)) return;
+    const dir = attemptDirOf(this.#dir, at);
+    fs.mkdirSync(dir, { recursive: true, mode: 0o700 });
+    fs.renameSync(path, join(dir, ATTEMPT_RECEIPT));
+  }
+
+  #hasReceipt(run: Run, at: AttemptRef): boolean {
+    const found = attemptIn(join(this.#dir.receipts, receiptName(run, at)));
+    if (found !== undefined && attemptText(found) === attemptText(at)) return true;
+    return fs.existsSync(join(attemptDirOf(this.#dir, at), ATTEMPT_RECEIPT));
+  }
+
+  #writeCheckpoint(run: Run): void {
+    const begun = performance.now();
+    writeWhole(this.#dir.checkpoint, jsonText(checkpointJson(run, this.#history, run.updatedAt)));
+    const cost = performance.now() - begun;
+    this.#nextCheckpointAt = begun + cost * CHECKPOINT_TIME_SHARE;
+  }
+}
+
+/** The text of the plan that a run goes by, and of an updated one the texts of all that it had. */
+type RunPlans = Pick<KnownRun, "planText" | "planTexts">;
+
+/** Before the events that name them, so that a repair finds all that it needs. */
+function writePlans(dir: RunDir, { planText, planTexts }: RunPlans): void {
+  if (planTexts.size > 0) fs.mkdirSync(dir.plans, { recursive: true, mode: 0o700 });
+  for (const [name, text] of planTexts) writeWhole(join(dir.plans, `${name}.json`), text);
+  writeWhole(dir.plan, planText);
+}
+
+function receiptName(run: Run, at: AttemptRef): string {
+  const visit = findVisit(run, at);
+  return receiptFileName(stepPath(at), visit === undefined ? "shell" : agentName(stepOf(visit)));
+}
+
+/** The name of a receipt in the folder of its attempt. */
+const ATTEMPT_RECEIPT = "receipt.json";
+
+/** Which attempt a receipt is about; undefined when there is none, or none that can be read. */
+function attemptIn(path: string): AttemptRef | undefined {
+  if (!fs.existsSync(path)) return undefined;
+  const parsed = parseJson(fs.readFileSync(path, "utf8"));
+  if (!parsed.ok || !isObject(parsed.json)) return undefined;
+  const { scope, step, visit, attempt } = parsed.json;
+  if (typeof scope !== "string" || typeof step !== "string") return undefined;
+  return { scope, step, visit: Number(visit), attempt: Number(attempt) };
+}
+
+/** True when the attempt's process wrote its exit status, and so nothing else can start on it. */
+function hasExitStatus(event: AttemptEnd): boolean {
+  if (event.type === "step.completed") return event.settledBy === undefined;
+  return event.type === "step.failed" && event.exit !== undefined;
+}
+
+function jsonText(value: JsonObject): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+function writeWhole(path: string, text: string): void {
+  const draft = `${path}.new`;
+  writeFile(draft, text);
+  fs.renameSync(draft, path);
+}
+
+/** Writes a new file; what a killed owner left in its place may be a handoff by another name. */
+function writeFile(path: string, text: string): void {
+  const options = { encoding: "utf8", mode: 0o600, flag: "wx" } as const;
+  try {
+    // With the encoding given, Node opens, writes and closes in one call.
+    fs.writeFileSync(path, text, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    fs.unlinkSync(path);
+    fs.writeFileSync(path, text, options);
+  }
+}
+
+/** Gives a whole file a second name, in place of what has it; where there are no links, a copy. */
+function linkOver(path: string, name: string): void {
+  try {
+    fs.linkSync(path, name);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") {
+      fs.rmSync(`${name}.new`, { force: true });
+      fs.linkSync(path, `${name}.new`);
+      fs.renameSync(`${name}.new`, name);
+      return;
+    }
+    if (!["EPERM", "ENOTSUP", "ENOSYS", "EMLINK"].includes(code ?? "")) throw error;
+    writeWhole(name, fs.readFileSync(path, "utf8"));
+  }
+}

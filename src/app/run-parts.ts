@@ -1,0 +1,159 @@
+/** What a run needs beside the engine, loaded only for plans that need it. */
+
+import type { Recorded } from "../core/event.ts";
+import type { Fact } from "../core/fact.ts";
+import { planRewind } from "../core/rewind.ts";
+import { attemptOf, type Run } from "../core/run.ts";
+import type { AgentSteps } from "../engine/agent-steps.ts";
+import type { FilesExecutor } from "../engine/executors/files.ts";
+import type { LaunchSite } from "../engine/launch.ts";
+import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
+import type { ForeignFiles } from "../engine/workspace-place.ts";
+import { mayBeAhead } from "../journal/events-file.ts";
+import { graphsIn } from "../plan/graph-index.ts";
+import type { Graph, Plan } from "../plan/plan.ts";
+import { mayLive } from "../runner/process/adopt.ts";
+import type { KnownRun } from "./known-run.ts";
+import { hasAgents, priceListOf } from "./prices.ts";
+import type { Project } from "./project.ts";
+import { after, command, Refusal, RunError } from "./refusal.ts";
+import { RunFiles } from "./run-files.ts";
+import { relinkWorktrees } from "./run-workspace.ts";
+import type { WalkFiles } from "./walk-files.ts";
+
+/** What keeps the files of a run; loaded only for plans that want them kept. */
+export async function filesExecutorOf(
+  project: Project,
+  known: KnownRun,
+  foreign: ForeignFiles | undefined,
+  say: (line: string) => void,
+): Promise<FilesExecutor | undefined> {
+  const { plan, run, id } = known;
+  const { workspace } = plan;
+  if (workspace === undefined || (workspace.kind === "here" && !workspace.snapshots)) {
+    return undefined;
+  }
+  const { WorkspaceError } = await import("../workspace/workspace-error.ts");
+  const { gitVersion } = await import("../workspace/git.ts");
+  const dir = runDirOf(project.dir, id);
+  try {
+    // Git says its version while the rest is loaded.
+    const [{ FilesExecutor }] = await Promise.all([
+      import("../engine/executors/files.ts"),
+      gitVersion(),
+    ]);
+    await relinkWorktrees(project, known);
+    return await FilesExecutor.open({
+      plan: workspace,
+      run,
+      dir,
+      stateDir: project.dir.root,
+      ...(foreign === undefined ? {} : { foreign }),
+    });
+  } catch (error) {
+    if (!(error instanceof WorkspaceError)) throw error;
+    const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
+    const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
+    if (!optional) throw new RunError(known.shortId, error);
+    say(`The files of this run are not kept: ${error.message}`);
+    return undefined;
+  }
+}
+
+function hasOwnWorkspaces(graph: Graph): boolean {
+  return graph.steps.some(({ own, work }) => own === true || graphsIn(work).some(hasOwnWorkspaces));
+}
+
+/**
+ * Holds the files that steps handed on against their hashes before anything starts: what was found
+ * and done, in words. Throws when a file is gone for good.
+ */
+export async function settleOutputs(
+  { plan, run, events, dir, shortId }: KnownRun,
+  wishes: readonly Fact[],
+): Promise<readonly string[]> {
+  const { handedOn, outputsNamedBy } = await import("../core/handed-on.ts");
+  if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
+  const living = [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
+  // Who lives may be at work on them right now.
+  if (living) return [];
+  // Nothing starts that could read them.
+  if (wishes.some((wish) => wish.type === "stop-requested" && wish.mode === "now")) return [];
+  const reopened = wishes.flatMap((wish) =>
+    wish.type === "retry-requested" || wish.type === "rewind-requested"
+      ? reopenedBy(plan, run, wish.step)
+      : [],
+  );
+  const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
+  const own = run.workspace !== undefined && run.workspace.kind !== "here";
+  const outputs = handedOn(run, events, new Set(reopened));
+  const roots = [run.workspace?.path ?? run.created?.cwd ?? ".", dir.root];
+  const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own, roots });
+  const [first] = gone;
+  if (first === undefined) return lines;
+  const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;
+  throw new Refusal("output-missing", message, command("retry", shortId, first.root));
+}
+
+/** The steps that a wish opens again: their files are made anew. */
+function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
+  const known = plan.graph.steps.some(({ id }) => id === step);
+  return known ? planRewind(plan, run, step).reopened : [];
+}
+
+/** All that tells a run in files, kept up to date by its owner. */
+interface Told {
+  record(events: readonly Recorded[], run: Run): void;
+  close(run: Run): void;
+}
+
+/** The files of a run, and those in the directory that the person named for it. */
+export async function filesOf(project: Project, known: KnownRun): Promise<Told> {
+  const { dir, run, events } = known;
+  const walk = await walkFilesOf(project, known);
+  let opened: RunFiles | undefined;
+  const own = (): RunFiles => {
+    opened ??= RunFiles.open(dir, run, known, events);
+    return opened;
+  };
+  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
+  if (mayBeAhead(dir.events, run.seq)) own();
+  return {
+    record: (news, now) => {
+      own().record(news, now);
+      walk?.record(news, now);
+    },
+    close: (now) => own().close(now),
+  };
+}
+
+/** What tells the run in a directory that the person named; throws when it cannot be written. */
+export async function walkFilesOf(
+  project: Project,
+  { plan, run, events, dir, shortId }: KnownRun,
+): Promise<WalkFiles | undefined> {
+  const logs = run.created?.logs;
+  if (logs === undefined) return undefined;
+  const { WalkFiles } = await import("./walk-files.ts");
+  try {
+    return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new Refusal(
+      "cannot-write",
+      `the directory for --logs cannot be written: ${message}`,
+      after("make it writable", "resume", shortId),
+    );
+  }
+}
+
+/** What talks to agents; loaded only for plans that have some. */
+export async function agentsOf(
+  plan: Plan,
+  site: () => LaunchSite,
+): Promise<AgentSteps | undefined> {
+  if (!hasAgents(plan)) return undefined;
+  const { AgentSteps } = await import("../engine/agent-steps.ts");
+  return new AgentSteps(site, await priceListOf(plan));
+}

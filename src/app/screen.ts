@@ -1,0 +1,76 @@
+/**
+ * What a face gives to the owner of a run, so that somebody sees the run and can answer its
+ * questions. Every screen is a fold over the events: the owner and a process that attaches to the run
+ * show the same.
+ */
+import type { Answer, AttemptRef, Recorded } from "../core/event.ts";
+import type { Run } from "../core/run.ts";
+import type { RunDir } from "../engine/state-dir.ts";
+import type { Answered } from "../journal/journal.ts";
+import type { LineReaders } from "./agent-lines.ts";
+
+export interface Screen {
+  /** Says something about the run as a whole. */
+  say(line: string): void;
+  /** A batch of events; `run` is the run after it. */
+  update(events: readonly Recorded[], run: Run): void;
+  /** Shows at once what a person types. */
+  refresh(): void;
+  /** Shows what is left to show and lets go. */
+  close(): Promise<void>;
+}
+
+export interface ScreenOptions {
+  readonly runId: string;
+  readonly shortId: string;
+  readonly dir: RunDir;
+  /** What happened before this screen was opened. */
+  readonly past: readonly Recorded[];
+  /** How the output of a step is read. */
+  readonly readers: LineReaders;
+  readonly now: () => number;
+  /** Something cannot be shown; called once. Without it, `close` rejects. */
+  readonly onError?: (error: unknown) => void;
+  /** What stands below the steps of the live view. */
+  readonly footer?: ((width: number) => readonly string[]) | undefined;
+}
+
+/** Asks the questions of a run's gates, one at a time. */
+export interface QuestionPrompt {
+  /** Whether somebody could still answer here. */
+  readonly isOpen: boolean;
+  /** Where a plain line about a question is printed. */
+  show(screen: Pick<Screen, "say" | "refresh">): void;
+  /** Asks the first open question of the run, if there is one. */
+  update(run: Run): void;
+  /** The question as the last lines of the live view. */
+  footer(width: number): readonly string[];
+  close(): void;
+}
+
+export interface PromptOptions {
+  /** Records an answer; says whether it was the first. */
+  readonly answer: (at: AttemptRef, reply: Pick<Answer, "choice" | "text">) => Answered;
+  /** Nobody is at the terminal any more. */
+  readonly onGone: () => void;
+}
+
+/** How a face shows a run, and asks its questions. */
+export interface Display {
+  openScreen(options: ScreenOptions): Promise<Screen>;
+  /** A prompt, when there is somebody who could answer. */
+  openPrompt?(options: PromptOptions): QuestionPrompt | undefined;
+}
+
+/** Shows nothing and asks nothing. */
+export const NO_DISPLAY: Display = {
+  openScreen: async () => ({
+    say: () => undefined,
+    update: () => undefined,
+    refresh: () => undefined,
+    close: async () => undefined,
+  }),
+};
+
+/** Asks a person to agree; `offer` names what happens then ("start it all the same"). */
+export type Confirm = (message: string, offer?: string) => Promise<boolean>;

@@ -1,0 +1,66 @@
+/**
+ * The secrets that this process must not show, and texts without them.
+ *
+ * Owns: the list: what the environment holds under the name of a secret, what the loaded runs declare
+ * as one (`hideSecrets`), and what they only have marks of (`hideMarked`).
+ * Does not: print; every face masks what it shows with `masked`.
+ */
+import {
+  isMarked,
+  markedRedactor,
+  type Redact,
+  redactJson,
+  redactorOf,
+  type SecretMarks,
+  secretsIn,
+} from "../util/secrets.ts";
+
+const secrets = new Set<string>();
+/** The marks whose values are not known here, by their salts. */
+const marked = new Map<string, SecretMarks>();
+let redact: Redact | undefined;
+
+/** From here on this process shows none of these values. */
+export function hideSecrets(values: readonly string[]): void {
+  const before = secrets.size;
+  for (const value of values) secrets.add(value);
+  if (secrets.size > before) redact = undefined;
+}
+
+/** From here on this process shows nothing that these marks recognise. */
+export function hideMarked(sets: readonly SecretMarks[]): void {
+  for (const set of sets) {
+    if (marked.has(set.salt)) continue;
+    const unknown = Object.entries(set.marks).filter(([name, marks]) => {
+      const value = process.env[name];
+      if (marks.length === 0) return false;
+      if (value === undefined || !isMarked(set, name, value)) return true;
+      hideSecrets([value]);
+      return false;
+    });
+    marked.set(set.salt, { salt: set.salt, marks: Object.fromEntries(unknown) });
+    redact = undefined;
+  }
+}
+
+/** True when secrets are masked that only their marks are known of. */
+export function hidesMarked(): boolean {
+  return [...marked.values()].some(({ marks }) => Object.keys(marks).length > 0);
+}
+
+/** A text as it may be shown. */
+export function masked(text: string): string {
+  redact ??= redactor();
+  return redact(text);
+}
+
+function redactor(): Redact {
+  const known = redactorOf([...secretsIn(process.env).values(), ...secrets]);
+  const unknown = markedRedactor([...marked.values()]);
+  return (text) => unknown(known(text));
+}
+
+/** A value as it may be shown. */
+export function maskedJson<T>(value: T): T {
+  return redactJson(masked, value);
+}

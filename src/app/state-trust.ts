@@ -1,0 +1,181 @@
+/**
+ * Whether a `.perdure` may be used. Who made it decides what runs: its journal names commands, its
+ * store of snapshots has settings of git. So one that came with a repository or an archive, or that
+ * belongs to another user, is refused before anything in it is read.
+ *
+ * Owns: the rules, their messages, and the record of a check that was passed.
+ * Does not: look for the directory (project.ts) or open anything but its own record.
+ * Invariants:
+ * - Y2 Nothing in a state directory is opened, and no program but git's `ls-files` in the project is
+ *   started, before the directory has been checked.
+ * - Y3 The record cannot be forged by who ships files: it names the directory and git's index by
+ *   inode and time, which nobody knows before they exist.
+ */
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  type Dirent,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  rmdirSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { textOf } from "../runner/file-text.ts";
+import { shellWord } from "../view/command-text.ts";
+import { advice, Refusal } from "./refusal.ts";
+
+/** The file that says for which directory and which index of git the check was passed. */
+const RECORD = "checked";
+const OTHERS_MAY = 0o077;
+const PRIVATE = 0o700;
+
+/** The user to whom a state directory belongs, when that is not who runs this program. */
+export function foreignOwner(root: string): number | undefined {
+  const uid = process.geteuid?.();
+  const facts = lstatSync(root, { throwIfNoEntry: false });
+  if (uid === undefined || facts === undefined || facts.uid === uid) return undefined;
+  // `sudo perdure` works on what its user has made, as git does.
+  if (uid === 0 && process.env.SUDO_UID === String(facts.uid)) return undefined;
+  return facts.uid;
+}
+
+/** Refuses a state directory that perdure has not made here; one that is not there is fine. */
+export function refuseUntrusted(root: string): void {
+  const owner = foreignOwner(root);
+  if (owner !== undefined) throw foreign(root, owner);
+  const now = identityOf(root);
+  const known = recordOf(root);
+  if (known?.index !== now.index || known.directory !== now.directory) refuseTracked(root);
+  const facts = lstatSync(root, { throwIfNoEntry: false });
+  if (facts === undefined) return;
+  if (!facts.isDirectory()) {
+    const what = facts.isSymbolicLink() ? "a symbolic link" : "not a directory";
+    throw refusal(`${root} is ${what}`, `rm ${shellWord(root)}`);
+  }
+  const entries = readdirSync(root, { withFileTypes: true });
+  const link = entries.find((entry) => entry.isSymbolicLink());
+  if (link !== undefined) throw linked(root, link);
+  if (known?.directory === now.directory) return;
+  if (isPrivate(facts) || entries.length === 0 || !keepsModes(dirname(root))) return;
+  throw unknownMaker(root);
+}
+
+/** Notes that a state directory was checked, and closes it to others. */
+export function rememberTrust(root: string): void {
+  const { directory, index } = identityOf(root);
+  const text = `${directory}\n${index}\n`;
+  try {
+    if (!isPrivate(statSync(root))) chmodSync(root, PRIVATE);
+    const path = join(root, RECORD);
+    if (textOf(path) !== text) writeFileSync(path, text, { mode: 0o600 });
+  } catch (error) {
+    // Without the record the next command checks again. What is wrong with the disk, the journal
+    // finds out and says.
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+  }
+}
+
+function isPrivate({ mode }: Stats): boolean {
+  return (mode & OTHERS_MAY) === 0;
+}
+
+/** False on file systems that know no modes, such as mounted drives of Windows. */
+function keepsModes(directory: string): boolean {
+  const probe = mkdtempSync(join(directory, ".perdure-"));
+  try {
+    return isPrivate(statSync(probe));
+  } finally {
+    rmdirSync(probe);
+  }
+}
+
+interface Identity {
+  readonly directory: string;
+  readonly index: string;
+}
+
+function identityOf(root: string): Identity {
+  return { directory: `directory ${fileIdentity(root)}`, index: indexIdentity(dirname(root)) };
+}
+
+/** The directory does not change its birth, the index gets another time with each change. */
+function fileIdentity(path: string): string {
+  const facts = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  if (facts === undefined) return "none";
+  const { dev, ino, birthtimeNs, mtimeNs, size } = facts;
+  return facts.isDirectory() ? `${dev} ${ino} ${birthtimeNs}` : `${dev} ${ino} ${mtimeNs} ${size}`;
+}
+
+/** The index of the repository around a directory. */
+function indexIdentity(project: string): string {
+  for (let at = resolve(project); ; at = dirname(at)) {
+    const git = lstatSync(join(at, ".git"), { throwIfNoEntry: false });
+    if (git !== undefined) return `index ${fileIdentity(indexPath(join(at, ".git")))}`;
+    if (dirname(at) === at) return "no repository";
+  }
+}
+
+/** `.git` is a directory, or a file that names one: in worktrees and submodules. */
+function indexPath(git: string): string {
+  const named = lstatSync(git).isFile()
+    ? /^gitdir: (.*)$/m.exec(textOf(git) ?? "")?.[1]
+    : undefined;
+  return join(named === undefined ? git : resolve(dirname(git), named), "index");
+}
+
+function recordOf(root: string): Identity | undefined {
+  const path = join(root, RECORD);
+  if (lstatSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) return undefined;
+  if (lstatSync(path, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
+  const [directory = "", index = ""] = (textOf(path) ?? "").split("\n");
+  return { directory, index };
+}
+
+/** Refuses what git has put there, or would put there with the next checkout. */
+function refuseTracked(root: string): void {
+  const project = dirname(root);
+  if (indexIdentity(project) === "no repository") return;
+  const name = basename(root);
+  const args = ["-c", "core.fsmonitor=false", "ls-files", "-z", "--", `:(icase)${name}`];
+  const environment = Object.entries(process.env).filter(([key]) => !key.startsWith("GIT_"));
+  const env = Object.fromEntries(environment);
+  // Without git, or where git itself does not trust the repository, the other rules have to do.
+  const { stdout } = spawnSync("git", args, { cwd: project, env, encoding: "utf8" });
+  const [file = ""] = (stdout ?? "").split("\0");
+  if (file === "") return;
+  throw refusal(
+    `${root} came with the repository: git tracks ${file}`,
+    `git -C ${shellWord(project)} rm -r -f -q ${name}`,
+  );
+}
+
+function foreign(root: string, owner: number): Refusal {
+  const uid = process.geteuid?.() ?? 0;
+  return refusal(
+    `${root} belongs to user ${owner}, and perdure runs as user ${uid}`,
+    `run perdure as user ${owner}, or take it over: chown -R ${uid} ${shellWord(root)}`,
+  );
+}
+
+function linked(root: string, entry: Dirent): Refusal {
+  const path = join(root, entry.name);
+  return refusal(
+    `${path} is a symbolic link, which perdure does not make`,
+    `rm ${shellWord(path)}`,
+  );
+}
+
+function unknownMaker(root: string): Refusal {
+  return refusal(
+    `${root} is open to other users, so perdure has not made it; it may have come with an archive`,
+    `rm -r ${shellWord(root)}; or, if the runs in it are yours: chmod 700 ${shellWord(root)}`,
+  );
+}
+
+function refusal(message: string, next: string): Refusal {
+  return new Refusal("untrusted-state", `${message}; it is not used`, advice(next));
+}

@@ -1,0 +1,148 @@
+/**
+ * `resume --update`: reads the pipeline file as it is now, and works out what adopting it does.
+ *
+ * Owns: the edit as a request to the engine, and the preview that a person sees before they agree.
+ * Does not: change anything; `execute` records what was agreed to.
+ * Invariants:
+ * - update/P1 Nothing that is done runs again before a person has seen that it will, and agreed.
+ */
+
+import type { UpdateRequested } from "../core/fact.ts";
+import { attemptText, stepPath } from "../core/place.ts";
+import { attemptOf, placeOf } from "../core/run.ts";
+import {
+  filesBefore,
+  type PlanUpdate,
+  planUpdate,
+  refuseOtherWorkspace,
+  touchesProcess,
+} from "../core/update.ts";
+import { JournalError } from "../journal/journal.ts";
+import { envNamesOf } from "../plan/build.ts";
+import { freeze, type Plan } from "../plan/plan.ts";
+import { type Json, sha256 } from "../util/json.ts";
+import { type Estimate, estimatesOf } from "../view/estimate.ts";
+import { updatePlan } from "../view/update-plan.ts";
+import type { FilesOption } from "./back-files.ts";
+import { evidenceOf } from "./evidence.ts";
+import { fitInput } from "./input.ts";
+import type { KnownRun } from "./known-run.ts";
+import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
+import type { Project } from "./project.ts";
+import { command, naming, Refusal } from "./refusal.ts";
+
+/** How many other runs of the same file are asked how long a step takes. */
+const RUNS_ASKED_MAX = 20;
+
+/** The pipeline file of a run as it is now. */
+export type PipelineEdit = { readonly read: ReadPlan } & (
+  | { readonly kind: "changed"; readonly update: UpdateRequested; readonly changes: PlanUpdate }
+  /** The plan is the one that the run has; `edited` says whether the text is another one. */
+  | { readonly kind: "same"; readonly edited: boolean }
+);
+
+/** What adopting an edit does, step by step. */
+export interface UpdatePreview {
+  readonly steps: UpdateSteps;
+  /** Steps that still run and are stopped first. */
+  readonly stopsFirst: readonly string[];
+}
+
+type UpdateSteps = ReturnType<typeof updatePlan>;
+
+/** Reads the edit of a run's file. Throws when the run cannot adopt it. */
+export async function readEdit(
+  known: KnownRun,
+  files: FilesOption | undefined,
+): Promise<PipelineEdit> {
+  const { run, shortId } = known;
+  const file = run.created?.file ?? "";
+  if (file === "") {
+    const message = `run ${shortId} has no file that could be edited: a program gave its pipeline`;
+    throw new Refusal("no-edit-possible", message, command("resume", shortId));
+  }
+  const read = await requirePlan(file, ["resume", shortId, "--update"], known.plan.reading);
+  const { plan, text } = read;
+  const { fingerprint } = freeze(plan);
+  const fileSha256 = sha256(text);
+  if (fingerprint === run.created?.fingerprint) {
+    return { kind: "same", edited: fileSha256 !== run.created.fileSha256, read };
+  }
+  const input = await fitInput(run.created?.input ?? null, plan.inputSchema, file);
+  const changes = changesOf(known, plan, input);
+  const restore = files === "restore" ? restorePoint(known, plan, changes) : undefined;
+  const envNames = envNamesOf(plan);
+  const update: UpdateRequested = {
+    type: "update-requested",
+    ...{ plan, fingerprint, fileSha256, envNames, input },
+    ...(restore === undefined ? {} : { restore }),
+  };
+  return { kind: "changed", update, changes, read };
+}
+
+/** Works out what a person has to see before the edit is adopted. */
+export function previewUpdate(
+  project: Project,
+  known: KnownRun,
+  { update: { plan }, changes }: Extract<PipelineEdit, { kind: "changed" }>,
+): UpdatePreview {
+  const { run } = known;
+  const evidence = evidenceOf(known);
+  const times = estimates(project, known, plan);
+  const input = { run, changes, plan, evidence, estimates: times, now: Date.now() };
+  const living = [...run.running].filter(
+    (visit) => evidence.get(attemptText(attemptOf(visit))) === "alive",
+  );
+  const stopsFirst = living.map((visit) => stepPath(placeOf(visit)));
+  return { steps: updatePlan(input), stopsFirst: touchesProcess(run, changes) ? stopsFirst : [] };
+}
+
+function changesOf({ plan: before, run, shortId }: KnownRun, plan: Plan, input: Json): PlanUpdate {
+  return naming(shortId, () => {
+    refuseOtherWorkspace(before, plan, run);
+    return planUpdate(before, plan, { before: run.created?.input ?? null, after: input }, run);
+  });
+}
+
+function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string | undefined {
+  if (plan.workspace?.snapshots !== true) {
+    throw new Refusal(
+      "no-snapshots",
+      "the files cannot be put back: the pipeline keeps no snapshots",
+    );
+  }
+  if (plan.workspace.kind === "here") {
+    const message = "the files of the project itself are not put back: the edit would go with them";
+    throw new Refusal("files-in-the-way", message, command("resume", known.shortId, "--update"));
+  }
+  return naming(known.shortId, () => filesBefore(known.run, changes));
+}
+
+/** From this run itself; what it does not know, from others of the same file, newest first. */
+function estimates(
+  { journal }: Project,
+  known: KnownRun,
+  plan: Plan,
+): ReadonlyMap<string, Estimate> {
+  const found = new Map(estimatesOf(known.events));
+  const file = known.run.created?.file;
+  const others = file === undefined ? [] : journal.list({ file, limit: RUNS_ASKED_MAX });
+  for (const { runId } of others) {
+    if (plan.graph.steps.every(({ id }) => found.has(id))) break;
+    if (runId === known.id) continue;
+    for (const [step, estimate] of estimatesIn(() => journal.eventsAfter(runId, 0))) {
+      if (!found.has(step)) found.set(step, estimate);
+    }
+  }
+  return found;
+}
+
+/** An estimate is no reason to stop at a damaged run that nobody asked for. */
+function estimatesIn(read: () => Parameters<typeof estimatesOf>[0]): ReadonlyMap<string, Estimate> {
+  try {
+    return estimatesOf(read());
+  } catch (error) {
+    if (error instanceof JournalError) return new Map();
+    throw error;
+  }
+}

@@ -1,0 +1,66 @@
+/** `perdure resume --update`: shows what the edit of a pipeline file does to a run, and asks. */
+import { filesOption } from "../../app/back-files.ts";
+import type { KnownRun } from "../../app/known-run.ts";
+import type { Project } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
+import { previewUpdate, readEdit } from "../../app/update.ts";
+import type { UpdateRequested } from "../../core/fact.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { updatePlanLines } from "../../view/update-plan.ts";
+import { ask } from "../ask.ts";
+import { printDiagnostics } from "../diagnostics.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, screenKind } from "../screen/output-options.ts";
+
+export interface UpdateOptions extends OutputOptions {
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+  readonly detach?: boolean;
+  /** What becomes of the files: they stay, or are put back to before what runs again. */
+  readonly files?: string;
+}
+
+export type AgreedUpdate =
+  | { readonly kind: "update"; readonly update: UpdateRequested }
+  /** The plan is the one that the run has. */
+  | { readonly kind: "same" }
+  /** It was only shown, or the person does not want it. */
+  | { readonly kind: "over"; readonly exit: ExitCode };
+
+/** What a person agrees to do about the edit of a run's file. Throws what stands in its way. */
+export async function agreeOnUpdate(
+  project: Project,
+  known: KnownRun,
+  options: UpdateOptions,
+): Promise<AgreedUpdate> {
+  const edit = await readEdit(known, filesOption(options.files));
+  await printDiagnostics(edit.read);
+  const screen = screenKind(options);
+  if (edit.kind === "same") {
+    const why = edit.edited ? "the edit changes no step" : "the file has not changed";
+    if (screen !== "json") print(`Nothing to update: ${why}.`);
+    return { kind: "same" };
+  }
+  const shows = screen !== "quiet" && (screen !== "json" || options.dryRun === true);
+  if (shows) {
+    const { steps, stopsFirst } = previewUpdate(project, known, edit);
+    if (screen === "json") printJson(steps);
+    else for (const line of updatePlanLines(steps)) print(line);
+    const names = stopsFirst.join(", ");
+    if (screen !== "json" && names !== "") print(`What still runs is stopped first: ${names}.`);
+  }
+  if (options.dryRun === true) return { kind: "over", exit: EXIT.done };
+  if (await confirmed(known, options)) return { kind: "update", update: edit.update };
+  print("Nothing was changed.");
+  return { kind: "over", exit: EXIT.interrupted };
+}
+
+async function confirmed({ shortId }: KnownRun, options: UpdateOptions): Promise<boolean> {
+  if (options.yes === true) return true;
+  const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  if (!terminal || options.detach === true || screenKind(options) === "json") {
+    const message = "an update needs your word, and there is no terminal to ask on";
+    throw new Refusal("no-terminal", message, command("resume", shortId, "--update", "--yes"));
+  }
+  return (await ask("Adopt the edit and go on? [y/N] ")).startsWith("y");
+}

@@ -1,0 +1,38 @@
+/**
+ * How the command line shows a run: live on a terminal, as lines, as JSON, or not at all.
+ *
+ * Each screen is loaded when it is asked for: a resume must not wait for the others.
+ */
+import { type KnownRun, whyInputOf } from "../../app/known-run.ts";
+import { type Display, NO_DISPLAY } from "../../app/screen.ts";
+import { whyLines } from "../../view/why.ts";
+import { print, printError } from "../print.ts";
+import type { ScreenKind } from "./output-options.ts";
+import { openPrompt } from "./question-prompt.ts";
+
+/** The display of this kind. */
+export function displayOf(kind: ScreenKind): Display {
+  return {
+    openPrompt: (options) => openPrompt(kind, options),
+    openScreen: async (options) => {
+      switch (kind) {
+        case "live":
+          return new (await import("./live-screen.ts")).LiveScreen(options);
+        case "plain":
+          return new (await import("./line-screen.ts")).LineScreen(options);
+        case "json":
+          return new (await import("./json-screen.ts")).JsonScreen(options);
+        case "quiet":
+          return NO_DISPLAY.openScreen(options);
+      }
+    },
+  };
+}
+
+/** Prints how the run stands when this process has done its part, in the words of `why`. */
+export function printOutcome(known: KnownRun, screen: ScreenKind): void {
+  if (screen === "json") return;
+  if (screen === "quiet" && known.run.state.status === "completed") return;
+  const say = screen === "quiet" ? printError : print;
+  for (const line of whyLines(whyInputOf(known, Date.now()))) say(line);
+}

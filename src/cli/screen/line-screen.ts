@@ -1,0 +1,116 @@
+/**
+ * A run as plain lines, for pipes, logs and CI.
+ *
+ * Owns: following the output of running steps, and the order of what is printed.
+ * Does not: change a run, or keep it from going on when nobody can see it any more.
+ */
+import { join } from "node:path";
+import { outputFiles, type PrintedAttempt, printedAttempt } from "../../app/output-files.ts";
+import type { Screen, ScreenOptions } from "../../app/screen.ts";
+import type { AttemptRef, Recorded } from "../../core/event.ts";
+import { attemptText, stepPath } from "../../core/place.ts";
+import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { type FollowedFile, followLines } from "../../runner/process/output.ts";
+import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
+import { outputLine } from "../../view/display-text.ts";
+import { eventLine } from "../../view/event-line.ts";
+import { print } from "../print.ts";
+
+/** One line per event, and each line of output behind the name of its step. */
+export class LineScreen implements Screen {
+  readonly #options: ScreenOptions;
+  readonly #clock = new AttemptClock();
+  readonly #followed = new Map<string, readonly FollowedFile[]>();
+  /** Lines are printed in order, although the rest of an output is read asynchronously. */
+  #tail: Promise<void> = Promise.resolve();
+  #failed: { readonly error: unknown } | undefined;
+  #primed = false;
+
+  constructor(options: ScreenOptions) {
+    this.#options = options;
+    for (const recorded of options.past) this.#clock.startOf(recorded);
+  }
+
+  say(line: string): void {
+    this.#later(() => print(line));
+  }
+
+  update(events: readonly Recorded[], run: Run): void {
+    if (!this.#primed) this.#adopt(events, run);
+    for (const recorded of events) {
+      const { event } = recorded;
+      const line = eventLine(run, recorded, this.#clock.startOf(recorded));
+      const end = attemptEnd(event);
+      if (end !== undefined) this.#release(attemptText(end));
+      if (line !== undefined) this.say(line);
+      // Followed only now, so that no output stands before the line that says whose it is.
+      if (event.type === "step.started") {
+        const visit = findVisit(run, event);
+        const printed = { step: visit && stepOf(visit), judge: event.judge };
+        this.#later(() => this.#follow(event, printed));
+      }
+    }
+  }
+
+  refresh(): void {
+    // The terminal itself shows what is typed.
+  }
+
+  async close(): Promise<void> {
+    this.#later(() => {
+      for (const key of [...this.#followed.keys()]) this.#release(key);
+    });
+    for (let tail: unknown; tail !== this.#tail; ) {
+      tail = this.#tail;
+      await tail;
+    }
+    if (this.#failed !== undefined && this.#options.onError === undefined) throw this.#failed.error;
+  }
+
+  /** Steps that were running before we came: their output is shown from its first byte. */
+  #adopt(events: readonly Recorded[], run: Run): void {
+    this.#primed = true;
+    const fresh = new Set(
+      events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
+    );
+    for (const visit of run.running) {
+      const at = attemptOf(visit);
+      if (fresh.has(attemptText(at))) continue;
+      const printed = printedAttempt(visit);
+      this.#later(() => this.#follow(at, printed));
+    }
+  }
+
+  #follow(at: AttemptRef, printed: PrintedAttempt): void {
+    const folder = attemptDirOf(this.#options.dir, at);
+    const path = stepPath(at);
+    const read = this.#options.readers(printed);
+    const onError = (error: unknown): void => this.#fail(error);
+    const files = outputFiles(printed).map(({ name, mark, isWork }) => {
+      const onLine = (line: string): void => {
+        for (const shown of isWork ? read(line) : [line]) print(outputLine(path, shown, mark));
+      };
+      return followLines(join(folder, name), onLine, { onError });
+    });
+    this.#followed.set(attemptText(at), files);
+  }
+
+  #release(key: string): void {
+    this.#later(async () => {
+      const files = this.#followed.get(key) ?? [];
+      this.#followed.delete(key);
+      for (const file of files) await file.close();
+    });
+  }
+
+  #later(action: () => void | Promise<void>): void {
+    this.#tail = this.#tail.then(action).catch((error: unknown) => this.#fail(error));
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failed !== undefined) return;
+    this.#failed = { error };
+    this.#options.onError?.(error);
+  }
+}

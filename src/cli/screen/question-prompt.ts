@@ -1,0 +1,126 @@
+/**
+ * Asks the person at the terminal the questions of a run, one at a time.
+ *
+ * Owns: which question is open, and the lines that show it.
+ * Does not: draw (the screens do) or decide whose answer counts.
+ */
+
+import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts";
+import { attemptText } from "../../core/place.ts";
+import { replyIn } from "../../core/question.ts";
+import { attemptOf, type Run, type Visit } from "../../core/run.ts";
+import { cutText, plainText, wrapText } from "../../view/display-text.ts";
+import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
+import type { ScreenKind } from "./output-options.ts";
+import { TypedLine } from "./typed-line.ts";
+
+/** How much of a long question the live view makes room for. */
+const QUESTION_ROWS_MAX = 8;
+
+/** A prompt, when there is a person at a terminal who sees this kind of screen. */
+export function openPrompt(kind: ScreenKind, options: PromptOptions): QuestionPrompt | undefined {
+  const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  const shows = kind === "live" || kind === "plain";
+  return terminal && shows ? new TerminalPrompt(kind, options) : undefined;
+}
+
+/** Asks at the terminal, and reads what is typed. */
+class TerminalPrompt implements QuestionPrompt {
+  readonly #kind: ScreenKind;
+  readonly #options: PromptOptions;
+  readonly #line: TypedLine;
+  /** Questions that were answered here; the run has not taken them up yet. */
+  readonly #given = new Set<string>();
+  #screen: Pick<Screen, "say" | "refresh"> | undefined;
+  #visit: Visit | undefined;
+  #note = "";
+
+  constructor(kind: ScreenKind, options: PromptOptions) {
+    this.#kind = kind;
+    this.#options = options;
+    this.#line = new TypedLine({
+      raw: kind === "live",
+      onLine: (line) => this.#take(line),
+      onChange: () => this.#screen?.refresh(),
+      onGone: options.onGone,
+    });
+  }
+
+  /** Whether somebody could still answer here. */
+  get isOpen(): boolean {
+    return this.#line.isReachable;
+  }
+
+  show(screen: Pick<Screen, "say" | "refresh">): void {
+    this.#screen = screen;
+  }
+
+  /** Puts the first question of the run that stands; lets go of the terminal when none does. */
+  update(run: Run): void {
+    const open = [...run.asked].filter((visit) => !this.#given.has(attemptText(attemptOf(visit))));
+    const [first] = open;
+    const before = this.#visit;
+    if (before !== undefined && open.some((visit) => visit === before)) return;
+    this.#visit = first;
+    this.#note = "";
+    if (first === undefined) return this.#line.close();
+    this.#line.open();
+    if (this.#kind === "plain" && this.#line.isReachable) this.#sayQuestion(first);
+  }
+
+  /** The question as the last lines of the live view. */
+  footer(width: number): readonly string[] {
+    const visit = this.#visit;
+    if (visit?.state.status !== "asked" || !this.#line.isReachable) return [];
+    const { state } = visit;
+    const [lead = "", ...rest] = state.question.split("\n").map((line) => plainText(line));
+    const lines = [`◆ ${gateName(visit)} asks: ${lead}${deadlineText(state)}`, ...rest];
+    const rows = lines.flatMap((line) => wrapText(line, width));
+    const shown = rows.slice(0, QUESTION_ROWS_MAX);
+    const left = rows.length - shown.length;
+    const more = left === 1 ? "  and 1 more line" : `  and ${left} more lines`;
+    return [
+      "",
+      ...shown,
+      ...(left === 0 ? [] : [more]),
+      ...wrapText(`  ${choicesText(state)}${wordsHint(visit)}`, width),
+      ...(this.#note === "" ? [] : wrapText(`  ${this.#note}`, width)),
+      `> ${this.#line.text}`,
+    ].map((line) => cutText(line, width));
+  }
+
+  close(): void {
+    this.#visit = undefined;
+    this.#line.close();
+  }
+
+  #sayQuestion(visit: Visit): void {
+    if (visit.state.status !== "asked") return;
+    const keys = choicesText(visit.state);
+    this.#screen?.say(`Type an answer to ${gateName(visit)}: ${keys}${wordsHint(visit)}`);
+  }
+
+  #take(line: string): void {
+    const visit = this.#visit;
+    if (visit?.state.status !== "asked" || line.trim() === "") return;
+    const reply = replyIn(visit.state, line);
+    if (!reply.ok) return this.#say(reply.message);
+    const at = attemptOf(visit);
+    this.#given.add(attemptText(at));
+    this.#visit = undefined;
+    const { ok: _, ...given } = reply;
+    const { first, answer } = this.#options.answer(at, given);
+    if (!first) this.#screen?.say(`${gateName(visit)}: ${answerText(answer)}; that counts`);
+  }
+
+  #say(message: string): void {
+    this.#note = message;
+    if (this.#kind === "plain") this.#screen?.say(message);
+  }
+}
+
+function wordsHint({ state }: Visit): string {
+  const rule = state.status === "asked" ? state.text : "none";
+  if (rule === "none") return "";
+  return rule === "required" ? ", then words of your own" : ", words of your own may follow";
+}

@@ -1,0 +1,201 @@
+/**
+ * One prompt over the Agent Client Protocol: greet the agent, open the conversation, choose the
+ * model, ask, and wait for the end.
+ *
+ * Owns: the order of these requests, which of them an agent's capabilities allow, and what the
+ * errors of the protocol mean.
+ * Does not: hold the process (acp-main.ts), print what arrives meanwhile (updates.ts), or decide
+ * whether to retry.
+ * Invariants: the conversation's id is reported before the model is asked anything (B3).
+ */
+import { readFileSync } from "node:fs";
+import {
+  type ClientContext,
+  methods,
+  PROTOCOL_VERSION,
+  RequestError,
+} from "@agentclientprotocol/sdk";
+import type { Json } from "../../../util/json.ts";
+import type { Trouble, TroubleKind } from "../adapter.ts";
+import { at, listAt, numberAt, textAt } from "../stream-json.ts";
+import { trouble, troubleOf } from "../trouble.ts";
+import type { AcpCall } from "./stream.ts";
+
+/** Not in the protocol any more; Gemini CLI has it still. */
+const SET_MODEL = "session/set_model";
+
+/** Sends a request; what comes back is not trusted to be of any shape. */
+type Ask = (method: string, params: object) => Promise<Json>;
+
+/** A conversation that is open. */
+export interface OpenSession {
+  readonly id: string;
+  /** Whether the agent replays its history, perhaps still after the session was opened. */
+  readonly replays: boolean;
+  /** The model that will answer, where the agent says so. */
+  readonly model: string | undefined;
+  /** Asks what the call's file of the prompt says; gives the whole answer. */
+  prompt(): Promise<Json>;
+}
+
+/** Opens the conversation of a call with an agent that has just started. */
+export async function openSession(
+  agent: ClientContext,
+  call: AcpCall,
+  onSession: (session: string) => void,
+): Promise<OpenSession> {
+  const ask: Ask = (method, params) => agent.request<Json>(method, params);
+  const greeting = await ask(methods.agent.initialize, {
+    protocolVersion: PROTOCOL_VERSION,
+    clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+  });
+  const version = numberAt(greeting, "protocolVersion");
+  if (version !== PROTOCOL_VERSION) {
+    const message = `the agent speaks version ${version} of the protocol, not ${PROTOCOL_VERSION}`;
+    throw new AcpTrouble("other", message);
+  }
+  const { id, offer, replays } =
+    call.session === undefined
+      ? await newSession(ask, call)
+      : await oldSession(
+          ask,
+          { ...call, session: call.session },
+          at(greeting, "agentCapabilities"),
+        );
+  onSession(id);
+  if (call.model !== undefined) await chooseModel(ask, id, offer, call.model);
+  if (call.permissions === "plan") await choosePlanMode(ask, id, offer);
+  const model = call.model ?? currentModel(offer);
+  return {
+    id,
+    replays,
+    model,
+    prompt: () => ask(methods.agent.session.prompt, promptOf(call, id)),
+  };
+}
+
+/** A conversation and what the agent offers in it. */
+interface Opened {
+  readonly id: string;
+  readonly offer: Json;
+  readonly replays: boolean;
+}
+
+async function newSession(ask: Ask, { cwd, mcp }: AcpCall): Promise<Opened> {
+  const offer = await ask(methods.agent.session.new, { cwd, mcpServers: serversIn(mcp) });
+  const id = textAt(offer, "sessionId");
+  if (id === undefined) throw new AcpTrouble("other", "the agent opened a session without an id");
+  return { id, offer, replays: false };
+}
+
+/** Without a replay where the agent can do that; else with a replay, which is ignored. */
+async function oldSession(
+  ask: Ask,
+  { session: id, cwd, mcp }: AcpCall & { readonly session: string },
+  capabilities: Json | undefined,
+): Promise<Opened> {
+  const { resume, load } = methods.agent.session;
+  const resumes = at(capabilities, "sessionCapabilities", "resume") !== undefined;
+  const loads = at(capabilities, "loadSession") === true;
+  if (!resumes && !loads) {
+    throw new AcpTrouble("session-gone", "the agent cannot continue a conversation");
+  }
+  try {
+    const params = { sessionId: id, cwd, mcpServers: serversIn(mcp) };
+    return { id, offer: await ask(resumes ? resume : load, params), replays: !resumes };
+  } catch (error) {
+    const why = troubleBehind(error);
+    // Agents word the error for a missing conversation in many ways.
+    if (why?.kind === "other") throw new AcpTrouble("session-gone", why.message);
+    throw error;
+  }
+}
+
+/** The model that a session has by itself; a name such as "default" says nothing. */
+function currentModel(offer: Json): string | undefined {
+  const value =
+    textAt(modelOption(offer), "currentValue") ?? textAt(offer, "models", "currentModelId");
+  return value === "default" ? undefined : value;
+}
+
+function modelOption(offer: Json): Json | undefined {
+  return listAt(offer, "configOptions").find(
+    (one) => textAt(one, "category") === "model" || textAt(one, "id") === "model",
+  );
+}
+
+/** By an option of the session or, in older agents, by a request of its own. */
+async function chooseModel(ask: Ask, id: string, offer: Json, model: string): Promise<void> {
+  const option = modelOption(offer);
+  const configId = textAt(option, "id");
+  const values = listAt(option, "options").flatMap((one) => [one, ...listAt(one, "options")]);
+  const choices = values.flatMap((one) => textAt(one, "value") ?? []);
+  const older = listAt(offer, "models", "availableModels").flatMap(
+    (one) => textAt(one, "modelId") ?? [],
+  );
+  if (configId !== undefined && choices.includes(model)) {
+    await ask(methods.agent.session.setConfigOption, { sessionId: id, configId, value: model });
+  } else if (older.includes(model)) {
+    await ask(SET_MODEL, { sessionId: id, modelId: model });
+  } else {
+    const all = [...choices, ...older];
+    const has = all.length === 0 ? "it offers no choice of models" : `it has ${all.join(", ")}`;
+    throw new AcpTrouble("other", `the agent does not offer the model "${model}": ${has}`);
+  }
+}
+
+/** Agents call the mode in which they only read and plan differently; most say "plan". */
+async function choosePlanMode(ask: Ask, id: string, offer: Json): Promise<void> {
+  const modes = listAt(offer, "modes", "availableModes").flatMap((one) => textAt(one, "id") ?? []);
+  const plan =
+    modes.find((mode) => mode === "plan") ?? modes.find((mode) => /plan|read/i.test(mode));
+  // Without such a mode, what it asks for beyond reading is rejected all the same.
+  if (plan !== undefined) await ask(methods.agent.session.setMode, { sessionId: id, modeId: plan });
+}
+
+/** MCP servers in the words of the protocol. */
+function serversIn(mcp: AcpCall["mcp"] = {}): readonly object[] {
+  const pairs = (values: Readonly<Record<string, string>>): readonly object[] =>
+    Object.entries(values).map(([name, value]) => ({ name, value }));
+  return Object.entries(mcp).map(([name, server]) =>
+    "url" in server
+      ? { type: server.type, name, url: server.url, headers: pairs(server.headers) }
+      : { name, command: server.command, args: server.args, env: pairs(server.env) },
+  );
+}
+
+function promptOf({ system, promptFile }: AcpCall, sessionId: string): object {
+  const texts = [...(system === undefined ? [] : [system]), readFileSync(promptFile, "utf8")];
+  return { sessionId, prompt: texts.map((text) => ({ type: "text", text })) };
+}
+
+const AUTH_REQUIRED = -32_000;
+
+/** A trouble that ends the conversation; it is printed in the last line. */
+export class AcpTrouble extends Error {
+  readonly trouble: Trouble;
+
+  constructor(kind: TroubleKind, message: string) {
+    super(message);
+    this.trouble = trouble(kind, message);
+  }
+}
+
+/** The trouble that an error reports; undefined for an error of neither the agent nor this client. */
+export function troubleBehind(error: unknown): Trouble | undefined {
+  if (error instanceof AcpTrouble) return error.trouble;
+  if (!(error instanceof RequestError)) return undefined;
+  const { code } = error;
+  const message = [error.message, detailsIn(error.data as Json | undefined)]
+    .filter((text, index, texts) => text !== "" && texts.indexOf(text) === index)
+    .join(": ");
+  if (code === AUTH_REQUIRED) return trouble("auth", message);
+  // Some agents pass the status of the model's service on as the code.
+  return troubleOf({ message, status: code >= 400 && code < 600 ? code : undefined });
+}
+
+/** The details that an agent adds to its error, in one of the fields that agents use. */
+function detailsIn(data: Json | undefined): string {
+  if (typeof data === "string") return data;
+  return textAt(data, "details") ?? textAt(data, "message") ?? textAt(data, "error") ?? "";
+}

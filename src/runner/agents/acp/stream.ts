@@ -1,0 +1,217 @@
+/**
+ * The stream of our ACP client, one JSON object per line: the lines that acp-main.ts prints, and
+ * their reader. The client may outlive the runner that started it, so a released line never changes
+ * its meaning.
+ *
+ * - `session`: the conversation's id; the first line, printed before the agent is asked anything.
+ * - `model`: the model that will answer, where the agent reports it.
+ * - `text`, `thought`: whole lines of what the agent says and thinks, where it writes in lines.
+ * - `tool-started`, `tool-ended`: a tool call; with its result, bounded, where there is text.
+ * - `denied`: a tool call that the agent asked for and that was rejected.
+ * - `usage`: what the prompt used; `cost`: what the whole conversation has cost so far.
+ * - `result`: the last line, why the prompt ended: the protocol's stop reason, or `error`.
+ *
+ * Owns: the lines and what they mean. The protocol does not say where one answer of the model ends:
+ * the next one begins with whatever comes first after the tools.
+ * Does not: keep what the lines hold, except the last answer.
+ * Invariants:
+ * - G2 success is the stop reason `end_turn`.
+ * - G3 as in adapter.ts.
+ */
+import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
+import type { Json, JsonObject } from "../../../util/json.ts";
+import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "../adapter.ts";
+import { at, grown, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
+import { trouble, unfinished } from "../trouble.ts";
+import type { Usage } from "../usage.ts";
+
+/** One line of the stream. */
+export type AcpLine =
+  | { readonly type: "session"; readonly id: string }
+  | { readonly type: "model"; readonly model: string }
+  | { readonly type: "text" | "thought"; readonly text: string }
+  | {
+      readonly type: "tool-started";
+      readonly id: string;
+      readonly name: string;
+      readonly input: string;
+    }
+  | {
+      readonly type: "tool-ended";
+      readonly id: string;
+      readonly ok: boolean;
+      readonly result?: string;
+    }
+  | {
+      readonly type: "denied";
+      readonly tool: string;
+      /** What would have allowed it, in the words of a pipeline; older clients did not say it. */
+      readonly rule?: string;
+    }
+  | ({ readonly type: "usage" } & Usage)
+  | { readonly type: "cost"; readonly totalUsd: number }
+  | { readonly type: "result"; readonly stop: string; readonly trouble?: Trouble };
+
+/** One invocation, as acp-main.ts finds it in a file of the attempt's folder. */
+export interface AcpCall {
+  /** Shell text: the agent's command with its arguments. */
+  readonly command: string;
+  readonly cwd: string;
+  readonly promptFile: string;
+  /** The conversation to continue; a new one if absent. */
+  readonly session?: string;
+  readonly model?: string;
+  readonly system?: string;
+  readonly permissions: PermissionLevel;
+  readonly allow?: readonly string[];
+  readonly deny?: readonly string[];
+  readonly mcp?: Readonly<Record<string, McpServer>>;
+}
+
+const ANSWER_CHARACTERS_MAX = 64 * 1024;
+
+const KINDS: Readonly<Record<TroubleKind, true>> = {
+  "rate-limit": true,
+  overloaded: true,
+  quota: true,
+  server: true,
+  cut: true,
+  auth: true,
+  "session-gone": true,
+  "max-turns": true,
+  overflow: true,
+  model: true,
+  missing: true,
+  interrupted: true,
+  denied: true,
+  other: true,
+};
+
+/** Why a prompt ended that did not end well, in words. */
+const STOPS: Readonly<Record<string, readonly [TroubleKind, string]>> = {
+  max_tokens: ["other", "the answer was longer than the model may answer"],
+  max_turn_requests: ["max-turns", "the agent asked its model as often as it may"],
+  refusal: ["other", "the agent refused to continue"],
+  cancelled: ["interrupted", "the agent was stopped before it was done"],
+};
+
+/** The reader of one stream of our client. */
+export class AcpReader implements AgentReader {
+  #answer = "";
+  #answering = false;
+  #denied: string | undefined;
+  #ended = false;
+  #spoke = false;
+
+  line(text: string): readonly AgentEvent[] {
+    const line = objectIn(text);
+    if (line === undefined) return [];
+    this.#spoke = true;
+    switch (line.type) {
+      case "session": {
+        const id = textAt(line, "id");
+        return id === undefined ? [] : [{ type: "session", id }];
+      }
+      case "model": {
+        const model = textAt(line, "model");
+        return model === undefined ? [] : [{ type: "model", model }];
+      }
+      case "text":
+        return this.#said(textAt(line, "text") ?? "");
+      case "thought":
+        return this.#turn();
+      case "tool-started":
+      case "tool-ended":
+        return this.#tool(line);
+      case "denied":
+        return this.#refused(textAt(line, "rule") ?? textAt(line, "tool") ?? "a tool");
+      case "usage":
+      case "cost":
+        return spending(line);
+      case "result":
+        return this.#result(line);
+      default:
+        return [];
+    }
+  }
+
+  end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
+    if (this.#ended) return [];
+    const why = unfinished({ exit, stderr, spoke: this.#spoke, silence: "other" });
+    return [{ type: "result", ok: false, trouble: why }];
+  }
+
+  /** The line's end belongs to the answer; for those who show it, each event is a line. */
+  #said(text: string): readonly AgentEvent[] {
+    const begun = this.#turn();
+    this.#answer = grown(this.#answer, text, ANSWER_CHARACTERS_MAX);
+    return [...begun, { type: "text", text: text.replace(/\n$/, "") }];
+  }
+
+  #tool(line: JsonObject): readonly AgentEvent[] {
+    const id = textAt(line, "id") ?? "";
+    if (line.type === "tool-ended") {
+      this.#answering = false;
+      const result = textAt(line, "result") ?? "";
+      return [{ type: "tool-ended", id, ok: line.ok === true, result }];
+    }
+    const name = textAt(line, "name") ?? "tool";
+    const input = textAt(line, "input") ?? "";
+    return [...this.#turn(), { type: "tool-started", id, name, input }];
+  }
+
+  /** For the agent a denied call is a tool that has ended. */
+  #refused(tool: string): readonly AgentEvent[] {
+    const begun = this.#turn();
+    this.#answering = false;
+    this.#denied = tool;
+    return [...begun, { type: "denied", tool }];
+  }
+
+  #turn(): readonly AgentEvent[] {
+    if (this.#answering) return [];
+    this.#answering = true;
+    this.#answer = "";
+    return [{ type: "turn" }];
+  }
+
+  #result(line: JsonObject): readonly AgentEvent[] {
+    const stop = textAt(line, "stop");
+    if (stop === undefined) return [];
+    this.#ended = true;
+    const why = this.#whyNot(stop, at(line, "trouble"));
+    const answer = tailOf(this.#answer, ANSWER_CHARACTERS_MAX).trimEnd();
+    const text = answer === "" ? {} : { text: answer };
+    const ok = why === undefined;
+    return [{ type: "result", ok, ...text, ...(ok ? {} : { trouble: why }) }];
+  }
+
+  #whyNot(stop: string, said: Json | undefined): Trouble | undefined {
+    if (stop === "error") return troubleIn(said);
+    if (stop === "end_turn") return undefined;
+    // Some agents end the turn when they are rejected; nobody interrupted them.
+    if (this.#denied !== undefined) return trouble("denied", `not permitted: ${this.#denied}`);
+    const [kind, message] = STOPS[stop] ?? ["other", `the agent stopped: ${stop}`];
+    return trouble(kind, message);
+  }
+}
+
+function spending(line: JsonObject): readonly AgentEvent[] {
+  if (line.type === "cost") {
+    const totalUsd = numberAt(line, "totalUsd");
+    return totalUsd === undefined ? [] : [{ type: "cost", totalUsd }];
+  }
+  const usage = {
+    inputTokens: numberAt(line, "inputTokens") ?? 0,
+    cachedTokens: numberAt(line, "cachedTokens") ?? 0,
+    outputTokens: numberAt(line, "outputTokens") ?? 0,
+  };
+  return [{ type: "usage", counting: "delta", usage }];
+}
+
+function troubleIn(said: Json | undefined): Trouble {
+  const kind = textAt(said, "kind") ?? "other";
+  const message = textAt(said, "message") ?? "the agent failed";
+  const known = Object.hasOwn(KINDS, kind) ? (kind as TroubleKind) : "other";
+  return trouble(known, message, numberAt(said, "retryAfterMs"));
+}

@@ -1,0 +1,213 @@
+/**
+ * Turns the updates that an agent sends during a prompt over the Agent Client Protocol into lines
+ * (stream.ts).
+ *
+ * Owns: what is printed when. Text arrives in pieces and is printed in lines; a pending tool call is
+ * held for a moment, because its input often arrives after it.
+ * Does not: send anything to the agent, or decide anything.
+ * Invariants: nothing is printed before `begin`: what a loaded conversation replays is old.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { ruleFor } from "../../../util/agent-access.ts";
+import type { Json } from "../../../util/json.ts";
+import { at, headOf, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
+import type { AskedCall } from "./permission.ts";
+import type { AcpLine } from "./stream.ts";
+
+/** How long text and pending calls are held back; the idle timeout must see them. */
+const HOLD_MS = 500;
+/** A replay is over when no update has come for so long, or at the latest after the second time. */
+const SILENCE_MS = 250;
+const REPLAY_MS_MAX = 30_000;
+const TEXT_CHARACTERS_MAX = 16 * 1024;
+const INPUT_CHARACTERS_MAX = 16 * 1024;
+const RESULT_CHARACTERS_MAX = 16 * 1024;
+const TOOLS_MAX = 256;
+
+interface Tool {
+  readonly kind: string;
+  readonly name: string;
+  readonly title: string;
+  readonly input: string;
+  readonly stage: "held" | "started" | "ended";
+}
+
+/** The updates of one prompt. */
+export class AcpUpdates {
+  readonly #print: (line: AcpLine) => void;
+  readonly #tools = new Map<string, Tool>();
+  #begun = false;
+  #heard = 0;
+  #words: { readonly type: "text" | "thought"; readonly text: string } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(print: (line: AcpLine) => void) {
+    this.#print = print;
+  }
+
+  /** Waits for the end of a replay: Gemini CLI continues it after it has opened the session. */
+  async silence(): Promise<void> {
+    let heard = -1;
+    for (let waited = 0; waited < REPLAY_MS_MAX && heard !== this.#heard; waited += SILENCE_MS) {
+      heard = this.#heard;
+      await sleep(SILENCE_MS);
+    }
+  }
+
+  /** From now on updates are new. */
+  begin(): void {
+    this.#begun = true;
+  }
+
+  /** Reads an update; those that say nothing about the work are ignored. */
+  update(update: Json | undefined): void {
+    this.#heard++;
+    if (!this.#begun) return;
+    switch (textAt(update, "sessionUpdate")) {
+      case "agent_message_chunk":
+        return this.#said("text", textAt(update, "content", "text") ?? "");
+      case "agent_thought_chunk":
+        return this.#said("thought", textAt(update, "content", "text") ?? "");
+      case "tool_call":
+      case "tool_call_update":
+        return this.#tool(update);
+      case "usage_update":
+        return this.#cost(at(update, "cost"));
+      default:
+        return undefined;
+    }
+  }
+
+  /** A permission was asked for a call: what is known of it. */
+  asked(call: Json | undefined): AskedCall {
+    return this.#known(textAt(call, "toolCallId") ?? "", call);
+  }
+
+  /** The answer to a request for permission: a call that was not announced begins when allowed. */
+  answered(call: Json | undefined, allowed: boolean): void {
+    this.flush();
+    const id = textAt(call, "toolCallId") ?? "";
+    const tool = this.#known(id, call);
+    if (!allowed) {
+      const rule = ruleFor(tool.kind, tool.input || tool.title);
+      return this.#print({ type: "denied", tool: tool.title, rule });
+    }
+    this.#keep(id, tool);
+    this.#started(id);
+  }
+
+  /** The tokens in the agent's answer to the prompt, if it reports them. */
+  usage(response: Json): void {
+    const reported = at(response, "usage");
+    if (reported !== undefined) {
+      this.#print({ type: "usage", ...usageIn(reported) });
+      return;
+    }
+    // Gemini CLI reports them in a field of its own.
+    const count = at(response, "_meta", "quota", "token_count");
+    if (count === undefined) return;
+    const inputTokens = numberAt(count, "input_tokens") ?? 0;
+    const outputTokens = numberAt(count, "output_tokens") ?? 0;
+    this.#print({ type: "usage", inputTokens, cachedTokens: 0, outputTokens });
+  }
+
+  /** Prints what is held back. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const [id, { stage }] of this.#tools) if (stage === "held") this.#started(id);
+    const words = this.#words;
+    this.#words = undefined;
+    if (words !== undefined && words.text !== "") this.#print(words);
+  }
+
+  #said(type: "text" | "thought", text: string): void {
+    if (this.#words?.type !== type) this.flush();
+    const whole = (this.#words?.text ?? "") + text;
+    const end = whole.lastIndexOf("\n") + 1;
+    const printed = whole.length > TEXT_CHARACTERS_MAX ? whole.length : end;
+    if (printed > 0) this.#print({ type, text: whole.slice(0, printed) });
+    this.#words = { type, text: whole.slice(printed) };
+    this.#hold();
+  }
+
+  #tool(update: Json | undefined): void {
+    const id = textAt(update, "toolCallId") ?? "";
+    const before = this.#tools.get(id);
+    if (before?.stage === "ended") return;
+    const status = textAt(update, "status");
+    const news = before === undefined && (status === undefined || status === "pending");
+    if (before?.stage !== "held") this.flush();
+    this.#keep(id, this.#known(id, update));
+    if (news) return this.#hold();
+    this.#started(id);
+    if (status !== "completed" && status !== "failed") return;
+    this.#keep(id, { ...this.#known(id, update), stage: "ended" });
+    const ended = { type: "tool-ended", id, ok: status === "completed" } as const;
+    const result = resultIn(update);
+    this.#print(result === "" ? ended : { ...ended, result });
+  }
+
+  #started(id: string): void {
+    const tool = this.#known(id, undefined);
+    if (tool.stage !== "held") return;
+    this.#keep(id, { ...tool, stage: "started" });
+    this.#print({ type: "tool-started", id, name: tool.name, input: tool.input || tool.title });
+  }
+
+  /** What is known of a call, with what is reported of it now. */
+  #known(id: string, reported: Json | undefined): Tool {
+    const before = this.#tools.get(id);
+    const kind = textAt(reported, "kind") ?? before?.kind ?? "other";
+    const input = inputText(at(reported, "rawInput")).slice(0, INPUT_CHARACTERS_MAX);
+    return {
+      kind,
+      name: textAt(reported, "name") ?? before?.name ?? kind,
+      title: textAt(reported, "title") ?? before?.title ?? kind,
+      input: input === "" || input === "{}" ? (before?.input ?? "") : input,
+      stage: before?.stage ?? "held",
+    };
+  }
+
+  #keep(id: string, tool: Tool): void {
+    this.#tools.set(id, tool);
+    const [oldest] = this.#tools.keys();
+    if (this.#tools.size > TOOLS_MAX && oldest !== undefined) this.#tools.delete(oldest);
+  }
+
+  #cost(cost: Json | undefined): void {
+    const totalUsd = numberAt(cost, "amount");
+    if (totalUsd === undefined || textAt(cost, "currency") !== "USD") return;
+    this.#print({ type: "cost", totalUsd });
+  }
+
+  #hold(): void {
+    this.#timer ??= setTimeout(() => this.flush(), HOLD_MS);
+  }
+}
+
+/** The text that a call gave back. */
+function resultIn(update: Json | undefined): string {
+  const texts = listAt(update, "content").map((part) => textAt(part, "content", "text") ?? "");
+  return headOf(texts.join("\n").trim(), RESULT_CHARACTERS_MAX);
+}
+
+/**
+ * Some agents count what came from a cache, and what was thought, in the input and the output, and
+ * some beside them; their total shows which.
+ */
+function usageIn(reported: Json): {
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+} {
+  const total = numberAt(reported, "totalTokens") ?? 0;
+  const input = numberAt(reported, "inputTokens") ?? 0;
+  const output = numberAt(reported, "outputTokens") ?? 0;
+  const cached = numberAt(reported, "cachedReadTokens") ?? 0;
+  const beside = cached + (numberAt(reported, "cachedWriteTokens") ?? 0);
+  const thought = numberAt(reported, "thoughtTokens") ?? 0;
+  const inputTokens = input + beside + output <= total ? input + beside : input;
+  const outputTokens = inputTokens + output + thought <= total ? output + thought : output;
+  return { inputTokens, cachedTokens: cached, outputTokens };
+}

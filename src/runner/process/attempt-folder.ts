@@ -1,0 +1,171 @@
+/**
+ * The files in an attempt's folder through which a step's process and its runners communicate.
+ *
+ * Owns: their names, reading the evidence in them, the fence.
+ * Does not: start, follow or end processes.
+ * Invariants:
+ * - A1 a file counts only when it is complete, newline included; so does the exit status.
+ * - A2 `pid` is created once, exclusively: by the process, which then runs, or by a runner as a
+ *   fence, and then nothing ever runs on this folder.
+ * - A3 a runner writes why it ends a process to `ending` before the first signal, so that the next
+ *   runner does not take the exit status of the signal for that of the work.
+ */
+import { mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { errorCode, textOf } from "../file-text.ts";
+import { type Identity, parseIdentity } from "./identity.ts";
+import { lastText } from "./output.ts";
+import type { ProcessEnding } from "./step-process.ts";
+
+/** The names of the files in an attempt's folder; `exit` is written by earlier versions only. */
+export const ATTEMPT_FILE = {
+  script: "script.sh",
+  check: "check.sh",
+  pid: "pid",
+  exit: "exit",
+  ending: "ending",
+  output: "output.log",
+  stderr: "stderr.log",
+  checkOutput: "check.log",
+  checkExits: "check-exits",
+} as const;
+
+/** The file with the output of the n-th command that checks the work, counted from 1. */
+export function checkOutputFile(number: number): string {
+  return number === 1 ? ATTEMPT_FILE.checkOutput : `check-${number}.log`;
+}
+
+/** The exit status of the work, and of its checks if there were any. */
+export interface ExitStatus {
+  readonly exit: number;
+  readonly checkExit?: number;
+}
+
+/** What the file `pid` says about who may run on this folder. */
+export type Claim =
+  | { readonly by: "nobody" }
+  /** Created, not yet written: the writer is still at it, or died before it wrote. */
+  | { readonly by: "unknown" }
+  | { readonly by: "fence" }
+  | { readonly by: "process"; readonly identity: Identity };
+
+/** Why a process had to end. */
+export type Cause = Exclude<ProcessEnding, { how: "exited" | "not-started" }>;
+
+/** The first line of `pid`, over which the exit status is written. */
+export const RESERVED = ".".repeat(15);
+const RESERVED_BYTES = RESERVED.length + 1;
+
+const FENCE = "fenced";
+const LIMITS = ["timeout", "idle", "output-limit"] as const;
+
+/** The recorded exit status, or undefined while it is missing or incomplete. */
+export function readExit(dir: string): ExitStatus | undefined {
+  const text = textOf(join(dir, ATTEMPT_FILE.pid)) ?? "";
+  const status = hasReserve(text) ? text : textOf(join(dir, ATTEMPT_FILE.exit));
+  const found = /^(\d{1,3}) (\d{1,3}|-)\n/.exec(status ?? "");
+  if (found === null) return undefined;
+  const exit = Number(found[1]);
+  return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
+}
+
+/** The exit statuses of several checks, as far as they have ended. */
+export function readCheckExits(dir: string): readonly number[] {
+  const lines = (textOf(join(dir, ATTEMPT_FILE.checkExits)) ?? "").split("\n").slice(0, -1);
+  return lines.map(Number).filter(Number.isSafeInteger);
+}
+
+/** The status that a shell gives to a command that SIGKILL ended: 128 and the signal's number. */
+const KILLED_EXIT = 137;
+/** What shells print about such a command: dash and busybox the word alone, bash a whole line. */
+const KILLED_WORDS = /^Killed$|: line \d+: +\d+ Killed\b/m;
+/** How much of the end of the output is searched for it. */
+const KILLED_BYTES_MAX = 4 * 1024;
+
+/**
+ * True when SIGKILL ended the work, or the command in it whose status is the work's. The status alone
+ * may be the script's own choice; the shell that waited for the killed command says so in its output.
+ */
+export function wasKilled(dir: string, { exit }: ExitStatus): boolean {
+  if (exit !== KILLED_EXIT) return false;
+  return [ATTEMPT_FILE.stderr, ATTEMPT_FILE.output].some((name) =>
+    KILLED_WORDS.test(lastText(join(dir, name), KILLED_BYTES_MAX)),
+  );
+}
+
+/** The loss of work that was killed. */
+export const KILLED: Cause = { how: "lost", started: true, message: "it was killed (SIGKILL)" };
+
+/** Who has claimed this folder. */
+export function readClaim(dir: string): Claim {
+  const text = textOf(join(dir, ATTEMPT_FILE.pid));
+  if (text === undefined) return { by: "nobody" };
+  const from = hasReserve(text) ? RESERVED_BYTES : 0;
+  const end = text.indexOf("\n", from);
+  if (end < 0) return { by: "unknown" };
+  const line = text.slice(from, end);
+  if (line === FENCE) return { by: "fence" };
+  const identity = parseIdentity(line);
+  return identity === undefined ? { by: "unknown" } : { by: "process", identity };
+}
+
+/** Earlier versions reserved nothing: there `pid` begins with the identity. */
+function hasReserve(text: string): boolean {
+  return text[RESERVED_BYTES - 1] === "\n";
+}
+
+/** Makes sure that nothing can start on this folder any more; false when something has. */
+export function fence(dir: string): boolean {
+  // A folder that somebody removed is made again: a late process must find the fence in it.
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  try {
+    writeFileSync(join(dir, ATTEMPT_FILE.pid), `${FENCE}\n`, { flag: "wx", mode: 0o600 });
+    return true;
+  } catch (error) {
+    if (errorCode(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/**
+ * Removes what only mattered while the attempt ran: the claim of a process that has written its exit
+ * status (nothing else can start on the folder), and the file of output that there was none of.
+ */
+export function clearAttempt(dir: string): void {
+  removeIfThere(join(dir, ATTEMPT_FILE.pid));
+  const output = join(dir, ATTEMPT_FILE.output);
+  if (statSync(output, { throwIfNoEntry: false })?.size === 0) removeIfThere(output);
+}
+
+function removeIfThere(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch (error) {
+    if (!["ENOENT", "ENOTDIR"].includes(errorCode(error))) throw error;
+  }
+}
+
+/** Records why the process is about to be ended. */
+export function recordCause(dir: string, cause: Cause): void {
+  const line = `${cause.how} ${"limit" in cause ? cause.limit : "-"} ${cause.message}\n`;
+  try {
+    writeFileSync(join(dir, ATTEMPT_FILE.ending), line, { mode: 0o600 });
+  } catch (error) {
+    // A full disk or a removed folder is no reason to let the process run.
+    if (errorCode(error) === "") throw error;
+  }
+}
+
+/**
+ * Why an earlier runner was ending the process, if it was. A stop that the runner did not live to
+ * complete counts as a loss now, because the run is being resumed.
+ */
+export function readCause(dir: string): Cause | undefined {
+  const text = textOf(join(dir, ATTEMPT_FILE.ending)) ?? "";
+  const found = /^(timed-out|stopped) (\S+) (.*)\n$/.exec(text);
+  if (found === null) return undefined;
+  const [, how, word, message = ""] = found;
+  const limit = LIMITS.find((known) => known === word);
+  if (how === "timed-out" && limit !== undefined) return { how, limit, message };
+  return { how: "lost", started: true, message: "it was being stopped when its runner died" };
+}

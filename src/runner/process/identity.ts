@@ -1,0 +1,232 @@
+/**
+ * Which process a pid means. A pid alone is reused, by the same boot or by the next one, and every
+ * container has pids of its own; the pid together with the start time, the id of the boot and the
+ * PID namespace is unique.
+ *
+ * Owns: reading an identity from the system, writing and reading it as one line of text, liveness.
+ * Does not: find or signal processes.
+ * Invariants:
+ * - I1 two identities are equal only if they are the same process. I2 a zombie is dead.
+ * - I3 no wall clock on Linux: ages come from the system's uptime.
+ * - I4 a process is dead only when that is proven: this very PID namespace does not have it, or its
+ *   machine has been booted again. Of another namespace or machine nothing is known.
+ */
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import { assert } from "../../util/assert.ts";
+import { errorCode, textOf } from "../file-text.ts";
+
+/** One process, distinct from every other process that had or will have its pid. */
+export interface Identity {
+  readonly pid: number;
+  /** Linux: ticks since the boot. Elsewhere: the start time as `ps` prints it in UTC. */
+  readonly start: string;
+  readonly boot: string;
+  /** The PID namespace that its pid belongs to; older records and other systems have none. */
+  readonly namespace?: string;
+  /** The machine; absent in older records and where a machine has no id. */
+  readonly machine?: string;
+}
+
+/** Whose process table this process sees: the part of an identity that all of them share. */
+export type System = Pick<Identity, "boot" | "namespace" | "machine">;
+
+/** What is known of a process from here. */
+export type Life = "alive" | "dead" | "unknown";
+
+/** What the system says about a process now. */
+export interface ProcessStat {
+  readonly pid: number;
+  readonly start: string;
+  readonly parent: number;
+  /** The id of its process group. */
+  readonly group: number;
+  readonly zombie: boolean;
+}
+
+/** True where /proc answers everything and no program has to be run. */
+export const HAS_PROC = process.platform === "linux";
+
+/** The unit of start times in /proc; USER_HZ is 100 on every Linux that Node runs on. */
+const TICK_MS = 10;
+
+const PS_FIELDS = "pid=,ppid=,pgid=,stat=,lstart=";
+
+/** The identity of a process, zombies included, or undefined when there is no such process. */
+export function identityOf(pid: number): Identity | undefined {
+  const stat = statOf(pid);
+  return stat === undefined ? undefined : { pid, start: stat.start, ...thisSystem() };
+}
+
+/** The identity of this very process. */
+export function ownIdentity(): Identity {
+  const identity = identityOf(process.pid);
+  assert(identity !== undefined, "the system does not know this process");
+  return identity;
+}
+
+/** True while that very process runs and can be seen: same start, and not a zombie. */
+export function isAlive(identity: Identity): boolean {
+  return lifeOf(identity) === "alive";
+}
+
+/** Whether a process lives, as far as this process can prove it (I4). */
+export function lifeOf(identity: Identity): Life {
+  const seen = viewOf(identity, thisSystem());
+  if (seen !== "here") return seen;
+  const stat = statOf(identity.pid);
+  return stat !== undefined && stat.start === identity.start && !stat.zombie ? "alive" : "dead";
+}
+
+/** Whether the processes of one system can be seen from another, or are proven dead (I4). */
+export function viewOf(theirs: System, ours: System): "here" | "dead" | "unknown" {
+  const { boot, namespace, machine } = theirs;
+  if (boot === ours.boot) {
+    return namespace === undefined || namespace === ours.namespace ? "here" : "unknown";
+  }
+  // A record of an older version knows nothing but the boot.
+  if (namespace === undefined && machine === undefined) return "dead";
+  return machine !== undefined && machine === ours.machine ? "dead" : "unknown";
+}
+
+/** How long ago a process of this boot started, never negative. */
+export function ageMs(identity: Identity): number {
+  if (!HAS_PROC) return Math.max(0, Date.now() - Date.parse(`${identity.start} UTC`));
+  const uptimeMs = Number.parseFloat(textOf("/proc/uptime") ?? "0") * 1_000;
+  return Math.max(0, uptimeMs - Number(identity.start) * TICK_MS);
+}
+
+let boot: string | undefined;
+
+/** The id of this boot of the machine, without spaces. */
+export function bootId(): string {
+  boot ??= HAS_PROC
+    ? textOf("/proc/sys/kernel/random/boot_id")?.trim()
+    : // boottime moves when the clock is set; macOS has an id that does not.
+      (sysctl("kern.bootsessionuuid") ?? sysctl("kern.boottime"));
+  assert(boot !== undefined && boot !== "", "the system does not report the id of its boot");
+  return boot;
+}
+
+let system: System | undefined;
+
+/** The system that this process runs on. */
+export function thisSystem(): System {
+  system ??= {
+    boot: bootId(),
+    ...optional("namespace", pidNamespace()),
+    ...optional("machine", machineId()),
+  };
+  return system;
+}
+
+function optional<Name extends string>(
+  name: Name,
+  value: string | undefined,
+): { readonly [key in Name]?: string } {
+  return value === undefined ? {} : ({ [name]: value } as { readonly [key in Name]: string });
+}
+
+/** Such as "pid:[4026531836]"; unique among the namespaces of this boot that live. */
+function pidNamespace(): string | undefined {
+  if (!HAS_PROC) return undefined;
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/**
+ * What stays the same when this machine is booted again. Images of machines and containers may share
+ * the id in them, so the host's name has to agree as well. A hash, because the id itself is private.
+ */
+function machineId(): string | undefined {
+  const id = HAS_PROC ? linuxMachineId() : platformUuid();
+  if (id === undefined) return undefined;
+  return createHash("sha256").update(`perdure ${id} ${hostname()}`).digest("hex").slice(0, 32);
+}
+
+function linuxMachineId(): string | undefined {
+  const text = textOf("/etc/machine-id")?.trim() ?? "";
+  // An image that has not been booted yet says "uninitialized", or nothing.
+  return /^[0-9a-f]{32}$/.test(text) ? text : undefined;
+}
+
+function platformUuid(): string | undefined {
+  const { stdout } = spawnSync("ioreg", ["-rd1", "-c", "IOPlatformExpertDevice"], {
+    encoding: "utf8",
+  });
+  return /"IOPlatformUUID" = "([^"]+)"/.exec(stdout ?? "")?.[1];
+}
+
+/** Between the parts of a system in a line of text; none of them holds it. */
+const SEPARATOR = "|";
+
+/** This system as one word, which a wrapper puts in front of its own stat line. */
+export function systemText(): string {
+  const { boot: id, namespace = "", machine: own = "" } = thisSystem();
+  return [id, namespace, own].join(SEPARATOR);
+}
+
+/** Reads the line that the wrapper writes: the system, then a stat line or a line of `ps`. */
+export function parseIdentity(line: string): Identity | undefined {
+  const space = line.indexOf(" ");
+  const stat = HAS_PROC ? parseStat(line.slice(space + 1)) : parsePs(line.slice(space + 1));
+  if (space < 1 || stat === undefined) return undefined;
+  // Older wrappers wrote the boot alone.
+  const [id = "", namespace, own] = line.slice(0, space).split(SEPARATOR);
+  return {
+    pid: stat.pid,
+    start: stat.start,
+    boot: id,
+    ...optional("namespace", namespace || undefined),
+    ...optional("machine", own || undefined),
+  };
+}
+
+/** What the system says about a process, or undefined when there is no such process. */
+export function statOf(pid: number): ProcessStat | undefined {
+  if (!HAS_PROC) return psStats(["-p", String(pid)])[0];
+  const text = textOf(`/proc/${pid}/stat`);
+  return text === undefined ? undefined : parseStat(text);
+}
+
+/** The fallback for systems without /proc: what `ps` says about the processes it is asked for. */
+export function psStats(select: readonly string[]): readonly ProcessStat[] {
+  const env = { ...process.env, LC_ALL: "C", TZ: "UTC0" };
+  const { stdout } = spawnSync("ps", ["-o", PS_FIELDS, ...select], { env, encoding: "utf8" });
+  return (stdout ?? "").split("\n").flatMap((line) => parsePs(line) ?? []);
+}
+
+/** /proc/<pid>/stat. The name in it may hold anything, so fields are counted from its end. */
+function parseStat(text: string): ProcessStat | undefined {
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const [state, parent, group] = fields;
+  const start = fields[19];
+  const pid = Number.parseInt(text, 10);
+  if (start === undefined || !/^\d+$/.test(start) || !(pid > 0)) return undefined;
+  const zombie = state === "Z" || state === "X" || state === "x";
+  return { pid, start, parent: Number(parent), group: Number(group), zombie };
+}
+
+function parsePs(line: string): ProcessStat | undefined {
+  const found = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S.*\S)\s*$/.exec(line);
+  if (found === null) return undefined;
+  const [, pid, parent, group, state = "", start = ""] = found;
+  return {
+    pid: Number(pid),
+    parent: Number(parent),
+    group: Number(group),
+    zombie: state.startsWith("Z"),
+    start: start.replaceAll(/\s+/g, " "),
+  };
+}
+
+function sysctl(name: string): string | undefined {
+  const { status, stdout } = spawnSync("sysctl", ["-n", name], { encoding: "utf8" });
+  return status === 0 ? stdout.trim().replaceAll(/\s+/g, "_") : undefined;
+}

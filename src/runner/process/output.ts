@@ -1,0 +1,254 @@
+/**
+ * Reads output files while they grow.
+ *
+ * Owns: lines from bytes, the last line for live views.
+ * Does not: hold a file in memory: one chunk and one line at a time.
+ * Invariants:
+ * - O1 every complete line is delivered once and in order; the incomplete last one at `close`.
+ * - O2 a line longer than its limit (LINE_BYTES_MAX by default) is cut, never grown.
+ * - O3 a character is decoded whole, wherever a chunk or a cut falls.
+ * - O4 a reader that fails stops and reports the error, once to `onError` and again at `close`; no
+ *   such error ends the program.
+ */
+import { closeSync, constants, fstatSync, openSync, promises, readSync } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
+import { errorCode } from "../file-text.ts";
+import { watchFile } from "./waiting.ts";
+
+/** The longest line that is delivered whole. */
+export const LINE_BYTES_MAX = 1024 * 1024;
+
+const CHUNK_BYTES = 64 * 1024;
+const LAST_LINE_BYTES_MAX = 4 * 1024;
+
+/** A chatty writer is read at most this often; a file without a watch is polled this often. */
+const BATCH_MS = 20;
+const CHECK_MS = 250;
+
+const NEWLINE = 0x0a;
+
+/** A file that is being followed. */
+export interface FollowedFile {
+  /**
+   * Reads the rest, delivers the incomplete last line, and closes the file. Rejects with the error
+   * that ended the reading, if one did.
+   */
+  close(): Promise<void>;
+}
+
+export interface FollowOptions {
+  readonly fromOffset?: number;
+  readonly bytesMax?: number;
+  /** The file cannot be read any more, or `onLine` threw; called once, and no line follows. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/** Calls `onLine` with each line and the offset after it, as the file grows. */
+export function followLines(
+  file: string,
+  onLine: (line: string, endOffset: number) => void,
+  { fromOffset = 0, bytesMax = LINE_BYTES_MAX, onError }: FollowOptions = {},
+): FollowedFile {
+  const cutter = new LineCutter(fromOffset, bytesMax, onLine);
+  const follower = new Follower(file, cutter, fromOffset, onError);
+  return { close: () => follower.close() };
+}
+
+/** The last line of a file that is not blank, progress bars included; "" when there is none. */
+export function lastLine(file: string): string {
+  const lines = lastText(file, LAST_LINE_BYTES_MAX).split(/[\r\n]+/);
+  return lines.findLast((line) => line.trim() !== "")?.trim() ?? "";
+}
+
+/** The end of a file, at most so many bytes of it; "" when there is none. */
+export function lastText(file: string, bytesMax: number): string {
+  const tail = readTail(file, bytesMax);
+  return tail.toString("utf8", characterStart(tail));
+}
+
+class Follower {
+  readonly #file: string;
+  readonly #lines: LineCutter;
+  readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  #offset: number;
+  #handle: FileHandle | undefined;
+  #unwatch: (() => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #reading: Promise<void> = Promise.resolve();
+  #closed: Promise<void> | undefined;
+  #changed = false;
+  #failed: { readonly error: unknown } | undefined;
+  readonly #onError: FollowOptions["onError"];
+
+  constructor(
+    file: string,
+    lines: LineCutter,
+    fromOffset: number,
+    onError: FollowOptions["onError"],
+  ) {
+    this.#file = file;
+    this.#lines = lines;
+    this.#offset = fromOffset;
+    this.#onError = onError;
+    this.#schedule(0);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#finish();
+    return this.#closed;
+  }
+
+  async #finish(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#unwatch?.();
+    await this.#reading;
+    try {
+      if (this.#failed !== undefined) throw this.#failed.error;
+      await this.#readOn();
+      this.#lines.end();
+    } finally {
+      await this.#handle?.close();
+    }
+  }
+
+  #schedule(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#reading = this.#turn().catch((error: unknown) => this.#fail(error));
+    }, delayMs);
+  }
+
+  #fail(error: unknown): void {
+    this.#failed = { error };
+    this.#unwatch?.();
+    this.#onError?.(error);
+  }
+
+  async #turn(): Promise<void> {
+    this.#changed = false;
+    await this.#readOn();
+    if (this.#closed !== undefined) return;
+    if (this.#handle !== undefined) this.#unwatch ??= watchFile(this.#file, () => this.#wake());
+    this.#schedule(this.#changed ? BATCH_MS : CHECK_MS);
+  }
+
+  #wake(): void {
+    if (this.#changed || this.#closed !== undefined || this.#failed !== undefined) return;
+    this.#changed = true;
+    if (this.#timer !== undefined) this.#schedule(BATCH_MS);
+  }
+
+  async #readOn(): Promise<void> {
+    this.#handle ??= await openIfThere(this.#file);
+    if (this.#handle === undefined) return;
+    for (;;) {
+      const { bytesRead } = await this.#handle.read(this.#chunk, 0, CHUNK_BYTES, this.#offset);
+      if (bytesRead === 0) return;
+      this.#offset += bytesRead;
+      this.#lines.push(this.#chunk.subarray(0, bytesRead));
+    }
+  }
+}
+
+/** Makes lines of bytes that come in any pieces. */
+class LineCutter {
+  readonly #onLine: (line: string, endOffset: number) => void;
+  readonly #bytesMax: number;
+  #kept: Buffer[] = [];
+  #keptBytes = 0;
+  #offset: number;
+  #pending = false;
+
+  constructor(
+    fromOffset: number,
+    bytesMax: number,
+    onLine: (line: string, endOffset: number) => void,
+  ) {
+    this.#offset = fromOffset;
+    this.#bytesMax = bytesMax;
+    this.#onLine = onLine;
+  }
+
+  push(chunk: Buffer): void {
+    let from = 0;
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      this.#keep(chunk.subarray(from, at));
+      this.#offset += 1;
+      this.#deliver();
+      from = at + 1;
+    }
+    if (from < chunk.length) this.#keep(chunk.subarray(from));
+  }
+
+  end(): void {
+    if (this.#pending) this.#deliver();
+  }
+
+  #keep(piece: Buffer): void {
+    this.#pending = true;
+    this.#offset += piece.length;
+    const room = this.#bytesMax - this.#keptBytes;
+    if (room <= 0 || piece.length === 0) return;
+    // The chunk is read into again, so what stays is copied.
+    this.#kept.push(Buffer.from(piece.subarray(0, room)));
+    this.#keptBytes += Math.min(room, piece.length);
+  }
+
+  #deliver(): void {
+    const bytes = Buffer.concat(this.#kept);
+    const whole = bytes.length === this.#bytesMax ? characterEnd(bytes) : bytes.length;
+    this.#kept = [];
+    this.#keptBytes = 0;
+    this.#pending = false;
+    this.#onLine(bytes.toString("utf8", 0, whole).replace(/\r$/, ""), this.#offset);
+  }
+}
+
+async function openIfThere(file: string): Promise<FileHandle | undefined> {
+  try {
+    const handle = await promises.open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    if ((await handle.stat()).isFile()) return handle;
+    await handle.close();
+    throw new Error(`${file} is no file any more`);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function readTail(file: string, bytesMax: number): Buffer {
+  let fd: number;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (["ENOENT", "ENOTDIR", "ENXIO"].includes(errorCode(error))) return Buffer.alloc(0);
+    throw error;
+  }
+  try {
+    const { size } = fstatSync(fd);
+    const tail = Buffer.alloc(Math.min(size, bytesMax));
+    return tail.subarray(0, readSync(fd, tail, 0, tail.length, size - tail.length));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const isContinuation = (byte: number | undefined): boolean =>
+  byte !== undefined && (byte & 0xc0) === 0x80;
+
+/** Where the first whole character begins. */
+function characterStart(bytes: Buffer): number {
+  let at = 0;
+  while (at < 3 && isContinuation(bytes[at])) at++;
+  return at;
+}
+
+/** Where the last whole character ends: a sequence shorter than its head says is incomplete. */
+function characterEnd(bytes: Buffer): number {
+  let head = bytes.length - 1;
+  while (head > bytes.length - 4 && isContinuation(bytes[head])) head--;
+  const first = bytes[head] ?? 0;
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+  return head + length > bytes.length ? head : bytes.length;
+}

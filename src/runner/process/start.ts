@@ -1,0 +1,199 @@
+/**
+ * Starts a step as a process that outlives this runner, in a PID namespace of its own if asked.
+ *
+ * Owns: the files it starts from, the spawn, the command that makes a namespace, and the reason when
+ * it could not start.
+ * Does not: limits and stops (supervision.ts), finding it again (adopt.ts).
+ * Invariants:
+ * - R1 the process leads its own session and group and carries the attempt's id.
+ * - T1 what a script may hold stays between its owner and the process: it is in the environment of
+ *   the wrapper, or in a file of mode 0600.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { assert } from "../../util/assert.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { quote } from "../../util/shell.ts";
+import { errorCode } from "../file-text.ts";
+import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
+import { identityOf } from "./identity.ts";
+import { lastLine } from "./output.ts";
+import { forgetProcesses } from "./process-tree.ts";
+import type { CheckScript, Launch, Limits, StepProcess } from "./step-process.ts";
+import { Supervision } from "./supervision.ts";
+import { attemptMarker } from "./sweep.ts";
+import {
+  CHECK_VARIABLE,
+  checkSequence,
+  SCRIPT_VARIABLE,
+  UNCLAIMED_EXIT,
+  wrapperArguments,
+} from "./wrapper.ts";
+
+const OWNER_ONLY = 0o600;
+
+/** Longer scripts are read from a file: the system limits the length of a variable. */
+const SCRIPT_BYTES_MAX = 64 * 1024;
+
+const HELP: Readonly<Record<string, string>> = {
+  E2BIG: "its environment is too large for the system: pass large values through files",
+  EMFILE: "too many files are open: raise `ulimit -n` or run fewer steps at once",
+  ENFILE: "the system has too many open files: run fewer steps at once",
+  EAGAIN: "the system refuses more processes: raise `ulimit -u` or run fewer steps at once",
+  ENOMEM: "the system is out of memory: run fewer steps at once",
+  ENOSPC: "the disk is full: make room",
+  EDQUOT: "the disk quota is used up: make room",
+  EROFS: "the disk is read-only: make it writable",
+};
+
+/** Starts the process. It does not throw when that fails: the ending says why. */
+export function startProcess(launch: Launch, limits: Limits): StepProcess {
+  const attemptId = launch.env.PERDURE_ATTEMPT_ID;
+  assert(attemptId !== undefined, "a step carries PERDURE_ATTEMPT_ID in its environment");
+  let child: ChildProcess;
+  try {
+    child = spawnWrapper(launch);
+  } catch (error) {
+    return notStarted(Promise.resolve(error), launch);
+  }
+  const { pid } = child;
+  if (pid === undefined)
+    return notStarted(new Promise((fail) => child.once("error", fail)), launch);
+  const leader = identityOf(pid);
+  const tree = { marker: attemptMarker(attemptId), ...(leader && { leader }) };
+  const supervision = new Supervision({ dir: launch.dir, tree, limits, ageMs: 0 });
+  child.once("exit", (code, signal) => {
+    supervision.guarded(() => {
+      if (code === UNCLAIMED_EXIT) supervision.notStarted(whyUnclaimed(launch));
+      else supervision.wrapperEnded(`its process ended (${signal ?? code}) without an exit status`);
+    });
+  });
+  return {
+    ended: supervision.ended,
+    stop: (how) => supervision.stop(how),
+    release: () => {
+      supervision.release();
+      child.unref();
+    },
+  };
+}
+
+function spawnWrapper(launch: Launch): ChildProcess {
+  const { dir, cwd } = launch;
+  const env = { ...launch.env, ...scriptsOf(launch) };
+  const opened: number[] = [];
+  const open = (file: string, flags: "r" | "a"): number => {
+    const fd = openSync(file, flags, OWNER_ONLY);
+    opened.push(fd);
+    return fd;
+  };
+  try {
+    const stdin = launch.stdin === undefined ? "ignore" : open(launch.stdin, "r");
+    const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
+    const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
+    const keeper = launch.isolate === true ? ISOLATION : [];
+    const args = wrapperArguments(dir, basename(dir), keeper);
+    failpoint("runner.spawn.before");
+    const child = spawn("/bin/sh", args, {
+      cwd,
+      env,
+      detached: true,
+      stdio: [stdin, stdout, stderr],
+    });
+    forgetProcesses();
+    failpoint("runner.spawn.after");
+    return child;
+  } finally {
+    for (const fd of opened) closeSync(fd);
+  }
+}
+
+/** The variables through which the wrapper gets the text of the work and of its checks. */
+function scriptsOf({ dir, script, checks = [] }: Launch): Record<string, string> {
+  const work = { [SCRIPT_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.script), script) };
+  const [first] = checks;
+  if (first === undefined) return work;
+  for (const number of checks.keys()) {
+    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
+  }
+  const alone = checks.length === 1 && first.onlyWarns !== true;
+  const text = alone ? first.script : checkSequence(dir, checks.map(stored(dir)));
+  return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), text) };
+}
+
+/** Gives each of several checks a text that fits into a variable. */
+function stored(dir: string): (check: CheckScript, index: number) => CheckScript {
+  return (check, index) => ({
+    ...check,
+    script: scriptText(join(dir, `check-${index + 1}.sh`), check.script),
+  });
+}
+
+/** The text itself, or the command that reads it from a file where it is too long. */
+function scriptText(file: string, script: string): string {
+  if (Buffer.byteLength(script) <= SCRIPT_BYTES_MAX) return script;
+  writeFileSync(file, script, { mode: OWNER_ONLY });
+  return `. ${quote(file)}`;
+}
+
+function notStarted(failure: Promise<unknown>, launch: Launch): StepProcess {
+  const ended = failure.then((error) => {
+    return {
+      how: "not-started" as const,
+      message: `it could not start: ${explain(error, launch)}`,
+    };
+  });
+  return { ended, stop: () => undefined, release: () => undefined };
+}
+
+function explain(error: unknown, { cwd, dir, stdin }: Launch): string {
+  const help = HELP[errorCode(error)];
+  if (help !== undefined) return help;
+  if (!isFolder(dir)) return `the attempt's folder ${dir} is gone: do not remove it during a run`;
+  if (!isFolder(cwd)) return `its working directory ${cwd} is not there: create it`;
+  if (stdin !== undefined && statSync(stdin, { throwIfNoEntry: false }) === undefined) {
+    return `the file for its standard input, ${stdin}, is not there`;
+  }
+  if (errorCode(error) === "EACCES") return `it may not enter ${cwd}: check the permissions`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** The shell printed its error (disk full, folder gone, already claimed) into the output. */
+function whyUnclaimed({ dir, separateStderr }: Launch): string {
+  const file = separateStderr ? ATTEMPT_FILE.stderr : ATTEMPT_FILE.output;
+  const complaint = lastLine(join(dir, file));
+  return `it could not record that it started, so it ran nothing: ${complaint || "unknown"}`;
+}
+
+/** Root needs no user namespace; others get one in which they are themselves. */
+const USER = process.getuid?.() === 0 ? [] : ["--user", "--map-current-user"];
+
+/**
+ * While it waits, `unshare` blocks SIGTERM, so that a stop reaches the step and not its keeper;
+ * with the keeper killed, the kernel kills the namespace.
+ */
+const ISOLATION: readonly string[] = [
+  "unshare",
+  ...USER,
+  ...["--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"],
+];
+
+let problem: string | undefined | null = null;
+
+/** Why steps cannot be isolated here; undefined when they can. */
+export function isolationProblem(): string | undefined {
+  if (problem === null) problem = tryIt();
+  return problem;
+}
+
+function tryIt(): string | undefined {
+  const [program = "", ...args] = ISOLATION;
+  const { error, status, stderr } = spawnSync(program, [...args, "true"], { encoding: "utf8" });
+  if (error !== undefined) return `unshare (of util-linux) cannot be run: ${error.message}`;
+  return status === 0 ? undefined : stderr.trim() || `unshare exited with ${status}`;
+}

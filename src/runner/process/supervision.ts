@@ -1,0 +1,243 @@
+/**
+ * Supervises the process of a step, whether this runner started it or found it: its limits, its stop,
+ * its end.
+ *
+ * Owns: the timers, the gauge of the output, the one ending.
+ * Does not: notice that the process ended (its owner calls `wrapperEnded`), read its output.
+ * Invariants:
+ * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive. It
+ *   rejects when the system refuses something meanwhile (no more files may be opened).
+ * - V2 an exit status that was complete before the first signal counts; a later one is the effect of
+ *   the signal and does not count.
+ * - V3 what the work left running when it exited is ended before `ended` resolves, unless the step
+ *   may leave something running and ended well.
+ */
+import { type Stats, statSync } from "node:fs";
+import { join } from "node:path";
+import { formatDuration } from "../../util/duration.ts";
+import {
+  ATTEMPT_FILE,
+  type Cause,
+  checkOutputFile,
+  type ExitStatus,
+  KILLED,
+  readExit,
+  recordCause,
+  wasKilled,
+} from "./attempt-folder.ts";
+import { findLive, type ProcessTree } from "./process-tree.ts";
+import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
+import { endAll, endLeftovers } from "./sweep.ts";
+import { longTimer } from "./waiting.ts";
+
+/** What is supervised. */
+export interface Subject {
+  readonly dir: string;
+  readonly tree: ProcessTree;
+  readonly limits: Limits;
+  /** How long it has been running already. */
+  readonly ageMs: number;
+}
+
+/** How often the size of the output is looked at. */
+const GAUGE_CHECK_MS = 1_000;
+
+/** Supervises one process until it has ended. */
+export class Supervision implements StepProcess {
+  readonly ended: Promise<ProcessEnding>;
+  readonly #subject: Subject;
+  readonly #readGauge: () => OutputReading;
+  readonly #resolve: (ending: ProcessEnding) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #hurry = new AbortController();
+  readonly #startedAt: number;
+  #cause: Cause | "exited" | undefined;
+  #disarmTimeout: (() => void) | undefined;
+  #disarmGauge: (() => void) | undefined;
+
+  constructor(subject: Subject) {
+    const { promise, resolve, reject } = Promise.withResolvers<ProcessEnding>();
+    this.ended = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#subject = subject;
+    this.#startedAt = performance.now() - subject.ageMs;
+    this.#readGauge = outputGauge(subject.dir, subject.ageMs);
+    const { timeoutMs, idleTimeoutMs = Number.POSITIVE_INFINITY } = subject.limits;
+    if (timeoutMs !== undefined) {
+      const message = `it ran longer than its timeout of ${formatDuration(timeoutMs)}`;
+      this.#disarmTimeout = longTimer(timeoutMs - subject.ageMs, () =>
+        this.guarded(() => this.#end({ how: "timed-out", limit: "timeout", message })),
+      );
+    }
+    this.#armGauge(subject.ageMs > 0 ? 0 : idleTimeoutMs);
+  }
+
+  stop(how: "gently" | "at-once"): void {
+    const stoppedBefore = typeof this.#cause === "object" && this.#cause.how === "stopped";
+    if (how === "at-once" || stoppedBefore) this.#hurry.abort();
+    this.guarded(() => this.#end({ how: "stopped", message: "it was stopped" }));
+  }
+
+  /** Runs the action of a timer or an event; if it throws, `ended` rejects. */
+  guarded(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#disarm();
+      this.#reject(error);
+    }
+  }
+
+  release(): void {
+    this.#disarm();
+    this.#cause ??= "exited";
+  }
+
+  /** The wrapper is gone or has written its exit status: takes the status, or reports the loss. */
+  wrapperEnded(lossMessage: string): void {
+    if (this.#cause !== undefined) return;
+    const { dir } = this.#subject;
+    const status = readExit(dir);
+    const killed = status !== undefined && wasKilled(dir, status);
+    if (status !== undefined && !killed) {
+      this.#exited(status);
+    } else {
+      this.#hurry.abort();
+      this.#endFor(killed ? KILLED : { how: "lost", started: true, message: lossMessage });
+    }
+  }
+
+  /** Continues what an earlier runner began: ending the process for this cause. */
+  resumeEnding(cause: Cause): void {
+    if (this.#cause === undefined) this.#endFor(cause);
+  }
+
+  /** The wrapper ran nothing. */
+  notStarted(message: string): void {
+    if (this.#cause !== undefined) return;
+    this.#disarm();
+    this.#cause = "exited";
+    this.#resolve({ how: "not-started", message });
+  }
+
+  #exited(status: ExitStatus): void {
+    this.#disarm();
+    this.#cause = "exited";
+    const { limits } = this.#subject;
+    const tree = { ...this.#subject.tree, leaderJustEnded: true } as const;
+    const ageMs = performance.now() - this.#startedAt;
+    const hurry = this.#hurry.signal;
+    endedBy(status, { tree, limits, ageMs, hurry }).then(this.#resolve, this.#reject);
+  }
+
+  #end(cause: Cause): void {
+    if (this.#cause !== undefined) return;
+    const { dir, tree } = this.#subject;
+    const first = findLive(tree);
+    // V2: it ended by itself, and its owner is about to notice.
+    if (readExit(dir) !== undefined) return;
+    recordCause(dir, cause);
+    this.#endFor(cause, first);
+  }
+
+  #endFor(cause: Cause, first = findLive(this.#subject.tree)): void {
+    this.#cause = cause;
+    this.#disarm();
+    const { tree, limits } = this.#subject;
+    const { graceMs } = limits;
+    endAll(tree, { graceMs, hurry: this.#hurry.signal, first }).then(
+      (left) => this.#resolve(withSurvivors(cause, left)),
+      this.#reject,
+    );
+  }
+
+  #armGauge(idleLeftMs: number): void {
+    const delayMs = Math.max(1, Math.min(GAUGE_CHECK_MS, idleLeftMs));
+    this.#disarmGauge = longTimer(delayMs, () => this.guarded(() => this.#checkGauge()));
+  }
+
+  #checkGauge(): void {
+    const { idleTimeoutMs = Number.POSITIVE_INFINITY, outputBytesMax } = this.#subject.limits;
+    const { bytes, idleMs } = this.#readGauge();
+    this.#armGauge(idleTimeoutMs - idleMs);
+    if (bytes > outputBytesMax) {
+      const message = `it wrote more than ${outputBytesMax} bytes of output`;
+      this.#end({ how: "timed-out", limit: "output-limit", message });
+    } else if (idleMs >= idleTimeoutMs) {
+      const message = `it wrote nothing for ${formatDuration(idleTimeoutMs)}`;
+      this.#end({ how: "timed-out", limit: "idle", message });
+    }
+  }
+
+  #disarm(): void {
+    this.#disarmTimeout?.();
+    this.#disarmGauge?.();
+  }
+}
+
+/** The ending of a process with this exit status, once its leftovers are ended (V3). */
+export async function endedBy(
+  status: ExitStatus,
+  subject: Pick<Subject, "tree" | "limits" | "ageMs"> & { readonly hurry: AbortSignal },
+): Promise<ProcessEnding> {
+  const { tree, limits, ageMs, hurry } = subject;
+  const endedWell = status.exit === 0 && (status.checkExit ?? 0) === 0;
+  const mayStay = limits.leavesRunning === true && endedWell;
+  const left = mayStay ? [] : await endLeftovers(tree, ageMs, hurry);
+  return { how: "exited", ...status, ...(left.length === 0 ? {} : { left }) };
+}
+
+/** The cause, with the pids of those that would not die. */
+export function withSurvivors(cause: Cause, left: readonly number[]): Cause {
+  if (left.length === 0) return cause;
+  return { ...cause, message: `${cause.message}; these did not die: ${left.join(", ")}` };
+}
+
+/** One reading of the gauge. */
+interface OutputReading {
+  readonly bytes: number;
+  readonly idleMs: number;
+}
+
+const FILES = [ATTEMPT_FILE.output, ATTEMPT_FILE.stderr];
+
+/**
+ * A gauge of the output files of a process of that age. Idle time is counted on the monotonic
+ * clock from the change that was seen last; file times only place a change between two readings
+ * (or, at the first, within the process's life), so setting the clock moves it by no more.
+ */
+function outputGauge(dir: string, processAgeMs: number): () => OutputReading {
+  let readAt = performance.now();
+  let activeAt = readAt - processAgeMs;
+  let before = { bytes: -1, modifiedMs: -1 };
+  let windowMs = processAgeMs;
+  return () => {
+    const now = performance.now();
+    const measured = measure(dir);
+    windowMs += now - readAt;
+    if (measured.bytes !== before.bytes || measured.modifiedMs !== before.modifiedMs) {
+      activeAt = now - Math.min(windowMs, Math.max(0, Date.now() - measured.modifiedMs));
+    }
+    readAt = now;
+    windowMs = 0;
+    before = measured;
+    return { bytes: measured.bytes, idleMs: now - activeAt };
+  };
+}
+
+function measure(dir: string): { readonly bytes: number; readonly modifiedMs: number } {
+  const statOf = (file: string): Stats | undefined =>
+    statSync(join(dir, file), { throwIfNoEntry: false });
+  const stats = FILES.map(statOf);
+  // The files of all checks are there before the work begins.
+  for (let number = 1; ; number++) {
+    const stat = statOf(checkOutputFile(number));
+    if (stat === undefined) break;
+    stats.push(stat);
+  }
+  return {
+    bytes: stats.reduce((sum, stat) => sum + (stat?.size ?? 0), 0),
+    modifiedMs: stats.reduce((latest, stat) => Math.max(latest, stat?.mtimeMs ?? 0), 0),
+  };
+}

@@ -1,0 +1,200 @@
+/**
+ * Ends all processes of an attempt or a run, wherever they have gone: other sessions, other groups,
+ * other parents. That includes what an attempt left running after its work ended: background jobs,
+ * servers, test runs.
+ *
+ * Owns: the markers; the order of SIGTERM, grace and SIGKILL; the rounds until nothing is left; the
+ * list of leftovers for the attempt's receipt.
+ * Does not: decide that something has to end, or that a step may leave something running
+ * (supervision.ts).
+ * Invariants:
+ * - S1 everything alive gets the whole grace period, not only the wrapper: a shell dies of SIGTERM
+ *   at once while the agent under it still saves its conversation.
+ * - S2 the rounds are bounded; what is left after them is named.
+ * - L6 when `endLeftovers` resolves, nothing of the attempt lives, or what does is named as such.
+ * - L7 where nothing is left, which is the rule, no walk through /proc is needed.
+ */
+import { spawnSync } from "node:child_process";
+import { textOf } from "../file-text.ts";
+import { HAS_PROC, type ProcessStat, statOf } from "./identity.ts";
+import {
+  findLive,
+  type LiveProcesses,
+  mayBeAlive,
+  type ProcessTree,
+  signal,
+} from "./process-tree.ts";
+import { pause } from "./waiting.ts";
+
+/** After so many rounds of SIGKILL (about ten seconds) a process is left to the system. */
+export const SWEEP_ROUNDS_MAX = 100;
+
+const PAUSE_MIN_MS = 2;
+const PAUSE_MAX_MS = 100;
+
+/** The variables that say which run and attempt a process belongs to. */
+export const RUN_VARIABLE = "PERDURE_RUN_ID";
+export const ATTEMPT_VARIABLE = "PERDURE_ATTEMPT_ID";
+
+/** The environment entry that all processes of one attempt carry. */
+export function attemptMarker(attemptId: string): string {
+  return `${ATTEMPT_VARIABLE}=${attemptId}`;
+}
+
+/** The environment entry that all processes of a run carry. */
+export function runMarker(runId: string): string {
+  return `${RUN_VARIABLE}=${runId}`;
+}
+
+/** The variable that marks the processes of a program that a person opened on a run. */
+export const OPEN_VARIABLE = "PERDURE_OPEN";
+
+/** The environment entry of all processes that a person's program on a run has started. */
+export function openMarker(runId: string): string {
+  return `${OPEN_VARIABLE}=${runId}`;
+}
+
+/** The pids of the living processes that carry the marker, without us and our ancestors. */
+export function findMarked(marker: string): readonly number[] {
+  return findLive({ marker }).processes.map(({ pid }) => pid);
+}
+
+/** Kills every process that carries the marker, until none is left; gives how many there were. */
+export async function sweep(marker: string): Promise<number> {
+  const known = new Map<number, ProcessStat>();
+  await killAll({ marker }, known);
+  return known.size;
+}
+
+/** How to end a process tree. */
+export interface EndOptions {
+  readonly graceMs: number;
+  /** Once it is aborted, the grace period is over. */
+  readonly hurry: AbortSignal;
+  /** What was found just now; it is signalled before anything is awaited. */
+  readonly first: LiveProcesses;
+}
+
+/** Ends a process tree; gives the pids that would not die. */
+export async function endAll(
+  tree: ProcessTree,
+  { graceMs, hurry, first }: EndOptions,
+): Promise<readonly number[]> {
+  const known = new Map<number, ProcessStat>();
+  note(known, first);
+  signal(first, hurry.aborted ? "SIGKILL" : "SIGTERM");
+  await waitOut(tree, known, graceMs, hurry);
+  return killAll(tree, known);
+}
+
+/** Waits for those that got SIGTERM. A process that is found only afterwards gets it then. */
+async function waitOut(
+  tree: ProcessTree,
+  known: Map<number, ProcessStat>,
+  graceMs: number,
+  hurry: AbortSignal,
+): Promise<void> {
+  const deadline = performance.now() + graceMs;
+  let pauseMs = PAUSE_MIN_MS;
+  while (!hurry.aborted) {
+    if (living(known).length === 0) {
+      const found = findLive(tree);
+      if (found.processes.length === 0) return;
+      note(known, found);
+      signal(found, "SIGTERM");
+    }
+    const leftMs = deadline - performance.now();
+    if (leftMs <= 0) return;
+    await pause(Math.min(pauseMs, leftMs), hurry);
+    pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS);
+  }
+}
+
+async function killAll(
+  tree: ProcessTree,
+  known: Map<number, ProcessStat>,
+): Promise<readonly number[]> {
+  let pauseMs = PAUSE_MIN_MS;
+  for (let round = 0; ; round++) {
+    const found = findLive(tree);
+    note(known, found);
+    // Those known from an earlier look are ours even if the group can no longer be proven.
+    const left = living(known);
+    if (left.length === 0 || round === SWEEP_ROUNDS_MAX) return left.map(({ pid }) => pid);
+    signal({ processes: left, group: found.group }, "SIGKILL");
+    await pause(pauseMs);
+    pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS);
+  }
+}
+
+function note(known: Map<number, ProcessStat>, found: LiveProcesses): void {
+  for (const entry of found.processes) known.set(entry.pid, entry);
+}
+
+/** Those of the known that live, as they are now: a process may have changed its group. */
+function living(known: ReadonlyMap<number, ProcessStat>): readonly ProcessStat[] {
+  return [...known.values()].flatMap(({ pid, start }) => {
+    const now = statOf(pid);
+    return now !== undefined && now.start === start && !now.zombie ? [now] : [];
+  });
+}
+
+/** A process that an attempt left running. */
+export interface Leftover {
+  readonly pid: number;
+  readonly command: string;
+  /** The system did not let it die. */
+  readonly survived?: true;
+}
+
+/** How long a process that is about to end by itself, such as the reader of a pipe, is given. */
+const PATIENCE_MS = 500;
+const LOOK_MIN_MS = 5;
+/** From SIGTERM to SIGKILL. */
+const GRACE_MS = 2_000;
+/** So many are named; all are ended. */
+const NAMED_MAX = 20;
+const COMMAND_LENGTH_MAX = 200;
+
+/** Ends what a wrapper of this age left running; gives the list, which is usually empty. */
+export async function endLeftovers(
+  tree: ProcessTree,
+  ageMs: number,
+  hurry: AbortSignal,
+): Promise<readonly Leftover[]> {
+  if (!mayBeAlive(tree, ageMs)) return [];
+  const left = await stillRunning(tree, hurry);
+  if (left.length === 0) return [];
+  const named = left.slice(0, NAMED_MAX).map(({ pid }) => ({ pid, command: commandOf(pid) }));
+  const first = findLive(tree);
+  const survivors = await endAll(tree, { graceMs: GRACE_MS, hurry, first });
+  return named.map((one) => (survivors.includes(one.pid) ? { ...one, survived: true } : one));
+}
+
+/** The processes that are still alive after a moment. */
+async function stillRunning(
+  tree: ProcessTree,
+  hurry: AbortSignal,
+): Promise<readonly ProcessStat[]> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let pauseMs = LOOK_MIN_MS; ; pauseMs *= 2) {
+    const left = findLive(tree).processes.filter(({ pid, start }) => {
+      // A wrapper that has written its exit status is about to end.
+      const { leader } = tree;
+      return pid !== leader?.pid || start !== leader.start;
+    });
+    const leftMs = deadline - performance.now();
+    if (left.length === 0 || leftMs <= 0 || hurry.aborted) return left;
+    await pause(Math.min(pauseMs, leftMs), hurry);
+  }
+}
+
+/** The command line of a process on one line, and no more of it than is worth keeping. */
+function commandOf(pid: number): string {
+  const text = HAS_PROC
+    ? textOf(`/proc/${pid}/cmdline`)
+    : spawnSync("ps", ["-o", "command=", "-p", String(pid)], { encoding: "utf8" }).stdout;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they separate the words.
+  const words = (text ?? "").replaceAll(/[\u0000-\u0020\u007f]+/g, " ").trim();
+  return words.length <= COMMAND_LENGTH_MAX ? words : `${words.slice(0, COMMAND_LENGTH_MAX)}...`;
+}

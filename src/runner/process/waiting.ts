@@ -1,0 +1,48 @@
+/** Waits: for a time of any length, and for a change of a file where the system can report one. */
+import { type FSWatcher, watch } from "node:fs";
+
+/** Node's own timers fire at once above this. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** Calls `fire` once, after that long; the returned function cancels it. */
+export function longTimer(delayMs: number, fire: () => void): () => void {
+  const due = performance.now() + delayMs;
+  let timer: NodeJS.Timeout;
+  const arm = (): void => {
+    const leftMs = Math.max(0, due - performance.now());
+    timer = leftMs > TIMER_MAX_MS ? setTimeout(arm, TIMER_MAX_MS) : setTimeout(fire, leftMs);
+  };
+  arm();
+  return () => clearTimeout(timer);
+}
+
+/** Waits that long, or until the signal comes. */
+export function pause(delayMs: number, hurry?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      hurry?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, delayMs);
+    if (hurry?.aborted) done();
+    else hurry?.addEventListener("abort", done);
+  });
+}
+
+/**
+ * Calls `onChange` when the file changes. The returned function ends that; undefined means that
+ * the system cannot (no such file yet, or out of watches), and the caller has its slow check.
+ */
+export function watchFile(file: string, onChange: () => void): (() => void) | undefined {
+  let watcher: FSWatcher;
+  try {
+    watcher = watch(file, { persistent: false }, onChange);
+  } catch (error) {
+    if (error instanceof Error) return undefined;
+    throw error;
+  }
+  const close = (): void => watcher.close();
+  watcher.on("error", close);
+  return close;
+}

@@ -1,0 +1,16 @@
+/** Optional fields of an object literal, for types that tell "absent" and "undefined" apart. */
+
+/** The fields of `T`; each that may be undefined is optional instead. */
+export type Defined<T> = {
+  [K in keyof T as undefined extends T[K] ? never : K]: T[K];
+} & {
+  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
+};
+
+/** A copy without the fields that are undefined: `{ id, ...defined({ title, model }) }`. */
+export function defined<const T extends object>(fields: T): Defined<T> {
+  const present: Partial<T> = {};
+  for (const key in fields) if (fields[key] !== undefined) present[key] = fields[key];
+  // The loop above is the proof: the types cannot follow it.
+  return present as unknown as Defined<T>;
+}
