@@ -106,7 +106,7 @@ class Replay {
     const [first] = group;
     if (first?.facts === undefined || first.seq <= this.#forkedAt) return this.#take(group);
     const events = group.map(({ event }) => event);
-    const { turns, gap } = decodeTurns(first.facts, events, this.#planOf);
+    const { turns, gap } = decodeTurns(first.facts, { events, time: first.time }, this.#planOf);
     const opens = turns.some(({ facts }) => facts.some(({ type }) => type === "opened"));
     if (gap === true) this.#activity = undefined;
     if (gap === true || (this.#activity === undefined && !opens && !turns.some(isAlone))) {

@@ -103,9 +103,12 @@ interface Same {
 export function encodeTurns(recorded: RecordedTurns, events: readonly RunEvent[]): string {
   const held = valuesOf(events);
   const same: Same[] = [];
-  const turns = recorded.turns.map(({ facts, ...turn }, index) => ({
-    ...turn,
+  const last = recorded.turns.length - 1;
+  const turns = recorded.turns.map(({ facts, time, ...turn }, index) => ({
+    // The last turn made the events, so its time is theirs.
+    ...(index === last ? {} : { time }),
     facts: facts.map((fact, at) => withoutShared(stored(fact), [index, at], held, same)),
+    ...turn,
   }));
   return JSON.stringify({ ...recorded, turns, ...(same.length === 0 ? {} : { same }) });
 }
@@ -113,7 +116,7 @@ export function encodeTurns(recorded: RecordedTurns, events: readonly RunEvent[]
 /** The turns in a text that was stored with these events. */
 export function decodeTurns(
   text: string,
-  events: readonly RunEvent[],
+  { events, time }: { readonly events: readonly RunEvent[]; readonly time: number },
   planOf: (fingerprint: string) => Plan,
 ): RecordedTurns {
   const { same = [], ...recorded } = JSON.parse(text) as RecordedTurns & { same?: Same[] };
@@ -125,6 +128,7 @@ export function decodeTurns(
   }
   const turns = recorded.turns.map((turn) => ({
     ...turn,
+    time: turn.time ?? time,
     facts: turn.facts.map((fact) =>
       fact.type === "update-requested" ? { ...fact, plan: planOf(fact.fingerprint) } : fact,
     ),

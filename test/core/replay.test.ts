@@ -146,7 +146,7 @@ describe("the text of turns (turn/T1)", () => {
     const turns = [{ time: 7, facts }];
     const text = encodeTurns({ turns }, events);
     expect(text.length).toBeLessThan(400);
-    expect(decodeTurns(text, events, noPlan)).toEqual({ turns });
+    expect(decodeTurns(text, { events, time: 7 }, noPlan)).toEqual({ turns });
   });
 
   it("holds a value that no event has as it is, whatever it looks like", () => {
@@ -154,7 +154,9 @@ describe("the text of turns (turn/T1)", () => {
       { type: "process-ended", at, ending: ok({ same: [{ of: [0], is: [0] }] }) },
     ];
     const text = encodeTurns({ turns: [{ time: 1, facts }] }, [{ type: "run.completed" }]);
-    expect(decodeTurns(text, [], noPlan)).toEqual({ turns: [{ time: 1, facts }] });
+    expect(decodeTurns(text, { events: [], time: 1 }, noPlan)).toEqual({
+      turns: [{ time: 1, facts }],
+    });
   });
 
   it("names the plan of an update, and holds it not", () => {
@@ -179,7 +181,9 @@ describe("turns without events", () => {
   };
   const kept = (log: TurnLog): readonly (readonly Fact[])[] => {
     const text = log.add({ time: 9, facts: [] }, ended) ?? "";
-    return decodeTurns(text, [], () => planOf("a")).turns.map(({ facts }) => facts);
+    return decodeTurns(text, { events: [], time: 9 }, () => planOf("a")).turns.map(
+      ({ facts }) => facts,
+    );
   };
 
   it("are kept with the next events, but for those that changed nothing", () => {
