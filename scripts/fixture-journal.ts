@@ -6,7 +6,7 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
-import { MIGRATIONS } from "../src/journal/migrations.ts";
+import { lastVersion, MIGRATIONS } from "../src/journal/migrations.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import { canonicalJson, sha256 } from "../src/util/json.ts";
 
@@ -49,13 +49,13 @@ const EVENTS: readonly RunEvent[] = [
   },
   { type: "step.skipped", ...place, step: "release", arrows: [2] },
   { type: "run.rewound", step: "plan", reopened: ["plan", "implement"], assumed: ["setup"] },
-  { type: "run.stopping", mode: "after-step", by: "ada" },
-  { type: "run.stopped", by: "ada" },
+  { type: "run.stopping", mode: "after-step", reason: { code: "requested", by: "ada" } },
+  { type: "run.stopped", reason: { code: "requested", by: "ada" } },
   { type: "run.failed", message: "the last step failed" },
   { type: "run.completed" },
 ];
 
-const name = `v${MIGRATIONS.length}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSION}` : ""}`;
+const name = `v${lastVersion(MIGRATIONS)}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSION}` : ""}`;
 const file = join(import.meta.dirname, "..", "test", "journals", `${name}.db`);
 if (existsSync(file)) throw new Error(`${file} exists; a fixture is never replaced`);
 
@@ -87,6 +87,7 @@ for (const [index, event] of EVENTS.entries()) {
     epoch: 1,
     afterSeq: 1 + index,
     time: TIME + 1_000 * index,
+    facts: JSON.stringify({ turns: [{ time: TIME + 1_000 * index, facts: [] }] }),
     events: [event],
     summary: {
       status: "running",
@@ -114,5 +115,5 @@ const expected = {
   requests: journal.requestsAfter(RUN_ID, 0),
 };
 journal.close();
-for (const suffix of ["-wal", "-shm"]) rmSync(file + suffix, { force: true });
+for (const suffix of ["-wal", "-shm", "-newest"]) rmSync(file + suffix, { force: true });
 writeFileSync(join(file, "..", `${name}.json`), `${JSON.stringify(expected, null, 2)}\n`);

@@ -24,6 +24,7 @@ import type {
   Saved,
   Spent,
   StopMode,
+  StopReason,
   Told,
   UsedBefore,
   Verdict,
@@ -38,6 +39,8 @@ export type Fact =
       readonly recover?: Recover;
       readonly choices?: Readonly<Record<string, Recover>>;
       readonly files?: "keep";
+      /** This owner takes snapshots of the run's files, restores and merges them. */
+      readonly keepsFiles?: true;
       /** What of the owner's environment the run did not know yet. */
       readonly remembers?: RememberedEnvironment;
       /** How many answers more the models of steps may give that have used up theirs. */
@@ -47,11 +50,12 @@ export type Fact =
     }
   /** What an earlier owner had started was found. */
   | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
-  /** The engine has room for this visit now; its conditions may ask for `env`. */
+  /** The engine has room for this visit now. */
   | {
       readonly type: "dispatched";
       readonly place: Place;
-      readonly env: Environment;
+      /** Of the first attempt of a step with a condition: whether the condition holds. */
+      readonly when?: Condition;
       /** For a step that talks to an agent. */
       readonly offer?: ConversationOffer;
       /** The snapshot that the workspace equals now, when that is known. */
@@ -147,6 +151,8 @@ export type Fact =
   /** The time of a wait is over. */
   | { readonly type: "woken"; readonly place: Place }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
+  /** The run must stop by itself. */
+  | { readonly type: "halted"; readonly mode: StopMode; readonly reason: StopReason }
   /** A person added to the budget. */
   | {
       readonly type: "funds-added";
@@ -206,6 +212,11 @@ export interface FilesWish {
   /** They stay as they are. */
   readonly keep?: true;
 }
+
+/** Whether a condition holds, or why it has no value. */
+export type Condition =
+  | { readonly ok: true; readonly value: boolean }
+  | { readonly ok: false; readonly message: string };
 
 /** What steps and expressions see of the environment; values are looked up when they are needed. */
 export type Environment = Readonly<Record<string, string | undefined>>;

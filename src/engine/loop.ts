@@ -31,6 +31,7 @@ import { waitsForPerson } from "../core/next-actions.ts";
 import { retriedBy } from "../core/rewind.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
+import { recordedTurn, TurnLog } from "../core/turn.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
@@ -90,6 +91,7 @@ export class Loop {
   #run: Run;
   #broken = false;
   #unseen: Recorded[] = [];
+  readonly #turnLog = new TurnLog();
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -144,6 +146,7 @@ export class Loop {
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
       ...(files === undefined ? {} : { files }),
+      ...(this.#options.keepsFiles ? { keepsFiles: true as const } : {}),
       ...(remembers === undefined ? {} : { remembers }),
       ...(turns === undefined ? {} : { turns }),
     } as const;
@@ -159,13 +162,18 @@ export class Loop {
     this.#broken = true;
     const turn = advance(plan, this.#run, this.#activity, facts, now);
     this.#run = turn.run;
+    const told = this.#turnLog.add(recordedTurn(now, facts, this.#activity), turn);
     if (turn.events.length > 0) {
       const changes = takeChanges(turn.run);
       const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
-      journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
+      const write = { epoch, afterSeq, time: now, events: turn.events, summary };
+      journal.append(runId, told === undefined ? write : { ...write, facts: told });
       for (const [index, event] of turn.events.entries()) {
         const seq = afterSeq + 1 + index;
-        this.#unseen.push({ seq, time: now, version: EVENT_VERSION, event });
+        const recorded = { seq, time: now, version: EVENT_VERSION, event };
+        this.#unseen.push(
+          index > 0 || told === undefined ? recorded : { ...recorded, facts: told },
+        );
       }
     }
     this.#broken = false;

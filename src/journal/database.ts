@@ -21,7 +21,7 @@ import {
 import { pathToFileURL } from "node:url";
 import { failpoint } from "../util/failpoint.ts";
 import { JournalError } from "./journal.ts";
-import { APPLICATION_ID, MIGRATIONS, migrate, versionOf } from "./migrations.ts";
+import { APPLICATION_ID, lastVersion, MIGRATIONS, migrate, versionOf } from "./migrations.ts";
 import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
 import type { Row } from "./row.ts";
 import { BUSY_TIMEOUT_MS, EVENT, PRAGMAS, RUN, TRANSACTION } from "./sql.ts";
@@ -369,7 +369,7 @@ function checkOpened(database: Database, mode: OpenMode): void {
   const version = versionOf(database, MIGRATIONS);
   if (version < 1) throw new JournalError("broken", `${file}: it has version ${version}.`);
   if (mode === "read-only") {
-    if (version < MIGRATIONS.length) openDatabase(file, "read-write").close();
+    if (version < lastVersion(MIGRATIONS)) openDatabase(file, "read-write").close();
   } else {
     prepareForWriting(database);
   }

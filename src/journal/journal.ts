@@ -103,6 +103,8 @@ export interface Write {
   /** The sequence number of the last event that the writer has seen. */
   readonly afterSeq: number;
   readonly time: number;
+  /** The turns behind these events, as text (core/turn.ts); absent: no turn made them. */
+  readonly facts?: string;
   readonly events: readonly RunEvent[];
   /** Rows of the summary tables that these events changed. */
   readonly summary: SummaryChange;
@@ -218,6 +220,8 @@ export type JournalErrorCode =
   | "broken"
   /** Written by a newer program. */
   | "newer"
+  /** Written by a program from before the first release. */
+  | "older"
   /** Another process keeps the database locked. */
   | "busy"
   | "unknown-run"

@@ -3,11 +3,13 @@
  * events (event-codec.ts).
  */
 import type { Answer } from "../core/event.ts";
-import { answer, message, stopMode } from "./event-shapes.ts";
-import { type Check, parseObject, record, text } from "./field-check.ts";
+import { answer, message } from "../core/event-parts.ts";
+import { stopMode } from "../core/run-event.ts";
+import { record, type Shape, text } from "../core/shape.ts";
+import { parseObject } from "./event-codec.ts";
 import { JournalError, type NewRequest, type Request } from "./journal.ts";
 
-const REQUEST_CHECKS = new Map<string, Check>([
+const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
   ["stop", record({ mode: stopMode, by: text })],
   ["say", record({ scope: text, step: text, message })],
 ]);

@@ -14,7 +14,8 @@ import { JournalError } from "./journal.ts";
 /** "PERD": marks a SQLite file as ours. */
 export const APPLICATION_ID = 0x50455244;
 
-const VERSION_1 = `
+/** The tables of the first version that was published; older ones are refused. */
+const VERSION_3 = `
 CREATE TABLE plans (
   fingerprint TEXT NOT NULL PRIMARY KEY,
   text TEXT NOT NULL
@@ -26,6 +27,7 @@ CREATE TABLE runs (
   fingerprint TEXT NOT NULL REFERENCES plans
 ) STRICT;
 
+-- facts, of the first event of an append: the turns behind its events.
 CREATE TABLE events (
   run INTEGER NOT NULL REFERENCES runs,
   seq INTEGER NOT NULL,
@@ -33,6 +35,7 @@ CREATE TABLE events (
   version INTEGER NOT NULL,
   time INTEGER NOT NULL,
   data TEXT NOT NULL,
+  facts TEXT,
   crc INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX events_by_run ON events (run, seq);
@@ -86,10 +89,8 @@ CREATE TABLE step_state (
   error_message TEXT,
   PRIMARY KEY (pipeline_id, step_id)
 ) STRICT;
-`;
 
-/** One row for each attempt of a gate that was answered; the first one counts (H1). */
-const VERSION_2 = `
+-- One row for each attempt of a gate that was answered; the first one counts.
 CREATE TABLE answers (
   run INTEGER NOT NULL REFERENCES runs,
   attempt TEXT NOT NULL,
@@ -98,8 +99,11 @@ CREATE TABLE answers (
 ) STRICT;
 `;
 
-/** The migration at index k leads from version k to version k + 1. */
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+/** The first version that this program reads. */
+export const FIRST_VERSION = 3;
+
+/** The first migration makes the tables of FIRST_VERSION; each further one leads one version on. */
+export const MIGRATIONS: readonly string[] = [VERSION_3];
 
 /** What a migration needs of a database. */
 export interface Migratable {
@@ -109,25 +113,43 @@ export interface Migratable {
   write<T>(name: string, body: () => T): T;
 }
 
-/** Brings a database to the version of the last migration. Throws "newer" when it is beyond. */
+/** Brings a database to the version of the last migration. Throws "newer" or "older". */
 export function migrate(database: Migratable, migrations: readonly string[]): void {
-  if (versionOf(database, migrations) === migrations.length) return;
+  const last = lastVersion(migrations);
+  if (versionOf(database, migrations) === last) return;
   database.write("migrate", () => {
     // Read again: another process may have migrated before this one got the lock.
     const version = versionOf(database, migrations);
-    for (const migration of migrations.slice(version)) database.exec(migration);
+    const done = version === 0 ? 0 : version - FIRST_VERSION + 1;
+    for (const migration of migrations.slice(done)) database.exec(migration);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-    database.exec(`PRAGMA user_version = ${migrations.length}`);
+    database.exec(`PRAGMA user_version = ${last}`);
   });
 }
 
-/** The version of the tables in a database. Throws "newer" when no migration here leads to it. */
+/** The version that the last migration leads to. */
+export function lastVersion(migrations: readonly string[]): number {
+  return FIRST_VERSION - 1 + migrations.length;
+}
+
+/**
+ * The version of the tables in a database, 0 when it has none. Throws "newer" or "older" when no
+ * migration here leads to or from it.
+ */
 export function versionOf(database: Migratable, migrations: readonly string[]): number {
   const version = database.integer("PRAGMA user_version");
-  if (version <= migrations.length) return version;
+  const last = lastVersion(migrations);
+  if (version === 0 || (version >= FIRST_VERSION && version <= last)) return version;
+  if (version > last) {
+    throw new JournalError(
+      "newer",
+      `${database.file} has version ${version}, and this program knows version ${last}: ` +
+        "a newer perdure wrote it. Upgrade perdure to use it.",
+    );
+  }
   throw new JournalError(
-    "newer",
-    `${database.file} has version ${version}, and this program knows version ` +
-      `${migrations.length}: a newer perdure wrote it. Upgrade perdure to use it.`,
+    "older",
+    `${database.file} has version ${version}, and this program reads versions from ` +
+      `${FIRST_VERSION} on: a perdure from before the first release wrote it.`,
   );
 }

@@ -42,6 +42,7 @@ const WORDS: Readonly<Record<JournalErrorCode, string>> = {
   "read-only": "it cannot be written: the permissions or the disk forbid it",
   broken: "the file is damaged, or is not a journal",
   newer: "a newer perdure wrote it",
+  older: "a perdure from before the first release wrote it",
   busy: "another process keeps it locked",
   "unknown-run": "there is no such run",
   io: "reading or writing it failed",

@@ -10,6 +10,7 @@ import { messageText } from "./failure-words.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText } from "./question-text.ts";
 import { fundsText } from "./spent-text.ts";
+import { stopText } from "./stop-text.ts";
 import { tellingText } from "./telling-text.ts";
 import { toldText } from "./told-text.ts";
 import { arrowTargets } from "./visit-history.ts";
@@ -68,7 +69,7 @@ function wishText(event: RunEvent): string | undefined {
     case "run.restarted":
       return `the run began anew at ${stepPath(event)} (restart ${event.number})`;
     case "run.stopping":
-      return `a stop was asked for (${event.mode}): ${messageText(event.by)}`;
+      return `a stop was asked for (${event.mode}): ${messageText(stopText(event.reason))}`;
     case "run.messaged":
       return `${stepPath(event)} was left a message: ${messageLine(event.message)}`;
     case "run.funded":

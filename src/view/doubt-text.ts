@@ -6,7 +6,10 @@ import { type Effect, type Run, stepOf } from "../core/run.ts";
 import type { Step } from "../plan/plan.ts";
 import { messageText } from "./failure-words.ts";
 
-type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
+type UncertaintyEvent = Extract<
+  RunEvent,
+  { type: "step.unsettled" | "step.probed" | "step.settled" }
+>;
 
 const ANSWERS = {
   done: "happened, says its probe",
@@ -27,7 +30,7 @@ export function vouchedText(settledBy: string, identity: string | undefined): st
 }
 
 /** What follows the name of the step: "may have happened or not (it was stopped): ...". */
-export function doubtText(event: DoubtEvent): string {
+export function doubtText(event: UncertaintyEvent): string {
   switch (event.type) {
     case "step.unsettled": {
       const next = event.asks === "probe" ? "its probe is asked" : "settle it";

@@ -1,6 +1,5 @@
 /** Why an attempt failed, in words that a person who has not read our code understands. */
 import type { FailureReason } from "../core/event.ts";
-import { UNANSWERED } from "../core/gate.ts";
 import { cutText, firstLine } from "./display-text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
@@ -19,7 +18,9 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   "output-limit": "it wrote more output than is allowed",
   spawn: "it could not be started",
   expression: "an expression in the pipeline could not be evaluated",
+  unanswered: "nobody answered",
   agent: "its agent did not succeed",
+  denied: "its agent did not succeed",
   answer: "its agent's answer does not fit",
   stall: "it makes no progress",
   turns: "its agent used up its turns",
@@ -63,17 +64,17 @@ export function failureText(failure: Failure): string {
   if (reason === "exit" && exit !== undefined) return exitText(exit);
   const words = REASONS[reason];
   const message = messageText(failure.message);
-  // A question runs nothing that could run too long.
-  if (reason === "timeout" && message.startsWith(UNANSWERED)) return message;
   if (message === "") return words;
-  // Some messages say the same with a number: "it ran longer than its timeout of 2.0s".
-  return message.startsWith(openingOf(words)) ? message : `${words}: ${message}`;
+  return WHOLE_MESSAGE.has(reason) ? message : `${words}: ${message}`;
 }
 
-/** The first three words: enough to know that a message repeats them. */
-function openingOf(words: string): string {
-  return words.split(" ").slice(0, 3).join(" ");
-}
+/** Reasons whose message says all, with a number: "it ran longer than its timeout of 2.0s". */
+const WHOLE_MESSAGE: ReadonlySet<FailureReason> = new Set<FailureReason>([
+  "timeout",
+  "idle",
+  "output-limit",
+  "unanswered",
+]);
 
 /** "it exited with 2"; codes that mean more than a number say so. */
 export function exitText(exit: number): string {

@@ -3,6 +3,7 @@ import type { Owner, Recorded, RunEvent } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
 import type { Liveness } from "./step-status.ts";
+import { stopText } from "./stop-text.ts";
 
 export interface Reign {
   readonly epoch: number;
@@ -77,7 +78,7 @@ function leavingText(event: RunEvent): string | undefined {
     case "run.failed":
       return "ended it as failed";
     case "run.stopped":
-      return `stopped it: ${event.by}`;
+      return `stopped it: ${stopText(event.reason)}`;
     default:
       return undefined;
   }

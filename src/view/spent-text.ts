@@ -5,11 +5,12 @@
  * used (`at least`).
  */
 import type { RunEvent, Spent } from "../core/event.ts";
-import { NO_PRICE, unpricedIn, usdText } from "../core/spending.ts";
+import { unpricedIn, usdText } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
 import { plainText } from "./display-text.ts";
+import { noPriceText } from "./stop-text.ts";
 
 /** "12345 tokens in, 678 out, 3 turns, ~$0.12"; undefined when no model was used. */
 export function spentText(spent: Spent): string | undefined {
@@ -26,7 +27,7 @@ function moneyText(spent: Spent): string {
   if (costUsd === undefined) {
     return unpriced === undefined || unpriced === ""
       ? "cost not measured"
-      : `cost not known: ${NO_PRICE} ${plainText(unpriced)}`;
+      : `cost not known: ${noPriceText(unpriced)}`;
   }
   const amount = `${estimated === undefined ? "" : "~"}${usdText(costUsd)}`;
   return unpriced === undefined ? amount : `at least ${amount}`;

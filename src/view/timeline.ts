@@ -12,6 +12,7 @@ import { commitText, countText, shortList } from "./display-text.ts";
 import { messageText } from "./failure-words.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
+import { stopText } from "./stop-text.ts";
 import { savedBy } from "./work-history.ts";
 
 /** One row of the timeline. */
@@ -121,7 +122,7 @@ function runEntry(event: RunEvent): Told | undefined {
       return { what: "run", outcome: "forked", note: `from ${run}, event ${seq}${input}` };
     }
     case "run.stopped":
-      return { what: "run", outcome: "stopped", note: `by ${event.by}` };
+      return { what: "run", outcome: "stopped", note: `by ${stopText(event.reason)}` };
     case "run.completed":
       return { what: "run", outcome: "completed", note: "" };
     case "run.failed":

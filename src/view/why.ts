@@ -7,10 +7,7 @@
  * Invariants:
  * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
  */
-import { MERGE_STOP } from "../core/activity.ts";
-import { BUDGET_STOP } from "../core/advance.ts";
-import type { Answer, Owner, Verdict } from "../core/event.ts";
-import { FORK_STOP } from "../core/fork.ts";
+import type { Answer, Owner, StopReason, Verdict } from "../core/event.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
@@ -24,7 +21,6 @@ import {
   stepOf,
   type Visit,
 } from "../core/run.ts";
-import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { waitsFor } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failedCheckLines, warningMessages } from "./check-text.ts";
@@ -45,6 +41,7 @@ import {
 } from "./question-text.ts";
 import { priceRemedy } from "./spent-text.ts";
 import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
+import { stopText } from "./stop-text.ts";
 import { utcText } from "./time-text.ts";
 
 /** How many choices of a question stand in one line. */
@@ -130,17 +127,22 @@ function situation(input: WhyInput): Situation {
     case "failed":
       return failed(input, run.state);
     case "stopped":
-      if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
-      if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
-      if (run.state.by === FORK_STOP) return forked(input);
-      return {
-        happened: `was stopped by ${stopperText(run.state.by)}${stoppedWaiting(run)}`,
-        advice: [{ say: "Go on", command: perdure("resume", shortId) }, ...answerAdvice(input)],
-      };
+      return stopped(input, run.state.reason);
     default:
       if (waitsForPerson(run)) return waiting(input);
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+function stopped(input: WhyInput, reason: StopReason): Situation {
+  if (reason.code === "budget") return outOfFunds(input, reason);
+  if (reason.code === "conflict") return inConflict(input, reason);
+  if (reason.code === "forked") return forked(input);
+  const resume = { say: "Go on", command: perdure("resume", input.shortId) };
+  return {
+    happened: `was stopped by ${stopperText(reason)}${stoppedWaiting(input.run)}`,
+    advice: [resume, ...answerAdvice(input)],
+  };
 }
 
 function completedText(run: Run): string {
@@ -233,30 +235,26 @@ function forked({ run, shortId }: WhyInput): Situation {
   };
 }
 
-function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
-  if (by.startsWith(`${BUDGET_STOP}: ${NO_PRICE}`)) {
-    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then go on`;
-    return {
-      happened: `was stopped: ${by}`,
-      advice: [{ say, command: perdure("resume", shortId, "--update") }],
-    };
+function outOfFunds(
+  { run, shortId }: WhyInput,
+  reason: Extract<StopReason, { code: "budget" }>,
+): Situation {
+  const happened = `was stopped: ${stopText(reason)}`;
+  if (reason.limit.kind === "price") {
+    const say = `${priceRemedy(reason.limit.model)}, then go on`;
+    return { happened, advice: [{ say, command: perdure("resume", shortId, "--update") }] };
   }
   const command = perdure("resume", shortId, "--budget", suggestedBudget(run));
-  return {
-    happened: `was stopped: ${by}`,
-    advice: [{ say: "Add to it and go on", command }],
-  };
+  return { happened, advice: [{ say: "Add to it and go on", command }] };
 }
 
 /** Where the person finds the files with markers. */
-function inConflict({ run, shortId }: WhyInput, by: string): Situation {
+function inConflict({ run, shortId }: WhyInput, reason: StopReason): Situation {
   const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
   const say = `Resolve the marks (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then go on`;
-  return {
-    happened: `was stopped: ${by}`,
-    advice: [{ say, command: perdure("resume", shortId) }],
-  };
+  const happened = `was stopped: ${stopText(reason)}`;
+  return { happened, advice: [{ say, command: perdure("resume", shortId) }] };
 }
 
 function cleaned(input: WhyInput, cleanedAt: number): Situation {
@@ -275,7 +273,8 @@ function newRun(run: Run): string {
 }
 
 /** "SIGINT (Ctrl-C)"; a name that is not a signal is shown as it is. */
-function stopperText(by: string): string {
+function stopperText(reason: StopReason): string {
+  const by = stopText(reason);
   return by === "SIGINT" ? "SIGINT (Ctrl-C)" : by;
 }
 
@@ -290,7 +289,7 @@ function owned(input: WhyInput): Situation {
   const by = `owned by ${ownerText(input.owner)}${unseen}`;
   if (run.state.status === "stopping") {
     const mode = run.state.mode === "now" ? "" : " after the running steps";
-    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}, ${by}`;
+    const happened = `is being stopped${mode} by ${stopperText(run.state.reason)}, ${by}`;
     return { happened, advice: [watch] };
   }
   const asks = unanswered(input).map(gateName);
@@ -418,7 +417,7 @@ function failed(
   if (denied.length === 0) return { happened, advice: [goOn, look] };
   const update = perdure("resume", shortId, "--update");
   const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
-  const told = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
+  const told = visit.state.reason === "denied" ? "" : `; ${deniedText(denied)}`;
   return { happened: `${happened}${told}`, advice: [{ say, command: update }, goOn, look] };
 }
 

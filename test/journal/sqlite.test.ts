@@ -7,7 +7,13 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { checkJournal } from "../../src/journal/check.ts";
 import { Database, type OpenMode } from "../../src/journal/database.ts";
 import type { Journal } from "../../src/journal/journal.ts";
-import { MIGRATIONS, migrate, versionOf } from "../../src/journal/migrations.ts";
+import {
+  FIRST_VERSION,
+  lastVersion,
+  MIGRATIONS,
+  migrate,
+  versionOf,
+} from "../../src/journal/migrations.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { fill, newRun, OWNER, runIdOf, TIME, writeOf } from "./sample-run.ts";
 
@@ -80,7 +86,7 @@ describe("the file", () => {
       Object.values(connection.prepare(`PRAGMA ${name}`).get() ?? {});
     expect(pragma("journal_mode")).toEqual(["wal"]);
     expect(pragma("application_id")).toEqual([0x50455244]);
-    expect(pragma("user_version")).toEqual([MIGRATIONS.length]);
+    expect(pragma("user_version")).toEqual([lastVersion(MIGRATIONS)]);
     connection.close();
   });
 
@@ -139,7 +145,7 @@ describe("opening refuses", () => {
     sql("PRAGMA user_version = 7");
     expect(() => open(mode)).toThrow(refusal("newer"));
     expect(() => open(mode)).toThrow(
-      `${file} has version 7, and this program knows version 2: a newer perdure wrote it.`,
+      `${file} has version 7, and this program knows version 3: a newer perdure wrote it.`,
     );
   });
 
@@ -147,7 +153,7 @@ describe("opening refuses", () => {
     const journal = open("create");
     fill(journal, 0, 1);
     const run = "(SELECT run FROM runs)";
-    sql(`INSERT INTO events VALUES (${run}, 5, 'step.teleported', 1, 0, '{}', 0)`);
+    sql(`INSERT INTO events VALUES (${run}, 5, 'step.teleported', 1, 0, '{}', NULL, 0)`);
     expect(() => journal.load(runIdOf(0))).toThrow(refusal("broken"));
     // With its checksums right, it is a newer event and not a damaged one.
     sql("DROP TRIGGER events_never_go");
@@ -222,7 +228,7 @@ describe("migrations", () => {
     old.exec("INSERT INTO things VALUES ('a')");
     migrate(old, NEW);
     migrate(old, NEW);
-    expect(versionOf(old, NEW)).toBe(2);
+    expect(versionOf(old, NEW)).toBe(FIRST_VERSION + 1);
     expect(old.all("SELECT * FROM things")).toEqual([{ name: "a", size: 7 }]);
     expect(() => migrate(old, OLD)).toThrow("a newer perdure wrote it");
     old.close();
@@ -232,17 +238,28 @@ describe("migrations", () => {
     const old = database();
     migrate(old, OLD);
     expect(() => migrate(old, [...NEW, "CREATE nonsense"])).toThrow("syntax error");
-    expect(versionOf(old, NEW)).toBe(1);
+    expect(versionOf(old, NEW)).toBe(FIRST_VERSION);
     expect(old.all("SELECT * FROM things")).toEqual([]);
     migrate(old, NEW);
-    expect(versionOf(old, NEW)).toBe(2);
+    expect(versionOf(old, NEW)).toBe(FIRST_VERSION + 1);
     old.close();
   });
 });
 
 describe("journals of older versions", () => {
   const fixtures = join(import.meta.dirname, "..", "journals");
-  const names = fs.readdirSync(fixtures).filter((name) => name.endsWith(".db"));
+  const names = fs.readdirSync(fixtures).filter((name) => /^v[3-9].*\.db$/.test(name));
+
+  test("one from before the first release is refused", () => {
+    fs.mkdirSync(join(directory, ".perdure"));
+    fs.copyFileSync(join(fixtures, "v1.db"), file);
+    for (const mode of ["read-only", "read-write"] as const) {
+      expect(() => open(mode)).toThrow(
+        `${file} has version 1, and this program reads versions from 3 on: ` +
+          "a perdure from before the first release wrote it.",
+      );
+    }
+  });
 
   test.each(names)("%s is read by today's program", (name) => {
     const copy = join(directory, name);

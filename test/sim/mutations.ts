@@ -89,7 +89,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "an exit status proves that nothing happened",
-    file: "src/core/once-exit.ts",
+    file: "src/core/uncertain.ts",
     from: "if (!once || notDone.includes(ending.exit)) return end;",
     to: "return end;",
   },

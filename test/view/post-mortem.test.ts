@@ -53,19 +53,25 @@ function eventful(): Scribe {
   scribe.write({ type: "run.funded", added: { usd: 3 } }).at(50);
   scribe.complete("fix", 3, { context: { version: "1.3" }, spent });
   scribe.start("test").at(52).retry("test", 1, 500).at(53).start("test", 2).at(54);
-  scribe.write({ type: "run.stopping", mode: "now", by: "SIGINT" });
+  scribe.write({ type: "run.stopping", mode: "now", reason: { code: "requested", by: "SIGINT" } });
   scribe.write({ type: "step.interrupted", ...ref("test", 2), message: "Ctrl-C" });
-  scribe.write({ type: "run.stopped", by: "SIGINT" }).at(60);
+  scribe.write({ type: "run.stopped", reason: { code: "requested", by: "SIGINT" } }).at(60);
   scribe.write({ type: "run.opened", owner: OWNER, epoch: 3 }).start("test", 3).at(64);
-  scribe.fail("test", 3, { reason: "timeout", message: "4s" });
-  return scribe.write({ type: "run.failed", message: "step test: 4s" });
+  scribe.fail("test", 3, {
+    reason: "timeout",
+    message: "it ran longer than its timeout of 4s",
+  });
+  return scribe.write({
+    type: "run.failed",
+    message: "step test: it ran longer than its timeout of 4s",
+  });
 }
 
 test("an eventful run in Markdown", () => {
   expect(postMortemText(storyOf(eventful()))).toMatchInlineSnapshot(`
     "# Report on run a1b2c3d4: release
 
-    Run a1b2c3d4 (release) failed: step test (3 attempts): it ran longer than its timeout: 4s.
+    Run a1b2c3d4 (release) failed: step test (3 attempts): it ran longer than its timeout of 4s.
 
     2 of 3 steps done: plan, fix; not done: test (failed).
 
@@ -92,7 +98,7 @@ test("an eventful run in Markdown", () => {
     flowchart TD
       n1["✓ plan"]
       n2(["✓ fix<br>agent claude<br>3 attempts"])
-      n3["✗ test<br>it ran longer than its timeout: 4s<br>3 attempts"]
+      n3["✗ test<br>it ran longer than its timeout of 4s<br>3 attempts"]
       n1 ==> n2
       n2 ==> n3
       classDef done fill:#dafbe1,stroke:#1a7f37,color:#1f2328
@@ -119,7 +125,7 @@ test("an eventful run in Markdown", () => {
     |---|---|---|---|---|---|---|
     | ✓ plan | done | 1 | 1 | 4.0s |  | exit 0 |
     | ✓ fix | done | 1 | 3 | 36.0s | 2700 tokens in, 300 out, 6 turns, $0.75 | exit 0 |
-    | ✗ test | failed | 1 | 3 | 7.0s |  | it ran longer than its timeout: 4s |
+    | ✗ test | failed | 1 | 3 | 7.0s |  | it ran longer than its timeout of 4s |
 
     ## What went wrong, and what became of it
 
@@ -130,7 +136,7 @@ test("an eventful run in Markdown", () => {
     | 2026-02-01 10:00:30 | \`fix@1.3\` | orphaned | its owner vanished while it ran | owner 2 (bob on laptop): it is still running: taken over |
     | 2026-02-01 10:00:52 | \`test@1.1\` | failed | it exited with 2 | tried again after 500ms |
     | 2026-02-01 10:00:54 | \`test@1.2\` | interrupted | Ctrl-C | owner 3 (ada on laptop) started test@1.3 |
-    | 2026-02-01 10:01:04 | \`test@1.3\` | failed | it ran longer than its timeout: 4s | nothing, so far |
+    | 2026-02-01 10:01:04 | \`test@1.3\` | failed | it ran longer than its timeout of 4s | nothing, so far |
 
     ## The way that it took
 

@@ -25,7 +25,10 @@ function failedRun(): Scribe {
   scribe.start("each@1.1[0]/fix").complete("each@1.1[0]/fix");
   scribe.start("each@1.1[1]/fix").at(6).fail("each@1.1[1]/fix");
   scribe.complete("each").start("test").at(8).retry("test", 1, 500);
-  scribe.at(9).start("test", 2).at(65).fail("test", 2, { reason: "timeout", message: "1m 00s" });
+  scribe.at(9).start("test", 2).at(65).fail("test", 2, {
+    reason: "timeout",
+    message: "it ran longer than its timeout of 1m 00s",
+  });
   return scribe.write({ type: "run.failed", message: "step test: 1m 00s" });
 }
 
@@ -48,9 +51,9 @@ test("a failed run on one page", () => {
       ✓ [0 a] fix   done             1               exit 0
       ✓ [1 b] lint  done             1               exit 0
       ✗ [1 b] fix   failed, handled  1      1.8s     it exited with 2
-    ✗ test          failed           2      59.0s    it ran longer than its timeout: 1m 00s
+    ✗ test          failed           2      59.0s    it ran longer than its timeout of 1m 00s
         test@1.1    failed                  2.0s     it exited with 2
-        test@1.2    failed                  56.0s    it ran longer than its timeout: 1m 00s
+        test@1.2    failed                  56.0s    it ran longer than its timeout of 1m 00s
     · publish       pending
 
     outputs
@@ -59,7 +62,7 @@ test("a failed run on one page", () => {
     context
       version, who
 
-    Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout: 1m 00s.
+    Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout of 1m 00s.
     6 of 8 steps done: plan, each and 4 more; 1 of 2 items of each failed; not done: test (failed), publish.
     Go on: perdure resume a1b2c3d4   (look first: perdure logs a1b2c3d4 test)
     "
@@ -137,7 +140,7 @@ test("as JSON", () => {
     completed_at: "2026-02-01T10:01:05.000Z",
     exit: 2,
     reason: "timeout",
-    error_message: "1m 00s",
+    error_message: "it ran longer than its timeout of 1m 00s",
     outputs: {},
     attempts: [
       {
@@ -156,7 +159,7 @@ test("as JSON", () => {
         ended_at: "2026-02-01T10:01:05.000Z",
         exit: 2,
         reason: "timeout",
-        message: "1m 00s",
+        message: "it ran longer than its timeout of 1m 00s",
       },
     ],
   });

@@ -68,9 +68,9 @@ test.each([
   ["perdure stop (ada@laptop)", "perdure stop (ada@laptop)"],
 ])("stopped by %s", (by, words) => {
   const scribe = new Scribe(five()).done("plan").start("build");
-  scribe.write({ type: "run.stopping", mode: "now", by });
+  scribe.write({ type: "run.stopping", mode: "now", reason: { code: "requested", by } });
   scribe.write({ type: "step.interrupted", ...ref("build"), message: "the run was stopped" });
-  scribe.write({ type: "run.stopped", by });
+  scribe.write({ type: "run.stopped", reason: { code: "requested", by } });
   expect(whyLines(scribe.input(5))).toEqual([
     `Run a1b2c3d4 (release) was stopped by ${words}.`,
     "1 of 5 steps done: plan; next: build.",
@@ -80,7 +80,11 @@ test.each([
 
 test("being stopped, after the running steps", () => {
   const scribe = new Scribe(five()).done("plan").start("build");
-  scribe.write({ type: "run.stopping", mode: "after-step", by: "SIGTERM" });
+  scribe.write({
+    type: "run.stopping",
+    mode: "after-step",
+    reason: { code: "requested", by: "SIGTERM" },
+  });
   expect(whyLines(scribe.input(5, alive))).toEqual([
     "Run a1b2c3d4 (release) is being stopped after the running steps by SIGTERM, owned by pid 4711 on laptop.",
     "1 of 5 steps done: plan; next: build.",
@@ -219,9 +223,11 @@ test("every reason has words", () => {
     check: "its check did not pass: m",
     output: "a file that it should have written is missing or broken: m",
     context: "the values that it handed on could not be read: m",
-    timeout: "it ran longer than its timeout: m",
-    idle: "it wrote nothing for too long: m",
-    "output-limit": "it wrote more output than is allowed: m",
+    timeout: "m",
+    idle: "m",
+    "output-limit": "m",
+    unanswered: "m",
+    denied: "its agent did not succeed: m",
     spawn: "it could not be started: m",
     expression: "an expression in the pipeline could not be evaluated: m",
     agent: "its agent did not succeed: m",

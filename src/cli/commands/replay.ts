@@ -1,11 +1,11 @@
-/** `perdure replay RUN`: makes every recorded decision again and shows the first that differs. */
+/** `perdure replay RUN`: decides every recorded turn again and shows the first difference. */
 
 import { parsePlan } from "../../app/known-run.ts";
 import { findRunId, openProject, shortIdOf } from "../../app/project.ts";
-import { redecide } from "../../core/redecide.ts";
+import { replayTurns } from "../../core/replay.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
+import { replayJson, replayLines } from "../../view/replay-text.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
@@ -21,10 +21,10 @@ export async function replayCommand(
   const { planText, events } = project.journal.load(runId);
   const plan = parsePlan(planText, runId);
   const planOf = (one: string): Plan => parsePlan(project.journal.plan(one), runId);
-  const found = redecide(planOf, runId, events);
+  const replayed = replayTurns(planOf, runId, events);
   const shortId = shortIdOf(project.journal, runId);
-  const input = { runId, shortId, pipeline: plan.name, found };
+  const input = { runId, shortId, pipeline: plan.name, replayed };
   if (json) printJson(replayJson(input));
   else for (const line of replayLines(input)) print(line);
-  return replayDiffers(found) ? EXIT.failed : EXIT.done;
+  return replayed.difference === undefined ? EXIT.done : EXIT.failed;
 }

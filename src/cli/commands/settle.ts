@@ -12,11 +12,11 @@ import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { advice, command, Refusal, RunError, when } from "../../app/refusal.ts";
 import { runEnvironment } from "../../app/run-environment.ts";
 import { RunFiles } from "../../app/run-files.ts";
-import { visitInDoubt } from "../../core/doubt.ts";
 import type { Verdict } from "../../core/event.ts";
 import type { Result } from "../../core/fact.ts";
 import { Refusal as CoreRefusal } from "../../core/rewind.ts";
 import { attemptOf } from "../../core/run.ts";
+import { uncertainVisit } from "../../core/uncertain.ts";
 import { collectResult } from "../../engine/evidence.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { settle } from "../../engine/settle.ts";
@@ -96,7 +96,7 @@ function refuse({ liveness, lease, cleanedAt, shortId }: KnownRun): void {
 
 /** What the step handed on before it was cut off; a person cannot vouch for missing files. */
 async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Promise<Result> {
-  const visit = visitInDoubt(run, step);
+  const visit = uncertainVisit(run, step);
   const env = runEnvironment(run);
   const attemptDir = attemptDirOf(dir, attemptOf(visit));
   const found = await collectResult({ plan, run, dir, env }, visit, attemptDir);

@@ -19,7 +19,7 @@ import type {
   StepFailed,
 } from "./event.ts";
 
-export interface Talk {
+export interface ConversationState {
   /** The conversation to take up again; absent after an end that calls for a new one. */
   readonly session?: string;
   /** What the current attempt is part of. */
@@ -45,17 +45,21 @@ export interface Talk {
 }
 
 /** Nothing was said yet. */
-export const SILENCE: Talk = { asks: 0, relays: 0, turns: 0 };
+export const NO_CONVERSATION: ConversationState = { asks: 0, relays: 0, turns: 0 };
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** The talk after one more event of its visit; undefined for a visit that talks to nobody. */
-export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | undefined {
+export function stateAfter(
+  before: ConversationState | undefined,
+  event: StepEvent,
+): ConversationState | undefined {
   if (event.type === "step.started") {
     if (event.conversation === undefined) return before;
-    return started(before ?? SILENCE, event.conversation, event.attempt);
+    return started(before ?? NO_CONVERSATION, event.conversation, event.attempt);
   }
-  if (event.type === "step.session") return { ...(before ?? SILENCE), session: event.session };
+  if (event.type === "step.session")
+    return { ...(before ?? NO_CONVERSATION), session: event.session };
   if (before === undefined) return undefined;
   const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
   const said = turns > before.turns ? ({ begun: true } as const) : {};
@@ -77,10 +81,10 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
       const relays = talk.relays + 1;
       // Notes that an agent did not write do not say what it was told.
       const untold = why === undefined ? {} : failureOf(talk);
-      return { ...SILENCE, checkpoint, relays, turns, ...grantOf(talk), ...untold };
+      return { ...NO_CONVERSATION, checkpoint, relays, turns, ...grantOf(talk), ...untold };
     }
     case "step.failed":
-      return event.conversation === "continue" ? afterFailure(talk, event) : SILENCE;
+      return event.conversation === "continue" ? afterFailure(talk, event) : NO_CONVERSATION;
     case "step.granted": {
       if (event.turns === undefined) return talk;
       return { ...talk, turnsGranted: (talk.turnsGranted ?? 0) + event.turns };
@@ -94,7 +98,7 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
 }
 
 /** A failure uses up what was asked; only the limit of turns outlasts it. */
-function afterFailure(talk: Talk, event: StepFailed): Talk {
+function afterFailure(talk: ConversationState, event: StepFailed): ConversationState {
   const { ask: _, turns, turnsGranted: __, ...kept } = talk;
   const { attempt, reason, message } = event;
   const failure = { attempt, reason, message, ...findingsIn(event) };
@@ -102,16 +106,16 @@ function afterFailure(talk: Talk, event: StepFailed): Talk {
   return { ...kept, asks: 0, relays: 0, ...counted, failure };
 }
 
-function grantOf({ turnsGranted }: Talk): Pick<Talk, "turnsGranted"> {
+function grantOf({ turnsGranted }: ConversationState): Pick<ConversationState, "turnsGranted"> {
   return turnsGranted === undefined ? {} : { turnsGranted };
 }
 
-function failureOf({ failure }: Talk): Pick<Talk, "failure"> {
+function failureOf({ failure }: ConversationState): Pick<ConversationState, "failure"> {
   return failure === undefined ? {} : { failure };
 }
 
 /** What a person said about a denied call is said once: an agent that has answered has heard it. */
-function withoutPermit(talk: Talk): Talk {
+function withoutPermit(talk: ConversationState): ConversationState {
   const { ask, ...rest } = talk;
   return ask?.kind === "permitted" ? rest : talk;
 }
@@ -121,7 +125,11 @@ function isRepeated({ kind }: AgentRequest): boolean {
   return kind === "relay" || kind === "correct";
 }
 
-function started(talk: Talk, conversation: Conversation, attempt: number): Talk {
+function started(
+  talk: ConversationState,
+  conversation: Conversation,
+  attempt: number,
+): ConversationState {
   const { session, kind, says, gone } = conversation;
   const { ask } = talk;
   // Who is given the task in a conversation of others was in another one when it was asked.
@@ -145,7 +153,7 @@ function started(talk: Talk, conversation: Conversation, attempt: number): Talk 
 }
 
 /** A talk whose conversation is not known any more to the agent that was asked for it. */
-function withoutGone(talk: Talk): Talk {
+function withoutGone(talk: ConversationState): ConversationState {
   const { session } = talk;
   return {
     ...withoutSession(talk),
@@ -155,7 +163,7 @@ function withoutGone(talk: Talk): Talk {
 }
 
 /** A talk whose conversation is not to be taken up again. */
-export function withoutSession(talk: Talk): Talk {
+export function withoutSession(talk: ConversationState): ConversationState {
   const { asks, checkpoint, relays, turns, begun, gone } = talk;
   return {
     asks,
