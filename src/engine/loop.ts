@@ -32,7 +32,7 @@ import { retriedBy } from "../core/rewind.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import { recordedTurn, TurnLog } from "../core/turn.ts";
-import type { Journal } from "../journal/journal.ts";
+import type { Journal, Write } from "../journal/journal.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
@@ -162,19 +162,13 @@ export class Loop {
     this.#broken = true;
     const turn = advance(plan, this.#run, this.#activity, facts, now);
     this.#run = turn.run;
-    const told = this.#turnLog.add(recordedTurn(now, facts, this.#activity), turn);
-    if (turn.events.length > 0) {
+    const factsText = this.#turnLog.add(recordedTurn(now, facts, this.#activity), turn);
+    if (factsText !== undefined) {
       const changes = takeChanges(turn.run);
       const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
-      const write = { epoch, afterSeq, time: now, events: turn.events, summary };
-      journal.append(runId, told === undefined ? write : { ...write, facts: told });
-      for (const [index, event] of turn.events.entries()) {
-        const seq = afterSeq + 1 + index;
-        const recorded = { seq, time: now, version: EVENT_VERSION, event };
-        this.#unseen.push(
-          index > 0 || told === undefined ? recorded : { ...recorded, facts: told },
-        );
-      }
+      const write = { afterSeq, time: now, facts: factsText, events: turn.events };
+      journal.append(runId, { epoch, ...write, summary });
+      this.#unseen.push(...recordedEvents(write));
     }
     this.#broken = false;
     return turn;
@@ -214,6 +208,17 @@ export class Loop {
     const { status } = this.#run.state;
     for (const executor of [probes, files, gates, processes]) await executor.close(status);
   }
+}
+
+/** The events of an append as a reader of the journal would get them. */
+function recordedEvents(
+  write: Pick<Write, "afterSeq" | "time" | "events"> & { readonly facts: string },
+): readonly Recorded[] {
+  const { afterSeq, time, events, facts } = write;
+  return events.map((event, index) => {
+    const recorded = { seq: afterSeq + 1 + index, time, version: EVENT_VERSION, event };
+    return index === 0 ? { ...recorded, facts } : recorded;
+  });
 }
 
 function beginOperation(executors: Executors, operation: Operation, outlet: Outlet): void {

@@ -162,8 +162,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "effects begin before their events are durable",
     file: "src/engine/loop.ts",
-    from: "journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
-    to: "if (afterSeq > 8) journal.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
+    from: "journal.append(runId, { epoch, ...write, summary });",
+    to: "if (afterSeq > 8) journal.append(runId, { epoch, ...write, summary });",
   },
   {
     name: "the loop leaves its executors open",
