@@ -2,19 +2,18 @@
 import { execFile } from "node:child_process";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
-import { AGENT_NAMES, agentAdapter } from "../runner/agents/registry.ts";
-import { AGENT_PROGRAMS } from "./agent-program.ts";
+import { agentAdapter } from "../runner/agents/registry.ts";
+import { KNOWN_AGENTS } from "../util/agent-access.ts";
+import { agentProgram } from "./agent-program.ts";
 
 /** How long an agent may take to say its version. */
 const PATIENCE_MS = 15_000;
 
 /** A line for each agent on PATH, with its version, and one for those that are not there. */
 export async function agentLines(): Promise<readonly string[]> {
-  // What has no program of its own cannot be looked for.
-  const names = AGENT_NAMES.filter((name) => agentAdapter(name)?.needsCommand !== true);
-  const found = await Promise.all(names.map(versionOf));
-  const missing = names.filter((_, index) => found[index] === undefined);
-  const lines = names.flatMap((name, index) => {
+  const found = await Promise.all(KNOWN_AGENTS.map(versionOf));
+  const missing = KNOWN_AGENTS.filter((_, index) => found[index] === undefined);
+  const lines = KNOWN_AGENTS.flatMap((name, index) => {
     const version = found[index];
     const continues = agentAdapter(name)?.continues === true;
     const talk = continues ? "its conversations can be continued" : "it starts anew each time";
@@ -31,7 +30,7 @@ export function permissionLines(plan: Plan): readonly string[] {
     if (definition === undefined || adapter === undefined) return [];
     const { permissions = "default", tools } = { ...definition.settings, ...work.settings };
     const { allow = [], deny = [] } = tools ?? {};
-    const byItself = permissions === "default" ? AGENT_PROGRAMS[adapter.name]?.byItself : undefined;
+    const byItself = permissions === "default" ? agentProgram(adapter.name)?.byItself : undefined;
     const also = [
       ...(byItself === undefined ? [] : [byItself]),
       ...(allow.length === 0 ? [] : [`allowed: ${allow.join(", ")}`]),

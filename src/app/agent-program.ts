@@ -6,6 +6,7 @@
  * Does not: read what it finds: that there is a file or a variable is enough.
  */
 import { join } from "node:path";
+import type { KnownAgent } from "../util/agent-access.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -37,8 +38,8 @@ const geminiHome = (env: Environment, home: string): string =>
 const dataHome = (env: Environment, home: string): string =>
   env.XDG_DATA_HOME ?? join(home, ".local", "share");
 
-/** By the name of the adapter. */
-export const AGENT_PROGRAMS: Readonly<Record<string, AgentProgram>> = {
+/** By the name of the agent; the compiler asks for a row for each. */
+const PROGRAMS: Readonly<Record<KnownAgent, AgentProgram>> = {
   claude: {
     install: "npm install -g @anthropic-ai/claude-code",
     byItself: "it may read; what it would have to ask for is denied",
@@ -99,3 +100,8 @@ export const AGENT_PROGRAMS: Readonly<Record<string, AgentProgram>> = {
     },
   },
 };
+
+/** The program of an adapter, or undefined where the adapter has none of its own. */
+export function agentProgram(adapter: string): AgentProgram | undefined {
+  return (PROGRAMS as Readonly<Record<string, AgentProgram>>)[adapter];
+}

@@ -16,7 +16,7 @@ import { checksOf } from "../plan/check.ts";
 import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
 import { type PriceList, windowOf } from "../runner/agents/usage.ts";
-import { AGENT_PROGRAMS, type AgentProgram } from "./agent-program.ts";
+import { type AgentProgram, agentProgram } from "./agent-program.ts";
 import { agentsAsked } from "./prices.ts";
 import { after, Refusal, when } from "./refusal.ts";
 
@@ -186,7 +186,7 @@ function agentFindings(
   site: PreflightSite,
 ): readonly Finding[] {
   const { adapter, env } = definition;
-  const known = AGENT_PROGRAMS[adapter];
+  const known = agentProgram(adapter);
   const set = { ...site.env, ...plan.env, ...env, ...ahead.step.env };
   const installed = installedFinding(plan, ahead, definition, site);
   const own = definition.command === undefined ? known : undefined;
@@ -205,7 +205,7 @@ function installedFinding(
   { adapter, command, env }: AgentDefinition,
   site: PreflightSite,
 ): Finding | undefined {
-  const known = AGENT_PROGRAMS[adapter];
+  const known = agentProgram(adapter);
   const program = known === undefined ? plainProgram(command ?? "") : (command ?? adapter);
   const path = pathFor(plan, ahead.step, env, site);
   if (program === undefined || path === undefined) return undefined;

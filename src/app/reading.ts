@@ -1,8 +1,7 @@
 /** The options that say how a pipeline file is to be read. */
 
 import type { PlanReading, Simulation } from "../plan/plan.ts";
-import { AGENT_NAMES } from "../runner/agents/registry.ts";
-import { PERMISSION_LEVELS } from "../util/agent-access.ts";
+import { KNOWN_AGENTS, PERMISSION_LEVELS } from "../util/agent-access.ts";
 import { advice, command, Refusal } from "./refusal.ts";
 
 export interface ReadingOptions {
@@ -26,8 +25,8 @@ export function isDotFile(path: string): boolean {
 export function readingOf(options: ReadingOptions, file: string): PlanReading {
   const { agent } = options;
   if (!isDotFile(file)) refuseForYaml(options, file);
-  if (agent !== undefined && (!AGENT_NAMES.includes(agent) || agent === "acp")) {
-    const names = AGENT_NAMES.filter((name) => name !== "acp").join(", ");
+  if (agent !== undefined && !KNOWN_AGENTS.some((name) => name === agent)) {
+    const names = KNOWN_AGENTS.join(", ");
     throw new Refusal(
       "bad-option",
       `--agent ${agent}: there is no such agent`,

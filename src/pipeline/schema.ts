@@ -7,6 +7,7 @@
  * word the diagnostics (shape.ts).
  */
 import * as z from "zod";
+import { ADAPTER_NAMES } from "../util/agent-access.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
@@ -26,11 +27,6 @@ import {
 } from "./values.ts";
 
 export const STEPS_MAX = 100_000;
-/** Agents that steps may name without declaring them. */
-export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
-/** The adapter for every agent of the Agent Client Protocol; `command` says which one. */
-export const PROTOCOL_ADAPTER = "acp";
-export const ADAPTERS = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 
 const FILE_MB_MAX = 100_000;
 const workspaceKind = z.enum(["here", "worktree", "directory", "copy"]);
@@ -67,7 +63,7 @@ const agent = z.union([
   command,
   z.strictObject({
     adapter: z
-      .enum(ADAPTERS)
+      .enum(ADAPTER_NAMES)
       .optional()
       .describe("How to talk to it. Default: any program, given as `command`."),
     command: command

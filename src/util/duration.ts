@@ -19,7 +19,7 @@ export function parseDuration(text: string): number | undefined {
 
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/;
 
-/** The time of a moment such as 2026-12-01T08:00:00Z; one without a time zone is none. */
+/** The time of a moment such as 2026-12-01T08:00:00Z; undefined without a time zone. */
 export function parseMoment(text: string): number | undefined {
   const source = text.trim();
   const time = MOMENT.test(source) ? Date.parse(source) : Number.NaN;

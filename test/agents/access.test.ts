@@ -10,8 +10,9 @@ import { claude } from "../../src/runner/agents/claude/claude.ts";
 import { codex } from "../../src/runner/agents/codex/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
-import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
+import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import {
+  ADAPTER_NAMES,
   covers,
   matchesPattern,
   PERMISSION_LEVELS,
@@ -82,7 +83,7 @@ describe("the levels in the documentation", () => {
 });
 
 describe("keys", () => {
-  it.each(AGENT_NAMES)("that %s cannot be told are those that change nothing", (name) => {
+  it.each(ADAPTER_NAMES)("that %s cannot be told are those that change nothing", (name) => {
     const adapter = agentAdapter(name);
     if (adapter === undefined) throw new Error(`no adapter ${name}`);
     const plain = command(adapter, { command: "agent" });

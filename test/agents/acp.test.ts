@@ -97,17 +97,6 @@ async function waiting(actions: readonly AcpAction[], behaviour?: Behaviour): Pr
   return runner;
 }
 
-function killSteps(): void {
-  for (const pid of project.stepProcesses()) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch (error) {
-      // Some go by themselves when the others are gone.
-      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-    }
-  }
-}
-
 it("shows what it says and does, and counts what it used", async () => {
   pipeline();
   const thought: AcpAction = { do: "thought", text: "Hmm.\n" };
@@ -145,7 +134,7 @@ it.each(["resume", "load"] as const)(
     const actions = [tool(), wait(), DONE];
     const runner = await waiting(actions, { continues });
     await runner.kill("SIGKILL");
-    killSteps();
+    project.killSteps();
     project.write("go", "");
     const resumed = await start(["resume"], actions, { continues }).ended;
 
@@ -164,7 +153,7 @@ it("starts anew, without a charge, when the agent cannot continue", async () => 
   const actions = [tool(), wait(), DONE];
   const runner = await waiting(actions, { continues: "never" });
   await runner.kill("SIGKILL");
-  killSteps();
+  project.killSteps();
   project.write("go", "");
   const resumed = await start(["resume"], actions, { continues: "never" }).ended;
 
@@ -179,7 +168,7 @@ it("starts anew when the agent does not have the conversation any more", async (
   const actions = [tool(), wait(), DONE];
   const runner = await waiting(actions);
   await runner.kill("SIGKILL");
-  killSteps();
+  project.killSteps();
   fs.rmSync(project.path("sessions"), { recursive: true });
   project.write("go", "");
   const resumed = await start(["resume"], actions).ended;
@@ -232,7 +221,7 @@ it("pays once for what the whole conversation has cost", async () => {
   const runner = await waiting(actions);
   await eventually("the cost is told", () => attemptFiles("output.log").includes("totalUsd"));
   await runner.kill("SIGKILL");
-  killSteps();
+  project.killSteps();
   project.write("go", "");
   const resumed = await start(["resume"], actions).ended;
 
@@ -245,7 +234,7 @@ it("says that what a killed attempt used was not measured, also of the sum", asy
   pipeline();
   const runner = await waiting([tool(), wait(), DONE]);
   await runner.kill("SIGKILL");
-  killSteps();
+  project.killSteps();
   project.write("go", "");
   const resumed = await start(["resume"], [tool(), wait(), DONE]).ended;
 

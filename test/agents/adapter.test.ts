@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
 import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
-import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
+import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import {
   AgentFollower,
   type AgentReport,
@@ -18,6 +18,7 @@ import {
 } from "../../src/runner/agents/report.ts";
 import { troubleOf } from "../../src/runner/agents/trouble.ts";
 import { LIST_DATE, LIST_PRICES, PriceList, windowOf } from "../../src/runner/agents/usage.ts";
+import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
 
 const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";
@@ -118,7 +119,7 @@ interface Recording {
   readonly requests: number;
 }
 
-const recordings: readonly Recording[] = AGENT_NAMES.flatMap((agent) =>
+const recordings: readonly Recording[] = ADAPTER_NAMES.flatMap((agent) =>
   globSync("*.jsonl", { cwd: join(STREAMS, agent) })
     .sort()
     .map((file) => {
@@ -175,7 +176,7 @@ function recorded(agent: Agent, name: string): Recording {
 describe("recorded streams", () => {
   it("are all there, of every agent", () => {
     expect(recordings).toHaveLength(93);
-    expect(AGENT_NAMES).toEqual(["claude", "codex", "gemini", "opencode", "acp"]);
+    expect(ADAPTER_NAMES).toEqual(["claude", "codex", "gemini", "opencode", "acp"]);
   });
 
   it.each(recordings)("$agent $name means what it is called", (recording) => {
@@ -195,7 +196,7 @@ describe("recorded streams", () => {
     expect(report.stall).toBeUndefined();
   });
 
-  it.each(AGENT_NAMES)("%s: a success has its answer, its turns and its tokens", (agent) => {
+  it.each(ADAPTER_NAMES)("%s: a success has its answer, its turns and its tokens", (agent) => {
     const { adapter, text, requests } = recorded(agent as Agent, "success");
     const { report } = read(adapter, text, 0);
     expect(report.result?.text).toBe("All done.");
@@ -210,7 +211,7 @@ describe("recorded streams", () => {
   });
 
   it("tell a tool that failed, but for Gemini (acp: too), which calls it a success", () => {
-    for (const agent of AGENT_NAMES) {
+    for (const agent of ADAPTER_NAMES) {
       const { adapter, text } = recorded(agent as Agent, "tool-failed");
       expect(read(adapter, text, 0).report.lastTool?.ok, agent).toBe(
         agent === "gemini" || agent === "acp",

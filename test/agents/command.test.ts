@@ -12,8 +12,9 @@ import { claude } from "../../src/runner/agents/claude/claude.ts";
 import { codex } from "../../src/runner/agents/codex/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
-import { AGENT_NAMES, agentAdapter } from "../../src/runner/agents/registry.ts";
+import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import type { PermissionLevel } from "../../src/util/agent-access.ts";
+import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
 
 const ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 const SES = "ses_0a1b2c3d4e5fAAAAbbbbCCCC01";
@@ -208,7 +209,7 @@ describe("acp", () => {
 
 /** The adapters that have a program of their own. */
 function programs(): readonly AgentAdapter[] {
-  const all = AGENT_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
+  const all = ADAPTER_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
   return all.filter(({ needsCommand }) => needsCommand !== true);
 }
 

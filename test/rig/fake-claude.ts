@@ -1,5 +1,5 @@
 /**
- * A project whose agent is the fake one behind Claude's flags, with the fake model behind it.
+ * A project whose agent is the fake agent with the flags of Claude Code, asking the fake model.
  *
  * Owns: the program that stands for `claude`, its home, and the events of the run.
  */
@@ -62,17 +62,6 @@ export class FakeClaude extends Project {
 
   async finish(args: readonly string[]): Promise<Result> {
     return this.begin(args).ended;
-  }
-
-  /** Kills the processes of the running steps, agent and tools alike. */
-  killSteps(): void {
-    for (const pid of this.stepProcesses()) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
   }
 
   /** Kills the agents that a runner has started, and nothing around them. */

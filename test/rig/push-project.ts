@@ -65,24 +65,10 @@ ${moment === "after-push" ? wait : ":"}`;
   /** Kills the runner and everything that its steps started. */
   async killAll(runner: Program): Promise<void> {
     await runner.kill("SIGKILL");
-    await this.killSteps();
-  }
-
-  /** Kills what the steps of this project started, until nothing is left. */
-  async killSteps(): Promise<void> {
     await eventually("every step is dead", () => {
-      const pids = this.stepProcesses();
-      for (const pid of pids) kill(pid);
-      return pids.length === 0;
+      this.killSteps();
+      return this.stepProcesses().length === 0;
     });
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
 

@@ -10,14 +10,14 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { Launch, Limits } from "../../src/runner/process/step-process.ts";
 import { attemptMarker, sweep } from "../../src/runner/process/sweep.ts";
+import { eventually } from "../rig/project.ts";
 
-const WAIT_MAX_MS = 15_000;
 const LONE_RUNNER = fileURLToPath(new URL("lone-runner.ts", import.meta.url));
 
 /** Generous limits; a test overrides the one it is about. */
 export const LIMITS: Limits = { outputBytesMax: 10_000_000, graceMs: 10_000 };
 
-/** One attempt of a test: its folder, and a place of its own to work in. */
+/** One attempt of a test: its folder, and a directory of its own to work in. */
 export class Attempt {
   readonly root = mkdtempSync(join(tmpdir(), "perdure-runner-"));
   readonly dir = join(this.root, "attempt");
@@ -40,7 +40,7 @@ export class Attempt {
     return { dir: this.dir, cwd: this.cwd, env, script, separateStderr: false, ...more };
   }
 
-  /** A pipe on which a step waits until the test lets it go. */
+  /** A pipe on which a step waits until the test releases it. */
   fifo(name: string): string {
     const path = join(this.cwd, name);
     execFileSync("mkfifo", [path]);
@@ -98,16 +98,15 @@ export class Attempt {
 
 /** Waits until the probe gives something. */
 export async function waitFor<T>(what: string, probe: () => T | undefined | false): Promise<T> {
-  const deadline = performance.now() + WAIT_MAX_MS;
-  for (;;) {
-    const found = probe();
-    if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  let found: T | undefined | false;
+  await eventually(what, () => {
+    found = probe();
+    return found !== undefined && found !== false;
+  });
+  return found as T;
 }
 
-/** Lets a step that reads this pipe go on. */
+/** Releases a step that reads this pipe. */
 export async function release(fifo: string): Promise<void> {
   const handle = await open(fifo, "w");
   await handle.write("go\n");

@@ -5,6 +5,8 @@
  * Owns: these rules, and reading the prompts that stand in files of their own.
  * Does not: judge what stands in a prompt (rules/expression.ts).
  */
+
+import { ADAPTER_NAMES, KNOWN_AGENTS, PROTOCOL_ADAPTER } from "../../util/agent-access.ts";
 import {
   ACCESS_KEYS,
   type AccessKey,
@@ -14,13 +16,7 @@ import {
   readServers,
 } from "../agent-keys.ts";
 import type { MistakeReport, Report } from "../report.ts";
-import {
-  ADAPTERS,
-  KNOWN_AGENTS,
-  type PipelineShape,
-  PROTOCOL_ADAPTER,
-  type StepShape,
-} from "../schema.ts";
+import type { PipelineShape, StepShape } from "../schema.ts";
 import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 
@@ -120,7 +116,7 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
   }
   if (agent.command === undefined) {
     const message = "the agent has neither `command` nor `adapter`";
-    const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTERS.join(", ")}`;
+    const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTER_NAMES.join(", ")}`;
     report.add({ rule: "agent-command", message, help, path, on: "key" });
   }
   for (const key of ["args", ...AGENT_KEY_NAMES] as const) {
