@@ -12,6 +12,7 @@ import type { Fact } from "../src/core/fact.ts";
 import { approvingChoice } from "../src/core/gate.ts";
 import { stepPath } from "../src/core/place.ts";
 import { attemptOf, placeOf, type Run } from "../src/core/run.ts";
+import { waitsFor } from "../src/core/visit-state.ts";
 import type { Plan } from "../src/plan/plan.ts";
 
 /** How many turns a walk may take. */
@@ -72,8 +73,8 @@ function created(plan: Plan, now: number): Run {
 
 /** The approving answer to everything that is asked. */
 function approvals(run: Run, given: number): readonly Fact[] {
-  return [...run.asked].flatMap((visit) => {
-    const choices = visit.state.status === "asked" ? visit.state.choices : [];
+  return [...run.waiting.person].flatMap((visit) => {
+    const choices = waitsFor(visit.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key ?? "";
     const answer = { choice, by: "walk", from: "auto-approve", given } as const;
     return [{ type: "answered", at: attemptOf(visit), answer } as const];

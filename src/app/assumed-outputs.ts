@@ -7,10 +7,10 @@
  */
 import { resolve } from "node:path";
 import type { Output, RunRewound } from "../core/event.ts";
-import { LOSSES_MAX } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import { Refusal } from "../core/rewind.ts";
 import { currentVisit, type Scope, type Visit } from "../core/run.ts";
+import { LOSSES_MAX } from "../core/visit.ts";
 import { evaluatorAt } from "../engine/launch.ts";
 import { indexOf, stepAt } from "../plan/graph-index.ts";
 import { ExpressionError } from "../util/expression.ts";
@@ -85,7 +85,7 @@ function visitAt(scope: Scope, position: number): Visit {
   const counts = { attempts: 0, failures: 0, losses: 0, pauses: 0, failuresMax: 1 };
   return (
     currentVisit(record) ?? {
-      ...{ record, number: 1, state: { status: "ready" }, lossesMax: LOSSES_MAX },
+      ...{ record, number: 1, state: { status: "waiting", for: "slot" }, lossesMax: LOSSES_MAX },
       ...counts,
     }
   );

@@ -9,6 +9,7 @@ import { deadlineOf } from "../core/gate.ts";
 import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { replyOf } from "../core/question.ts";
 import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { waitsFor } from "../core/visit-state.ts";
 import type { Answered } from "../journal/journal.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -22,7 +23,7 @@ import { command, Refusal } from "./refusal.ts";
 /** The question that a name stands for. Throws a refusal that says what became of it. */
 export function askedAt(known: KnownRun, name: string): Visit {
   const place = parsePlace(name);
-  const asked = [...known.run.asked];
+  const asked = [...known.run.waiting.person];
   const exact = asked.find((visit) => isAt(visit, place));
   if (exact !== undefined) return exact;
   // In a fan-out or a sub-pipeline the id alone is enough while only one of them asks.
@@ -71,7 +72,7 @@ export function refusedError(
         ? "it counts as not answered"
         : `its default "${answer.label}" counts`;
     const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
-    const next = run.asked.size > 0 ? "resume" : "why";
+    const next = run.waiting.person.size > 0 ? "resume" : "why";
     return new Refusal("already-answered", message, command(next, shortId));
   }
   const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
@@ -131,7 +132,7 @@ export function answerGate(
   }
   const visit = askedAt(known, gate);
   const { state } = visit;
-  assert(state.status === "asked", "a question that stands is asked");
+  assert(waitsFor(state, "person"), "a question that stands waits for a person");
   const reply = replyOf(state, given.choice, given.text);
   const name = gateName(visit);
   if (!reply.ok) {
@@ -154,7 +155,7 @@ export function answerGate(
 export function openQuestions(
   known: KnownRun,
 ): readonly { readonly visit: Visit; readonly answer?: Answer }[] {
-  return [...known.run.asked].map((visit) => {
+  return [...known.run.waiting.person].map((visit) => {
     const answer = known.answers.get(attemptText(attemptOf(visit)));
     return answer === undefined ? { visit } : { visit, answer: labelled(visit, answer) };
   });

@@ -118,7 +118,7 @@ export function reloadOwned(
 
 /** What was answered to the questions of a run and is not in it yet. */
 function answersTo(journal: Journal, run: Run): ReadonlyMap<string, Answer> {
-  const asked = new Set([...run.asked].map((visit) => attemptText(attemptOf(visit))));
+  const asked = new Set([...run.waiting.person].map((visit) => attemptText(attemptOf(visit))));
   if (asked.size === 0) return new Map();
   return new Map([...journal.answersOf(run.id)].filter(([attempt]) => asked.has(attempt)));
 }

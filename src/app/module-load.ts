@@ -10,7 +10,7 @@
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
-import { type ModuleProblem, type ModuleValue, notPlain } from "../pipeline/module-source.ts";
+import { type ModuleProblem, type ModuleValue, notPlain } from "../pipeline/module.ts";
 import type { Path } from "../pipeline/source.ts";
 
 /** How long a module may take to say what its pipeline is. */

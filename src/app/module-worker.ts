@@ -6,7 +6,7 @@
  */
 import { registerHooks } from "node:module";
 import { parentPort, workerData } from "node:worker_threads";
-import { plainValue } from "../pipeline/plain-value.ts";
+import { plainValue } from "../pipeline/module.ts";
 import { assert } from "../util/assert.ts";
 import type { ModuleNews } from "./module-load.ts";
 

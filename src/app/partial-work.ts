@@ -5,10 +5,9 @@
  * Does not: decide what becomes of it (core/decide.ts) or change anything.
  */
 import { join } from "node:path";
-import { startsOver } from "../core/attempt-files.ts";
 import { attemptText } from "../core/place.ts";
-import { attemptOf, recoverFor, stepOf, type Visit } from "../core/run.ts";
-import { workedAlone } from "../core/workspace-files.ts";
+import { attemptOf, recoverFor, stepOf, type Visit, waitingFor } from "../core/run.ts";
+import { startsOver, workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";
 import { linesFromEnd } from "../runner/agents/transcript.ts";
@@ -61,8 +60,8 @@ function cutOff({ run, dir, liveness }: KnownRun): readonly Visit[] {
   const dead = [...run.running].filter(
     (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "dead",
   );
-  const waiting = [...run.waiting, ...run.ready].filter(({ cut }) => cut === true);
-  const all = [...run.interrupted, ...waiting, ...dead];
+  const waiting = waitingFor(run, "retry", "slot").filter(({ cut }) => cut === true);
+  const all = [...run.waiting.owner, ...waiting, ...dead];
   return all.filter(
     (visit) =>
       visit.instances === undefined &&

@@ -4,8 +4,8 @@ import { existsSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { LoadedPipeline, ReadValue } from "../pipeline/load.ts";
-import type { ModuleValue } from "../pipeline/module-source.ts";
-import type { DotFile } from "../plan/dot-plan.ts";
+import type { ModuleValue } from "../pipeline/module.ts";
+import type { DotFile } from "../plan/attractor/build.ts";
 import type { Plan, PlanReading } from "../plan/plan.ts";
 import { bytesOf } from "../runner/file-text.ts";
 import { isDotFile } from "./reading.ts";
@@ -33,14 +33,14 @@ async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: stri
   const whole =
     simulate === undefined ? plan : (await import("../plan/simulate.ts")).simulated(plan, simulate);
   if (takesUp === undefined) return whole;
-  const rest = (await import("../plan/take-up.ts")).takenUp(whole, takesUp);
+  const rest = (await import("../plan/attractor/continue-run.ts")).takenUp(whole, takesUp);
   if (typeof rest !== "string") return rest;
   const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
   throw new Refusal("impossible", message, command("run", nameOf(path)));
 }
 
 async function readDot(path: string, text: string, reading: PlanReading): Promise<ReadPipeline> {
-  const { buildDotPlan } = await import("../plan/dot-plan.ts");
+  const { buildDotPlan } = await import("../plan/attractor/build.ts");
   return { text, ...buildDotPlan(dotFile(path, text), reading) };
 }
 

@@ -7,7 +7,7 @@
 import { sessionWanted } from "../core/conversation.ts";
 import type { ConversationOffer } from "../core/fact.ts";
 import { attemptText } from "../core/place.ts";
-import { attemptOf, placeOf, type Visit } from "../core/run.ts";
+import { attemptOf, placeOf, type Visit, waitingFor } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { lookAt } from "../runner/process/adopt.ts";
@@ -27,8 +27,8 @@ export async function resumeEvidence(
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
   }
   const offers = new Map<string, ConversationOffer>();
-  const unfinished = [run.running, run.waiting, run.interrupted, run.ready, run.failed];
-  for (const visit of unfinished.flatMap((visits) => [...visits])) {
+  const waiting = waitingFor(run, "retry", "owner", "slot");
+  for (const visit of [...run.running, ...waiting, ...run.failed]) {
     const offer =
       visit.talk === undefined
         ? undefined

@@ -72,7 +72,7 @@ export async function settleOutputs(
   { plan, run, events, dir, shortId }: KnownRun,
   wishes: readonly Fact[],
 ): Promise<readonly string[]> {
-  const { handedOn, outputsNamedBy } = await import("../core/handed-on.ts");
+  const { currentOutputs, outputsNamedBy } = await import("../core/outputs.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
   const living = [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   // Who lives may be at work on them right now.
@@ -86,7 +86,7 @@ export async function settleOutputs(
   );
   const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
-  const outputs = handedOn(run, events, new Set(reopened));
+  const outputs = currentOutputs(run, events, new Set(reopened));
   const roots = [run.workspace?.path ?? run.created?.cwd ?? ".", dir.root];
   const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own, roots });
   const [first] = gone;

@@ -8,7 +8,7 @@ export async function printDiagnostics({
   text,
 }: Pick<ReadPipeline, "diagnostics" | "text">): Promise<void> {
   if (diagnostics.length === 0) return;
-  const { renderDiagnostics } = await import("../pipeline/diagnostic-text.ts");
+  const { renderDiagnostics } = await import("../pipeline/diagnostic.ts");
   const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   printError(renderDiagnostics(diagnostics, text, { color: colour }));
 }

@@ -9,7 +9,6 @@ import { Command } from "commander";
 import { checkDirectory, enter, plainEnvironment, requireProc } from "../app/environment.ts";
 import { packageVersion } from "../app/version.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
-import { addConverting } from "./file-commands.ts";
 import { leave, leaveOnUnhandledErrors } from "./leave.ts";
 import { surviveClosedOutput } from "./print.ts";
 import { type RunArguments, refuseMixed } from "./run-arguments.ts";
@@ -398,7 +397,6 @@ function addKeeping(program: Command, finish: Finish): void {
     .action(async (files, options) =>
       finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
     );
-  addConverting(program, finish);
   describeClean(program.command("clean"), finish);
   program
     .command("export")

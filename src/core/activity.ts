@@ -1,7 +1,7 @@
 /**
- * What the owner of a run has under way: attempts by how far they have come, operations on files, and
- * what was looked up for a start. It is not recorded: it ends with its owner, and the next one learns
- * the same from the evidence on the disk.
+ * What the owner of a run has under way: attempts by how far they are, operations on files, and lookups
+ * for a start. It is not recorded: it ends with its owner, and the next one learns the same from the
+ * evidence on the disk.
  *
  * Owns: this state, and what the reports of the executors mean for it.
  * Does not: decide anything about the run (decide.ts), or offer operations (operations.ts).
@@ -11,6 +11,8 @@
  * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
  *   ending waits here until its files are saved or merged.
  */
+
+import { defined } from "../util/defined.ts";
 import { succeeds, traceOf } from "./attempt-end.ts";
 import { findingsIn } from "./check.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
@@ -26,7 +28,7 @@ import type {
 import { withMessage } from "./message.ts";
 import { placeText } from "./place.ts";
 import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
-import { SHARED, worksApart } from "./workspace-files.ts";
+import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
 
 /** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */
 export interface Activity {
@@ -65,11 +67,11 @@ export interface AttemptActivity {
   readonly adopted: boolean;
   /** An operation for this attempt is under way. */
   busy: boolean;
-  /** The workspace that it has for itself is as it is to begin with. */
+  /** Its own workspace is made. */
   made: boolean;
   /** Its files are put back. */
   restored: boolean;
-  /** What was there before its files are put back: kept under this snapshot. */
+  /** The snapshot of the files that a restore replaces. */
   aside?: string;
   /** When its files were last saved. */
   savedAt: number;
@@ -95,7 +97,7 @@ export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activi
   };
 }
 
-/** What an event means for what is under way. */
+/** Takes in an event: an attempt that starts is under way. */
 export function observe(activity: Activity, run: Run, event: RunEvent, now: number): void {
   if (event.type !== "step.started") return;
   const visit = findVisit(run, event);
@@ -106,7 +108,7 @@ export function observe(activity: Activity, run: Run, event: RunEvent, now: numb
   track(activity, visit, { scope, step, visit: number, attempt }, "preparing", now);
 }
 
-/** Takes an attempt in: one that was started just now, or one that an earlier owner had started. */
+/** Adds an attempt: one that was started just now, or one that an earlier owner had started. */
 export function track(
   activity: Activity,
   visit: Visit,
@@ -128,8 +130,8 @@ export function forgetEnded(activity: Activity, run: Run): void {
   }
 }
 
-/** What a report of an executor means: facts for `decide`, now or when the files are saved (Y2). */
-export function settle(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
+/** Takes in the report of an executor; gives the facts for `decide`, now or once files are saved (Y2). */
+export function takeReport(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
   switch (fact.type) {
     case "looked-up":
       takeLookup(activity, fact);
@@ -180,15 +182,6 @@ function mergeStop(paths: readonly string[]): Fact {
   return { type: "halted", mode: "after-step", reason: { code: "conflict", paths } };
 }
 
-const PATHS_SHOWN_MAX = 5;
-
-/** What does not fit, in words. */
-export function conflictText(paths: readonly string[]): string {
-  const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
-  const more = paths.length > PATHS_SHOWN_MAX ? ` and ${paths.length - PATHS_SHOWN_MAX} more` : "";
-  return `its work does not fit what other steps did in ${shown}${more}`;
-}
-
 /** How an attempt ends whose work was merged, now or after an earlier conflict. */
 function mergedEnd(
   { at, ending }: AttemptActivity,
@@ -208,7 +201,7 @@ function mergedEnd(
   return [{ type: "attempt-ended", at, ending: conflicted }, mergeStop(paths)];
 }
 
-/** What an attempt has to show while its work is not merged yet. */
+/** The result of an attempt whose work is not merged yet. */
 function heldBy(ending: Ending | undefined): Held | undefined {
   if (ending?.how !== "exited") return undefined;
   const { exit, outputs, context, answer, output, told } = ending;
@@ -216,10 +209,9 @@ function heldBy(ending: Ending | undefined): Held | undefined {
     exit,
     outputs,
     context,
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
+    ...defined({ answer, output }),
     ...findingsIn(ending),
-    ...(told === undefined ? {} : { told }),
+    ...defined({ told }),
   };
 }
 
@@ -252,7 +244,7 @@ function processEnded(
   return [];
 }
 
-/** A snapshot may serve many: those that ended, those that begin, and those in the middle. */
+/** One snapshot may serve many attempts: those that ended, those that begin, and running ones. */
 function snapshotted(
   run: Run,
   activity: Activity,
@@ -285,7 +277,7 @@ function snapshotted(
   return facts;
 }
 
-/** What a restore will replace is kept; where that is nothing, there is nothing to put back. */
+/** The files that a restore replaces are saved first; when none changed, nothing is put back. */
 function setAside(
   run: Run,
   activity: Activity,

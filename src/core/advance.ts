@@ -7,7 +7,7 @@
 import type { Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import type { Action, Decision, Operation } from "./action.ts";
-import { type Activity, observe, settle } from "./activity.ts";
+import { type Activity, observe, takeReport } from "./activity.ts";
 import { decide } from "./decide.ts";
 import type { RunEvent } from "./event.ts";
 import { EVENT_VERSION } from "./event.ts";
@@ -45,7 +45,7 @@ export function advance(
   let run = before;
   const events: RunEvent[] = [];
   const take = (reported: Fact): void => {
-    for (const fact of settle(run, activity, reported, now)) {
+    for (const fact of takeReport(run, activity, reported, now)) {
       for (const event of decide(plan, run, fact, now)) {
         run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
         observe(activity, run, event, now);

@@ -14,10 +14,10 @@
 import type { RetryPolicy } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { chooseArrows } from "./arrow-choice.ts";
 import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "./conversation.ts";
+import { chooseEdges } from "./edge-choice.ts";
 import type {
   AttemptRef,
   Exposure,
@@ -29,13 +29,13 @@ import type {
 } from "./event.ts";
 import type { Ending, Result } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { LOSSES_MAX } from "./flow.ts";
 import { missingJudge, submit, submitAgain } from "./judge.ts";
 import { placeText } from "./place.ts";
 import { restartProblem } from "./restart.ts";
 import { PAUSES_MAX, retryAfterFailure, retryAfterLoss, retryAfterPause } from "./retry.ts";
 import { attemptOf, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import type { Outcome } from "./values.ts";
+import { LOSSES_MAX } from "./visit.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -141,13 +141,13 @@ export function complete(
     ...(exposes && { exposes }),
     ...findingsIn(result),
   };
-  return { ...completed, ...evidence, ...paid, arrows: chosen.arrows };
+  return { ...completed, ...evidence, ...paid, arrows: chosen.edges };
 }
 
 /** The arrows that lead on, unless they would lead where they must not. */
-function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseArrows> {
-  const chosen = chooseArrows(run, visit, outcome);
-  const problem = chosen.ok ? restartProblem(visit, chosen.arrows) : undefined;
+function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
+  const chosen = chooseEdges(run, visit, outcome);
+  const problem = chosen.ok ? restartProblem(visit, chosen.edges) : undefined;
   return problem === undefined ? chosen : { ok: false, reason: "restart", message: problem };
 }
 

@@ -27,7 +27,8 @@ import {
   type WantedFidelity,
   wayTo,
 } from "./fidelity.ts";
-import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { type Run, type Scope, stepOf, type Visit, waitingFor } from "./run.ts";
+import { statusWord, waitsFor } from "./visit-state.ts";
 
 /** What the next attempt of a visit is told; undefined when nobody wants anything told. */
 export function briefingFor(
@@ -252,11 +253,10 @@ function excerpt(text: string, most: number): string {
 function openEntries(run: Run, visit: Visit, detail: Detail, lost?: "lost"): readonly string[] {
   const scopes = new Set(outwards(visit.record.scope));
   const beside: string[] = [];
-  for (const visits of [run.running, run.waiting, run.interrupted, run.unsettled, run.asked]) {
-    for (const other of visits) {
-      if (other === visit || !scopes.has(other.record.scope)) continue;
-      beside.push(`- ${nameOf(other)}: ${other.state.status}`);
-    }
+  const waiting = waitingFor(run, "retry", "owner", "probe", "person");
+  for (const other of [...run.running, ...waiting]) {
+    if (other === visit || !scopes.has(other.record.scope)) continue;
+    beside.push(`- ${nameOf(other)}: ${statusWord(other.state)}`);
   }
   return [...beside, ...ownEntries(visit, detail, lost)];
 }
@@ -270,7 +270,7 @@ function ownEntries(visit: Visit, { note }: Detail, lost?: "lost"): readonly str
   }
   const { state, failures } = visit;
   if (failures === 0) return [];
-  const why = state.status === "waiting" ? ` (${oneLine(state.message, note)})` : "";
+  const why = waitsFor(state, "retry") ? ` (${oneLine(state.message, note)})` : "";
   return [
     `- ${nameOf(visit)}, this step: ${failures === 1 ? "it" : `${failures} times it`} failed${why}`,
   ];

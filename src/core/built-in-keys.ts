@@ -1,6 +1,6 @@
 /**
- * The key-values that a language of pipelines promises without the author asking for them: what the
- * DOT language calls its built-in keys. They stand in the events like any other context.
+ * The built-in keys of the DOT language: key-values that every run of a DOT file has. They stand in the
+ * events like any other context.
  *
  * Owns: which they are and when they change.
  * Does not: know `graph.*`, which the plan itself brings along.
@@ -18,7 +18,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
   if (run.keys !== "attractor") return {};
   const { id, work } = stepOf(visit);
   const { label = "" } = outcome.told ?? {};
-  // What only passes on leaves the outcome to be that of the step before it.
+  // A step that only passes on leaves the outcome of the step before it.
   if (work.kind === "pass" && passesOn(stepOf(visit))) {
     return { current_node: work.takesUp?.node ?? id };
   }
@@ -35,12 +35,12 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
   };
 }
 
-/** True for a step that talks to an agent, or is taken to have. */
+/** True for an agent, also for one whose result is simulated. */
 function isAsked(work: Work): boolean {
   return work.kind === "agent" || (work.kind === "pass" && work.simulates?.prompt !== undefined);
 }
 
-/** What is known of a pipeline that was run as a part of this one. */
+/** The status and the outcome of a sub-pipeline. */
 function childKeys(outcome: Outcome): JsonObject {
   const word = outcomeWord(outcome);
   return { "stack.child.status": outcome.status, "stack.child.outcome": word };
@@ -53,7 +53,7 @@ function gateKeys(answer: Json | undefined): JsonObject {
   return { "human.gate.selected": choice, "human.gate.label": label };
 }
 
-/** What another try adds to the context. */
+/** What another attempt adds to the context. */
 export function keysAtRetry(run: Run, visit: Visit): JsonObject {
   return run.keys === "attractor" ? { [retryKey(visit)]: visit.failures + 1 } : {};
 }

@@ -1,19 +1,24 @@
 /**
  * How a composite visit ends when all its instances have: it completes, fails, goes back for a goal that
- * was missed, or begins its next iteration.
+ * was missed, or begins its next iteration. For a step with parallel branches: joins their results, and
+ * picks the best one.
  *
- * Owns: this decision.
- * Does not: end instances (flow.ts), or make events of other facts (decide.ts).
+ * Owns: this decision, what `parallel.results` is, and the choice among results.
+ * Does not: open or end instances (scope.ts).
+ * Invariants:
+ * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other steps.
  */
 import type { BranchesWork, LoopWork } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
-import { endOfBranches } from "./branches.ts";
-import type { RunEvent } from "./event.ts";
+import { contextValue } from "./context.ts";
+import type { RunEvent, Told } from "./event.ts";
 import { finalFailure } from "./failure.ts";
-import { missedInside } from "./goal.ts";
 import { itemGrants } from "./rewind.ts";
-import { attemptOf, type Run, stepOf, type Visit } from "./run.ts";
-import { evaluateAfterIteration } from "./values.ts";
+import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { missedInside } from "./run-end.ts";
+import { evaluateAfterIteration, outcomeWord } from "./values.ts";
 
 /** What follows when every instance of a visit has ended. */
 export function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
@@ -60,4 +65,119 @@ function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunE
   if (until === undefined || work.onExhausted === "continue") return done();
   const message = `\`${until}\` is still not true after ${iterationsMax} iterations`;
   return fail(run, visit, "iterations", message, now);
+}
+
+/** The key under which the results of all branches are handed on. */
+const RESULTS = "parallel.results";
+
+/** Keys that are about a branch itself and mean nothing outside. */
+const INNER_KEYS = /^(parallel|internal)\./;
+
+/** How all branches together ended. */
+type BranchesEnd =
+  | { readonly ok: true; readonly context: JsonObject; readonly told: Told }
+  | { readonly ok: false; readonly context: JsonObject; readonly message: string };
+
+/** What a step with branches, all of which have ended, came to. */
+function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd {
+  const results = [...childScopes(run, visit)].map((scope) => resultOf(work, scope));
+  const failed = results.filter(({ outcome }) => outcome === "fail").length;
+  const context = { [RESULTS]: results };
+  const good = results.length - failed;
+  if (work.policy === "first_success" && good === 0 && results.length > 0) {
+    return { ok: false, context, message: `all ${results.length} branches failed` };
+  }
+  const whole = failed === 0 || work.policy === "first_success";
+  const notes = `${good} of ${results.length} branches succeeded`;
+  return { ok: true, context, told: { outcome: whole ? "success" : "partial_success", notes } };
+}
+
+function resultOf({ branches }: BranchesWork, scope: Scope): JsonObject {
+  const id = branches[scope.index]?.id ?? "";
+  const { last, failures, context = new Map<string, Json>() } = scope;
+  const changes = [...context].filter(([key]) => !INNER_KEYS.test(key));
+  const own = changes.length === 0 ? {} : { context: Object.fromEntries(changes) };
+  const state = last?.state;
+  if (failures > 0) {
+    const failure = failureIn(scope);
+    return { id, outcome: "fail", ...(failure === undefined ? {} : { notes: failure }), ...own };
+  }
+  if (state?.status !== "completed" && state?.status !== "failed") {
+    return { id, outcome: "success", ...own };
+  }
+  const { label, notes } = state.told ?? {};
+  return {
+    id,
+    outcome: outcomeWord(state),
+    ...defined({ label, notes }),
+    ...own,
+  };
+}
+
+/** Why a branch failed. */
+function failureIn({ steps }: Scope): string | undefined {
+  for (const record of steps) {
+    for (const { state } of record?.visits ?? []) {
+      if (state.status === "failed" && !state.handled) {
+        return record && `step ${stepOf(record).id}: ${state.message}`;
+      }
+    }
+  }
+  return undefined;
+}
+
+/** What a step that picks the best branch came to. */
+type Picked =
+  | { readonly ok: true; readonly context: JsonObject; readonly told: Told }
+  | { readonly ok: false; readonly message: string };
+
+/** The best of the branches that ended last: by outcome, by its score, by its name. */
+export function pickBranch(run: Run, visit: Visit): Picked {
+  const results = contextValue(run, visit.record.scope, RESULTS);
+  const candidates = (Array.isArray(results) ? (results as readonly Json[]) : [])
+    .flatMap((one) => (isObject(one) ? [candidateOf(one)] : []))
+    .toSorted(
+      (one, other) =>
+        rankOf(one.outcome) - rankOf(other.outcome) ||
+        other.score - one.score ||
+        (one.id < other.id ? -1 : 1),
+    );
+  const [best] = candidates;
+  if (best === undefined) return { ok: false, message: "there are no branches to pick from" };
+  if (best.outcome === "fail") {
+    return { ok: false, message: `all ${candidates.length} branches failed` };
+  }
+  const context = {
+    "parallel.fan_in.best_id": best.id,
+    "parallel.fan_in.best_outcome": best.outcome,
+  };
+  return { ok: true, context, told: { notes: `picked ${best.id}` } };
+}
+
+interface Candidate {
+  readonly id: string;
+  readonly outcome: string;
+  readonly score: number;
+}
+
+function candidateOf({ id, outcome, context }: JsonObject): Candidate {
+  const score = isObject(context) ? Number(context.score) : Number.NaN;
+  return {
+    id: String(id),
+    outcome: String(outcome),
+    score: Number.isNaN(score) ? 0 : score,
+  };
+}
+
+/** An outcome of the author's own stands between a success and a partial one. */
+const RANKS: Readonly<Record<string, number>> = {
+  success: 0,
+  partial_success: 2,
+  skipped: 3,
+  retry: 4,
+  fail: 5,
+};
+
+function rankOf(outcome: string): number {
+  return Object.hasOwn(RANKS, outcome) ? (RANKS[outcome] ?? 1) : 1;
 }

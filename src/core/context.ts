@@ -1,6 +1,6 @@
 /**
- * The context of a run, as it is seen from a place: a branch has key-values of its own, which hide
- * those around it and are left behind with it.
+ * The context of a run, as a scope sees it: a branch has key-values of its own, which hide those around
+ * it and end with it.
  *
  * Owns: where a key is looked for, and where one is written.
  * Does not: say which keys there are (built-in-keys.ts has those of the DOT language).
@@ -45,15 +45,15 @@ export function contextSeenAt(run: Run, visit: Visit): ReadonlyMap<string, Json>
   return seen;
 }
 
-/** What the pipeline that a scope is an instance of brings along. */
+/** The context that a sub-pipeline begins with. */
 function givenIn({ parent }: Scope): JsonObject {
   const work = parent && stepOf(parent).work;
   return work?.kind === "pipeline" ? (work.context ?? {}) : {};
 }
 
 /**
- * The id of the scope whose key-values are changed by steps in this one: a branch, or the root. Of a
- * scope that an update took out of the run that is known no more, so it is its own.
+ * The id of the scope whose key-values the steps of this one change: a branch, or the root. For a scope
+ * that an update removed this is unknown, so it is its own.
  */
 export function contextOwner(run: Run, scope: string): string {
   for (let at = run.scopes.get(scope); at !== undefined; at = at.parent?.record.scope) {

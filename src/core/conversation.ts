@@ -17,7 +17,14 @@ import { draft } from "./draft.ts";
 import type { Briefing, Conversation, RunEvent, Thread } from "./event.ts";
 import type { ConversationOffer } from "./fact.ts";
 import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
-import { type Run, recoverFor, type SharedConversation, stepOf, type Visit } from "./run.ts";
+import {
+  type Run,
+  recoverFor,
+  type SharedConversation,
+  stepOf,
+  type Visit,
+  waitingFor,
+} from "./run.ts";
 
 /** How often an agent is asked for the same thing before the attempt has failed. */
 export const ASKS_MAX = 3;
@@ -205,15 +212,15 @@ function unusable(
   { session, step }: SharedConversation,
 ): string | undefined {
   if (visit.talk?.gone === session) return `the conversation of ${step} is gone`;
-  const open = [run.running, run.waiting, run.interrupted, run.unsettled, run.ready, run.failed];
-  for (const visits of open) {
-    for (const other of visits) {
-      if (other === visit || other.talk?.session !== session) continue;
-      return `${stepOf(other).id} is still in the conversation of ${step}`;
-    }
+  const waiting = waitingFor(run, "retry", "owner", "probe", "slot");
+  for (const other of [...run.running, ...waiting, ...run.failed]) {
+    if (other === visit || other.talk?.session !== session) continue;
+    return `${stepOf(other).id} is still in the conversation of ${step}`;
   }
   return undefined;
 }
+
+// What follows changes a run, for evolve.ts alone (C2).
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 

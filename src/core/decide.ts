@@ -13,20 +13,17 @@ import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { chooseArrows } from "./arrow-choice.ts";
 import { complete, endAttempt } from "./attempt-end.ts";
-import { filesFor } from "./attempt-files.ts";
-import { pickBranch } from "./branches.ts";
 import { briefingFor } from "./briefing.ts";
-import { closeScopes } from "./composite-end.ts";
+import { closeScopes, pickBranch } from "./composite-end.ts";
 import { converse } from "./conversation.ts";
+import { chooseEdges } from "./edge-choice.ts";
 import { effectOf } from "./effect.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
 import { reportFor } from "./failure-report.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
-import { instanceEvents } from "./instance-files.ts";
 import { judgeOf } from "./judge.ts";
 import { messageEvents, messagesToTell } from "./message.ts";
 import { permissionQuestion } from "./permission.ts";
@@ -50,6 +47,7 @@ import {
   type Visit,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
+import { instanceEvents } from "./scope.ts";
 import { simulatedResult } from "./simulated-result.ts";
 import {
   afterProbe,
@@ -61,6 +59,11 @@ import {
 } from "./uncertain.ts";
 import { updateEvents } from "./update.ts";
 import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
+import { waitsFor } from "./visit-state.ts";
+import { filesFor } from "./workspace-files.ts";
+
+/** What a visit that can start waits for. */
+const STARTS_FROM = ["start", "slot", "retry"] as const;
 
 /** The events that a fact brings about, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
@@ -73,12 +76,12 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return open(run, fact);
     case "dispatched": {
       const visit = findVisit(run, fact.place);
-      if (visit?.state.status !== "ready" && visit?.state.status !== "waiting") return [];
+      if (visit === undefined || !STARTS_FROM.some((one) => waitsFor(visit.state, one))) return [];
       return dispatch(plan, run, visit, fact, now);
     }
     case "scopes-closed": {
       const visit = findVisit(run, fact.place);
-      return visit !== undefined && run.closing.has(visit) ? closeScopes(run, visit, now) : [];
+      return waitsFor(visit?.state, "close") ? closeScopes(run, visit, now) : [];
     }
     case "placed":
       return run.workspace === undefined ? [{ type: "run.placed", workspace: fact.workspace }] : [];
@@ -226,7 +229,7 @@ function dispatch(
   if (effect !== undefined) return repeated(at, visit, effect);
   const permission = permissionQuestion(visit, at);
   if (permission !== undefined) return permission;
-  const again = visit.state.status === "waiting" ? itemGrants(run, visit) : [];
+  const again = waitsFor(visit.state, "retry") ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
     const begun = begin(run, visit, at, now, step.work);
@@ -308,11 +311,11 @@ function itemsOf(
 
 /** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */
 function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
-  const chosen = chooseArrows(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
+  const chosen = chooseEdges(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
   if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
-  const problem = restartProblem(visit, chosen.arrows);
+  const problem = restartProblem(visit, chosen.edges);
   if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
-  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.arrows }];
+  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.edges }];
 }
 
 /** A step that cannot even start: trying again would not help, so its retries are not used. */

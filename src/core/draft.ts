@@ -1,5 +1,5 @@
 /**
- * How a run is opened for change: `evolve` takes it over, so nobody else holds it (C2).
+ * How a run is opened for change: `evolve` takes it over, so that no other code holds it (C2).
  */
 
 /** A value of the run with its readonly marks taken off. */

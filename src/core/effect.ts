@@ -11,9 +11,8 @@
  */
 import { draft } from "./draft.ts";
 import type { KnownEffect } from "./event.ts";
-import { visitsOf } from "./flow.ts";
 import { placeText } from "./place.ts";
-import { type Effect, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { type Effect, hasProcess, placeOf, type Run, stepOf, type Visit, visitsOf } from "./run.ts";
 
 /** Only a process has an effect; a step that is made of others has those of the others. */
 function hasEffect(visit: Visit): boolean {

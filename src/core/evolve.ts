@@ -10,37 +10,22 @@
  */
 import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
-import { adoptPlan } from "./adopt-plan.ts";
 import { begin } from "./context.ts";
 import { conversationAfter, tell } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
-import { reopenItems } from "./failed-items.ts";
-import {
-  absorbFailures,
-  closeIfOver,
-  enter,
-  goBack,
-  LOSSES_MAX,
-  openInstances,
-  openIteration,
-  openScope,
-  passOverUnreached,
-  reopenScope,
-  uncountInside,
-} from "./flow.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate.ts";
-import { applyToScope } from "./instance-files.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
 import { move } from "./move.ts";
 import { noteDenial } from "./permission.ts";
 import { placeText, ROOT_SCOPE } from "./place.ts";
-import { restartScope } from "./restart-flow.ts";
-import { rewind } from "./rewind-flow.ts";
+import { restartScope } from "./restart.ts";
+import { rewind } from "./rewind.ts";
 import {
   type Effect,
   findVisit,
@@ -56,16 +41,37 @@ import {
   type Visit,
   type WorkspaceFiles,
 } from "./run.ts";
+import { goBack } from "./run-end.ts";
+import {
+  applyToScope,
+  closeIfOver,
+  openInstances,
+  openIteration,
+  openScope,
+  revive,
+} from "./scope.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import { applyUncertainty, askProbesAgain } from "./uncertain.ts";
-import { complete, fail, goOn, wait } from "./visit-end.ts";
+import { adoptPlan } from "./update.ts";
+import {
+  absorbFailures,
+  enter,
+  LOSSES_MAX,
+  passOverUnreached,
+  queueState,
+  requeue,
+  uncountInside,
+} from "./visit.ts";
+import { complete, fail, follow, waitForRetry } from "./visit-end.ts";
+import { stateName } from "./visit-state.ts";
 import {
   doubtFiles,
   noteBase,
   noteFiles,
   noteSnapshot,
   noteStart,
+  restoreFirst,
   SHARED,
 } from "./workspace-files.ts";
 
@@ -83,17 +89,19 @@ export function emptyRun(id: string): Run {
     unmade: new Set<Scope>(),
     merging: new Set<Scope>(),
     gone: new Map<string, StepRecord>(),
-    ready: new Set<Visit>(),
-    readyGaps: 0,
-    prompt: new Set<Visit>(),
+    waiting: {
+      start: new Set<Visit>(),
+      slot: new Set<Visit>(),
+      retry: new Set<Visit>(),
+      owner: new Set<Visit>(),
+      probe: new Set<Visit>(),
+      person: new Set<Visit>(),
+      time: new Set<Visit>(),
+      close: new Set<Visit>(),
+    },
+    slotGaps: 0,
     running: new Set<Visit>(),
-    waiting: new Set<Visit>(),
-    interrupted: new Set<Visit>(),
-    unsettled: new Set<Visit>(),
-    asked: new Set<Visit>(),
-    sleeping: new Set<Visit>(),
     composites: new Set<Visit>(),
-    closing: new Set<Visit>(),
     failed: new Set<Visit>(),
     effects: new Map<string, Effect>(),
     spent: NOTHING_SPENT,
@@ -142,7 +150,7 @@ export function takeChanges(run: Run): readonly StepRecord[] {
   return taken;
 }
 
-/** Takes in what the run is to know of an environment; of each variable the last value counts. */
+/** Remembers variables and secrets of an environment; the last value of a variable counts. */
 function remember(run: Run, { variables = {}, secrets }: RememberedEnvironment): void {
   for (const [name, value] of Object.entries(variables)) draft(run).variables.set(name, value);
   if (secrets !== undefined) draft(run).secrets.push(secrets);
@@ -181,10 +189,10 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.forked":
       return fork(run, event);
     case "run.restoring":
-      draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
+      restoreFirst(run, event.commit);
       return keepFiles(run);
     case "run.rewound":
-      return event.items === undefined ? rewind(run, event, time) : reopenItems(run, event, time);
+      return rewind(run, event, time);
     case "run.funded":
       return addFunds(run, event);
     case "run.messaged":
@@ -230,7 +238,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) {
-    work(run, visit, time);
+    countTime(run, visit, time);
     noteDelivered(run, visit, event);
     noteDenial(visit, event);
   }
@@ -260,7 +268,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return noteBase(run, visit, event.base);
     case "step.continued":
     case "step.relayed":
-      return goOnLater(run, visit, "its conversation goes on");
+      return tryAgain(run, visit, "its conversation continues");
     case "step.submitted":
     case "step.conflicted":
       noteEffect(run, visit, "done");
@@ -278,7 +286,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return waitOrFail(run, visit, event, "paused", time);
     case "step.interrupted":
       draft(visit).cut = true;
-      return goOnLater(run, visit, event.message);
+      return tryAgain(run, visit, event.message);
     case "step.unsettled":
     case "step.probed":
     case "step.settled":
@@ -288,7 +296,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      return goOn(run, visit, event.arrows);
+      return follow(run, visit, event.arrows);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -303,17 +311,17 @@ type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
 function hold(run: Run, visit: Visit, event: Held): void {
   if (event.type === "step.submitted") {
     keepSubmission(visit, event);
-    return goOnLater(run, visit, "its judge is to be asked");
+    return tryAgain(run, visit, "its judge is to be asked");
   }
   dropJudged(visit);
   draft(visit).held = event.held;
   draft(visit).conflicts = [...event.paths];
   draft(visit).base = event.base;
-  // A person is needed first; whoever opens the run again merges again.
-  enter(run, visit, { status: "interrupted", message: event.message });
+  // A person resolves the conflict first; the next owner merges again.
+  enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
 
-/** What is left of the allowance decides; it is used up where the event names no next try. */
+/** The next attempt waits for its time; without one the allowance is used up. */
 function waitOrFail(
   run: Run,
   visit: Visit,
@@ -321,21 +329,21 @@ function waitOrFail(
   reason: "lost" | "paused",
   time: number,
 ): void {
-  if (retry !== undefined) return wait(run, visit, retry, message);
+  if (retry !== undefined) return waitForRetry(run, visit, retry, message);
   enter(run, visit, { status: "failed", at: time, reason, message, handled: false });
   closeIfOver(run, visit.record.scope);
 }
 
-/** Not while the run is being stopped; an owner that is not stopping it goes on at once. */
-function goOnLater(run: Run, visit: Visit, message: string): void {
-  const stopping = run.state.status === "stopping";
-  enter(run, visit, stopping ? { status: "interrupted", message } : { status: "ready" });
+/** Starts the next attempt at once, unless the run is stopping: then the next owner does. */
+function tryAgain(run: Run, visit: Visit, message: string): void {
+  if (run.state.status !== "stopping") return requeue(run, visit);
+  enter(run, visit, { status: "waiting", for: "owner", message });
 }
 
 function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   if (spent === undefined) return;
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
-  // What a judge uses is no part of the work's conversation (judge/U2).
+  // The tokens of a judge do not count for the conversation of the work (judge/U2).
   const session = visit.submitted === undefined ? visit.talk?.session : undefined;
   if (session !== undefined) {
     const before = run.conversations.get(session) ?? NOTHING_SPENT;
@@ -358,8 +366,8 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.conflicted",
 ]);
 
-/** Counts the time of an attempt; a composite has none of its own, and clocks may go back. */
-function work(run: Run, visit: Visit, time: number): void {
+/** Counts the time of an attempt. A composite visit has none of its own, and clocks may go back. */
+function countTime(run: Run, visit: Visit, time: number): void {
   if (visit.state.status !== "running" || visit.instances !== undefined) return;
   draft(run).workedMs += Math.max(0, time - visit.state.uncounted);
 }
@@ -373,8 +381,8 @@ function meet(run: Run, place: Place, type: StepEventType): Visit {
   const visit = findVisit(run, place);
   const text = (): string => `illegal event: ${type} for ${placeText(place)}, which is`;
   assert(visit !== undefined, () => `${text()} not there`);
-  const { status } = visit.state;
-  assert(mayMeetVisit(status, type), () => `${text()} ${status}`);
+  const name = stateName(visit.state);
+  assert(mayMeetVisit(name, type), () => `${text()} ${name}`);
   return visit;
 }
 
@@ -385,25 +393,20 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
 }
 
 /**
- * A new owner: interrupted work is ready again, no wait is longer than it was meant to be, and the
- * time in which nobody watched is no working time.
+ * A new owner: interrupted work is queued again, no wait is longer than it was meant to be, and the
+ * time without an owner does not count as working time.
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
   doubtFiles(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
-    work(run, visit, run.updatedAt);
+    countTime(run, visit, run.updatedAt);
     draft(visit).state = { ...visit.state, uncounted: time };
   }
-  for (const visit of [...run.interrupted]) enter(run, visit, { status: "ready" });
+  for (const visit of [...run.waiting.owner]) requeue(run, visit);
   askProbesAgain(run);
   shortenWaits(run, time);
-  for (const visit of run.waiting) {
-    const { state } = visit;
-    if (state.status !== "waiting") continue;
-    draft(visit).state = { ...state, until: Math.min(state.until, time + state.delayMs) };
-  }
 }
 
 type StepStarted = Extract<RunEvent, { type: "step.started" }>;
@@ -414,13 +417,14 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
   absorbFailures(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
-  if (wake !== undefined) return enter(run, visit, { status: "sleeping", since: time, wake });
+  if (wake !== undefined) {
+    return enter(run, visit, { status: "waiting", for: "time", since: time, wake });
+  }
   const composite = isComposite(stepOf(visit));
   if (composite) {
     const total = instancesTotal(stepOf(visit).work, items);
     draft(visit).instances = {
-      ...(items === undefined ? {} : { items }),
-      ...(input === undefined ? {} : { input }),
+      ...defined({ items, input }),
       ...{ total, opened: 0, ended: 0, failed: 0 },
     };
   }
@@ -435,11 +439,9 @@ function instancesTotal(work: Work, items: readonly Json[] = []): number {
 }
 
 function grant(run: Run, visit: Visit, attempts: number): void {
-  const closed = visit.record.scope.active === 0;
   draft(visit).failuresMax = visit.failures + attempts;
   draft(visit).failuresBefore = visit.failures;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
-  enter(run, visit, { status: "ready" });
-  if (closed) reopenScope(run, visit.record.scope, "failed");
+  revive(run, visit, queueState(stepOf(visit)));
 }

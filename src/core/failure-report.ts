@@ -9,9 +9,9 @@
  */
 
 import type { Conversation } from "./event.ts";
-import { failedInside } from "./failed-items.ts";
 import { cameFrom } from "./fidelity.ts";
 import { placeText } from "./place.ts";
+import { failedInside } from "./rewind.ts";
 import { placeOf, type Run, stepOf, type Visit } from "./run.ts";
 
 /** How many failures inside of one step are reported. */

@@ -7,9 +7,9 @@
 
 import type { JsonObject } from "../util/json.ts";
 import { sha256 } from "../util/json.ts";
-import { wayAfterFailure } from "./arrow-choice.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
 import { afterFailure } from "./conversation.ts";
+import { edgesAfterFailure } from "./edge-choice.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
 import { childScopeId } from "./place.ts";
 import { restartProblem } from "./restart.ts";
@@ -56,7 +56,7 @@ export function finalFailure(
   const base = { ...failed, ...afterFailure(visit) };
   // Where a bound on loops was reached, an arrow could only lead into the same loop again.
   if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
-  const way = wayAfterFailure(run, visit, known);
+  const way = edgesAfterFailure(run, visit, known);
   const problem = restartProblem(visit, way.arrows);
   if (problem !== undefined) {
     return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };

@@ -1,26 +1,29 @@
 /**
- * What a person chose for a run: a life of its own (a fork), the files that it goes on with, and what
- * becomes of single visits that were cut off.
+ * What a person chose for a run: to continue as a run of its own (a fork), which files to keep, and what
+ * becomes of single visits that were interrupted.
  *
- * Owns: what `run.forked` means, and the marks that hold for the next attempt of a visit.
- * Does not: copy events or files; the one who forks does, before the event is written.
+ * Owns: the meaning of `run.forked`, and the marks that hold for the next attempt of a visit. For
+ * evolve.ts alone (C2).
+ * Does not: copy events or files; that happens before the event is written.
  * Invariants:
- * - K3 Nothing of the other run is touched by its fork: no process is adopted, no conversation goes
- *   on, no workspace is shared. What was spent still counts.
+ * - K3 A fork touches nothing of the other run: it adopts no process, continues no conversation and
+ *   shares no workspace. What was spent still counts.
  */
 import type { Recover } from "../plan/plan.ts";
 import { withoutSession } from "./conversation-state.ts";
 import { draft } from "./draft.ts";
 import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
-import { enter, isOver } from "./flow.ts";
 import { placeText } from "./place.ts";
-import { placeOf, type Run, type Visit } from "./run.ts";
+import { placeOf, type Run, type Visit, waitingFor } from "./run.ts";
+import { requeue } from "./visit.ts";
+import { isOver } from "./visit-state.ts";
+import { restoreFirst } from "./workspace-files.ts";
 
-/** Cuts a run loose from the one whose events it has. */
+/** Separates a run from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
   takeEffects(run, event.from.run, event.effects ?? []);
-  for (const visit of [...run.running, ...run.asked]) enter(run, visit, { status: "ready" });
+  for (const visit of [...run.running, ...run.waiting.person]) requeue(run, visit);
   for (const { steps } of run.scopes.values()) {
     for (const record of steps) for (const visit of record?.visits ?? []) forgetTalk(visit);
   }
@@ -33,19 +36,17 @@ export function fork(run: Run, event: RunForked): void {
   draft(run).files.clear();
   delete draft(run).recover;
   delete draft(run).restoring;
-  if (event.restore !== undefined) {
-    draft(run).restoring = { commit: event.restore, since: run.seq + 1 };
-  }
+  restoreFirst(run, event.restore);
   draft(run).state = { status: "stopped", reason: { code: "forked" } };
 }
 
-/** What was said stays with the other run, and so does the run that it was told of. */
+/** Conversations stay with the other run. */
 function forgetTalk(visit: Visit): void {
   if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
   if (!isOver(visit.state)) delete draft(visit).telling;
 }
 
-/** The files are as a person wants them: what was begun goes on with them. */
+/** The files are as a person wants them: work that was begun keeps them. */
 export function keepFiles(run: Run): void {
   for (const visit of [...unfinished(run), ...run.running]) {
     if (visit.attempts > 0) draft(visit).files = "keep";
@@ -54,7 +55,7 @@ export function keepFiles(run: Run): void {
 
 /** Notes what a person wants for the next attempts of visits that have failed. */
 export function chooseForFailed(run: Run, recover: Recover | undefined): void {
-  for (const visit of [...run.failed, ...run.waiting]) {
+  for (const visit of [...run.failed, ...run.waiting.retry]) {
     if (recover === undefined) delete draft(visit).recover;
     else draft(visit).recover = recover;
   }
@@ -69,7 +70,7 @@ export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>):
   }
 }
 
-/** A new attempt has taken the choices up. */
+/** A new attempt has used the choices. */
 export function forgetChoices(visit: Visit): void {
   delete draft(visit).cut;
   delete draft(visit).recover;
@@ -77,5 +78,5 @@ export function forgetChoices(visit: Visit): void {
 }
 
 function unfinished(run: Run): readonly Visit[] {
-  return [...run.ready, ...run.waiting, ...run.interrupted];
+  return waitingFor(run, "start", "slot", "retry", "owner");
 }

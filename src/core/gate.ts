@@ -18,10 +18,11 @@ import { complete, fail } from "./attempt-end.ts";
 import { draft } from "./draft.ts";
 import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
-import { enter } from "./flow.ts";
 import { afterPermission } from "./permission.ts";
-import { attemptOf, findVisit, type Run, stepOf, type Visit } from "./run.ts";
+import { attemptOf, findVisit, type Run, stepOf, type Visit, waitingFor } from "./run.ts";
 import { renderIn } from "./values.ts";
+import { enter } from "./visit.ts";
+import { waitsFor } from "./visit-state.ts";
 
 /** How much of a question is kept. */
 const QUESTION_LENGTH_MAX = 16_384;
@@ -80,7 +81,7 @@ export function answerEvents(
   now: number,
 ): readonly RunEvent[] {
   const visit = findVisit(run, at);
-  if (visit?.state.status !== "asked" || visit.attempts !== at.attempt) return [];
+  if (!waitsFor(visit?.state, "person") || visit.attempts !== at.attempt) return [];
   const { choices } = visit.state;
   const chosen = choices.find(({ key }) => key === answer.choice);
   const label = chosen === undefined ? {} : { label: chosen.label };
@@ -94,7 +95,7 @@ export function deadlineOf(
   { state }: Visit,
   by: string,
 ): { readonly at: number; readonly otherwise: Answer } | undefined {
-  if (state.status !== "asked" || state.deadline === undefined) return undefined;
+  if (!waitsFor(state, "person") || state.deadline === undefined) return undefined;
   const { at } = state.deadline;
   const choice = state.default === undefined ? {} : { choice: state.default };
   return { at, otherwise: { ...choice, by, from: "timeout", given: at } };
@@ -126,7 +127,7 @@ function endOf(
 }
 
 function lateText({ state }: Visit): string {
-  const delayMs = state.status === "asked" ? state.deadline?.delayMs : undefined;
+  const delayMs = waitsFor(state, "person") ? state.deadline?.delayMs : undefined;
   const when = delayMs === undefined ? "in time" : `within ${formatDuration(delayMs)}`;
   return `nobody answered ${when}`;
 }
@@ -138,7 +139,7 @@ function answerJson({ choice = "", text, by, from }: Answer, label: string): Jso
 
 /** What the end of a wait brings about. */
 export function wakeEvents(run: Run, visit: Visit | undefined): readonly RunEvent[] {
-  if (visit?.state.status !== "sleeping" || stepOf(visit).work.kind !== "wait") return [];
+  if (!waitsFor(visit?.state, "time") || stepOf(visit).work.kind !== "wait") return [];
   return [complete(run, visit, 0, { outputs: {}, context: {} })];
 }
 
@@ -147,6 +148,8 @@ export function approvingChoice(choices: readonly Choice[]): Choice | undefined 
   return choices.find(({ fails }) => fails !== true) ?? choices[0];
 }
 
+// What follows changes a run, for evolve.ts alone (C2).
+
 type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
 
 /** Takes an event about a question into the run. */
@@ -154,7 +157,7 @@ export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time
   if (event.type === "step.answered") return;
   const { question, choices, text, deadline, default: otherwise } = event;
   enter(run, visit, {
-    ...{ status: "asked", since: time, question, choices, text },
+    ...{ status: "waiting", for: "person", since: time, question, choices, text },
     ...(deadline === undefined ? {} : { deadline }),
     ...(otherwise === undefined ? {} : { default: otherwise }),
   });
@@ -162,15 +165,15 @@ export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time
 
 /** A new owner: nothing waits longer than it was meant to, however the clock was set back. */
 export function shortenWaits(run: Run, time: number): void {
-  for (const visit of run.asked) {
+  for (const visit of waitingFor(run, "person", "time", "retry")) {
     const { state } = visit;
-    if (state.status !== "asked" || state.deadline === undefined) continue;
-    draft(visit).state = { ...state, deadline: shortened(state.deadline, time) };
-  }
-  for (const visit of run.sleeping) {
-    const { state } = visit;
-    if (state.status !== "sleeping") continue;
-    draft(visit).state = { ...state, wake: shortened(state.wake, time) };
+    if (waitsFor(state, "person") && state.deadline !== undefined) {
+      draft(visit).state = { ...state, deadline: shortened(state.deadline, time) };
+    } else if (waitsFor(state, "time")) {
+      draft(visit).state = { ...state, wake: shortened(state.wake, time) };
+    } else if (waitsFor(state, "retry")) {
+      draft(visit).state = { ...state, until: Math.min(state.until, time + state.delayMs) };
+    }
   }
 }
 

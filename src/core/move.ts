@@ -1,6 +1,6 @@
 /**
- * A run that was carried to another place: the paths in it become those of the new place. What it did
- * before stays in its events as it was.
+ * A run that was carried to another directory: the paths in it become those of the new one. Its earlier
+ * events stay as they were.
  *
  * Owns: which paths of a run belong to its project.
  * Does not: move any file.
@@ -9,15 +9,15 @@
 import { draft } from "./draft.ts";
 import type { Output, RunMoved } from "./event.ts";
 import type { Run, Visit } from "./run.ts";
-import { noteFiles, SHARED } from "./workspace-files.ts";
+import { noteFiles, restoreFirst, SHARED } from "./workspace-files.ts";
 
-/** Where a path of the old place lies in the new one; a path from elsewhere stays as it is. */
+/** A path of the old directory as it is in the new one; a path from elsewhere stays as it is. */
 export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
   if (path === from) return to;
   return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
 }
 
-/** Takes the move into the run. */
+/** Takes `run.moved` into the run, for evolve.ts alone (C2), and for a look at a moved project. */
 export function move(run: Run, event: RunMoved): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);
@@ -35,9 +35,7 @@ export function move(run: Run, event: RunMoved): void {
   noteFiles(run, SHARED, { snapshot: event.commit, clean: false });
   // A workspace of its own is made anew from the snapshot; the project is somebody's directory.
   const shared = workspace === undefined || workspace.kind === "here";
-  if (shared && event.files === "restore") {
-    draft(run).restoring = { commit: event.commit, since: run.seq + 1 };
-  }
+  if (shared && event.files === "restore") restoreFirst(run, event.commit);
 }
 
 function moveVisit(visit: Visit, at: (path: string) => string): void {

@@ -20,8 +20,9 @@ import {
   nextSave,
   takeOperations,
 } from "./operations.ts";
-import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit, waitingFor } from "./run.ts";
 import { addSpent, limitReached } from "./spending.ts";
+import { waitsFor } from "./visit-state.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 
 /**
@@ -45,7 +46,7 @@ export function nextActions(
   return wakeAt === undefined ? operations : [...operations, { type: "wake-at", time: wakeAt }];
 }
 
-/** What follows by itself. */
+/** The decisions that follow without any news from outside. */
 export function nextDecisions(
   plan: Plan,
   run: Run,
@@ -58,8 +59,8 @@ export function nextDecisions(
   const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
   if (halt !== undefined) return [halt];
   const decisions: Decision[] = [];
-  for (const visit of run.closing) decisions.push({ type: "close", place: placeOf(visit) });
-  for (const visit of run.sleeping) {
+  for (const visit of run.waiting.close) decisions.push({ type: "close", place: placeOf(visit) });
+  for (const visit of run.waiting.time) {
     if (dueAt(visit) <= now) decisions.push({ type: "wake", place: placeOf(visit) });
   }
   decisions.push(...basedScopes(run), ...starts(plan, run, now, activity));
@@ -69,12 +70,13 @@ export function nextDecisions(
 
 /** When a visit that waits for a time, or for a person until a time, is due. */
 function dueAt({ state }: Visit): number {
-  if (state.status === "sleeping") return state.wake.at;
-  const deadline = state.status === "asked" ? state.deadline : undefined;
+  if (waitsFor(state, "retry")) return state.until;
+  if (waitsFor(state, "time")) return state.wake.at;
+  const deadline = waitsFor(state, "person") ? state.deadline : undefined;
   return deadline?.at ?? Number.POSITIVE_INFINITY;
 }
 
-/** What is asked outside, each once by an owner: probes, lookups, and questions that expire. */
+/** Probes, lookups and expired questions; an owner asks each once. */
 function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
   return [
@@ -86,7 +88,7 @@ function questions(plan: Plan, run: Run, activity: Activity, now: number): reado
 
 function expiriesOf(run: Run, activity: Activity, now: number): readonly Operation[] {
   const operations: Operation[] = [];
-  for (const visit of run.asked) {
+  for (const visit of run.waiting.person) {
     if (dueAt(visit) > now) continue;
     const at = attemptOf(visit);
     if (isFirst(activity, askedKey("expire", at))) {
@@ -96,10 +98,10 @@ function expiriesOf(run: Run, activity: Activity, now: number): readonly Operati
   return operations;
 }
 
-/** Probes are processes as well; what is in doubt comes before what is new. */
+/** Probes are processes as well; uncertain effects come before new work. */
 function probesOf(plan: Plan, run: Run, activity: Activity): readonly Operation[] {
   const room = Math.max(0, plan.maxParallel - run.running.size);
-  const asked = [...run.unsettled].slice(0, room).map(attemptOf);
+  const asked = [...run.waiting.probe].slice(0, room).map(attemptOf);
   const news = asked.filter((at) => isFirst(activity, askedKey("probe", at)));
   return news.map((at) => ({ type: "probe", at, needs: "slot" }));
 }
@@ -110,7 +112,7 @@ function isFirst(activity: Activity, key: string): boolean {
   return news;
 }
 
-/** What has to be looked up before visits that have room can start. */
+/** Lookups that visits with a slot need before they can start. */
 function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const { visit, lookup } of startable(plan, run, now)) {
@@ -126,7 +128,7 @@ function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): reado
 
 function whileStopping(run: Run, activity: Activity | undefined): readonly Decision[] {
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "now" };
-  // A run that lets what is under way come to its end waits for its files too.
+  // A run that stops after its steps waits for its files too.
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
   const withdrawn = [...(activity?.attempts.values() ?? [])].filter(isToWithdraw);
@@ -154,7 +156,7 @@ function outOfFunds(
   return late === undefined ? undefined : { type: "halt", mode: "now", limit: late };
 }
 
-/** How long attempts have run, those included that run now. */
+/** How long attempts have run, including those that run now. */
 function workedBy(run: Run, now: number): number {
   let sum = run.workedMs;
   for (const { state } of run.running) {
@@ -163,7 +165,7 @@ function workedBy(run: Run, now: number): number {
   return sum;
 }
 
-/** Instances whose own workspace is made from files that nobody has touched since their snapshot. */
+/** Instances whose own workspace can be made from a snapshot that equals the files now. */
 function basedScopes(run: Run): readonly Decision[] {
   return [...run.unmade].flatMap((scope): readonly Decision[] => {
     if (scope.parent === undefined || isUnmade(run, scope.parent)) return [];
@@ -177,30 +179,23 @@ interface Startable {
   readonly lookup: LookupKind | undefined;
 }
 
-/** The visits that are ready and have room, in their order. */
+/** The visits that can start now, in their order. */
 function startable(plan: Plan, run: Run, now: number): readonly Startable[] {
   const found: Startable[] = [];
-  let room = Math.max(0, plan.maxParallel - run.running.size - run.unsettled.size);
+  let room = Math.max(0, plan.maxParallel - run.running.size - run.waiting.probe.size);
   const consider = (visit: Visit): boolean => {
     if (hasProcess(stepOf(visit))) {
-      // Below nothing when an update has taken room away from what runs.
+      // An update may have left fewer slots than there are processes.
       if (room <= 0) return false;
       room--;
     }
-    // It keeps its place in the queue while its workspace is made.
+    // It keeps its place in the queue while its workspace is being made.
     if (!isUnmade(run, visit)) found.push({ visit, lookup: lookupFor(plan, visit) });
     return true;
   };
-  for (const visit of run.waiting) {
-    if (visit.state.status === "waiting" && visit.state.until <= now) consider(visit);
-  }
-  const considered = new Set<Visit>();
-  for (const visit of run.ready) {
-    if (!consider(visit)) break;
-    considered.add(visit);
-  }
-  // Gates and waits need no slot, so they never queue behind processes.
-  for (const visit of run.prompt) if (!considered.has(visit)) consider(visit);
+  for (const visit of run.waiting.retry) if (dueAt(visit) <= now) consider(visit);
+  for (const visit of run.waiting.start) consider(visit);
+  for (const visit of run.waiting.slot) if (!consider(visit)) break;
   return found;
 }
 
@@ -222,7 +217,7 @@ function starts(
 
 /**
  * The time at which the next waiting visit is due, or the budget's time is used up, or files are to be
- * saved; visits that are due already wait for room.
+ * saved. Visits that are due already wait for a slot.
  */
 function earliest(plan: Plan, run: Run, now: number, activity: Activity): number | undefined {
   if (run.state.status !== "running" || run.restoring !== undefined) return undefined;
@@ -232,11 +227,7 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
     const left = now + Math.ceil(Math.max(0, timeMs - workedBy(run, now)) / run.running.size);
     time = Math.min(time ?? left, left);
   }
-  for (const { state } of run.waiting) {
-    if (state.status !== "waiting" || state.until <= now) continue;
-    time = Math.min(time ?? state.until, state.until);
-  }
-  for (const visit of [...run.asked, ...run.sleeping]) {
+  for (const visit of waitingFor(run, "retry", "person", "time")) {
     const due = dueAt(visit);
     if (due > now && Number.isFinite(due)) time = Math.min(time ?? due, due);
   }
@@ -245,18 +236,21 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
 
 /** True when no visit can move any more. */
 export function isIdle(run: Run): boolean {
-  return run.asked.size + run.composites.size === 0 && !canMove(run);
+  const { person, close } = run.waiting;
+  return person.size + close.size + run.composites.size === 0 && !canMove(run);
 }
 
 /** True when nothing can move before a person has answered. */
 export function waitsForPerson(run: Run): boolean {
   const open = run.state.status === "running" && run.restoring === undefined;
-  const closing = run.closing.size + run.merging.size + run.unmade.size;
-  return open && run.asked.size > 0 && closing === 0 && !canMove(run);
+  const { person, close } = run.waiting;
+  const closing = close.size + run.merging.size + run.unmade.size;
+  return open && person.size > 0 && closing === 0 && !canMove(run);
 }
 
-/** True when something runs, or will by itself. */
+/** True when a visit runs, or will without a person. */
 function canMove(run: Run): boolean {
-  const open = run.ready.size + run.waiting.size + run.interrupted.size + run.unsettled.size;
-  return open + run.running.size + run.sleeping.size > 0;
+  const { start, slot, retry, owner, probe, time } = run.waiting;
+  const waiting = start.size + slot.size + retry.size + owner.size + probe.size + time.size;
+  return waiting + run.running.size > 0;
 }

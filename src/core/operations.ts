@@ -17,10 +17,9 @@ import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import type { AttemptRef, Place } from "./event.ts";
-import { childScopes } from "./flow.ts";
 import { awaitsMessage } from "./message.ts";
 import { attemptText, placeText } from "./place.ts";
-import { attemptOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
   filesIn,
   isUnmade,
@@ -374,7 +373,7 @@ function isTurnOfScope(run: Run, scope: Scope): boolean {
     if (other.index >= index) break;
     if (other.active > 0 || run.merging.has(other)) return false;
   }
-  return isTurnOf(run, parent, [...run.running, ...run.composites]);
+  return isTurnOf(run, parent, [...run.running, ...run.composites, ...run.waiting.close]);
 }
 
 /** A name for what is asked once by an owner. */

@@ -1,7 +1,6 @@
 /**
- * How places in a run are written: `fix@2` is the second visit of the step `fix`, `fix@2.3` its
- * third attempt, and a nested scope is the path of the instance that it belongs to:
- * `each@1.1[3]/test@1`.
+ * Step paths: `fix@2` is the second visit of the step `fix`, `fix@2.3` its third attempt, and a nested
+ * scope is the path of the instance that it belongs to: `each@1.1[3]/test@1`.
  */
 import type { AttemptRef, Place } from "./event.ts";
 
@@ -34,7 +33,7 @@ export function parseStepPath(path: string): { readonly scope: string; readonly 
   return { scope: path.slice(0, cut), step: path.slice(cut) };
 }
 
-/** A place as people name it: a step, a visit of it, or an attempt of that. */
+/** A step path as people write it: a step, a visit of it, or an attempt of that. */
 export interface NamedPlace {
   readonly scope: string;
   readonly step: string;

@@ -1,36 +1,46 @@
 /**
- * Arrows that begin a scope anew: when they may be followed, and what following one brings about.
+ * Edges that begin a scope anew: all visits of the scope become history, its context is what it began
+ * with, and its work starts at one step.
  *
- * Owns: this choice, and its bound.
- * Does not: begin anything anew (restart-flow.ts).
+ * Owns: when such an edge may be followed, how often, and the meaning of `run.restarted`.
+ * Invariants:
+ * - restart/Z1 Visits, attempts and what was spent are numbered and counted on; nothing of the past is
+ *   lost.
+ * - restart/Z2 A step that the start does not lead to is unreachable, as if no edge had come to it.
  */
+import { closureOf } from "../plan/graph-index.ts";
 import type { Graph } from "../plan/plan.ts";
+import type { Json } from "../util/json.ts";
+import { draft } from "./draft.ts";
+import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
 import type { RunEvent, RunRestarted } from "./event.ts";
-import { isOver } from "./flow.ts";
+import { ROOT_SCOPE } from "./place.ts";
 import type { Run, Scope, Visit } from "./run.ts";
+import { recordAt } from "./visit.ts";
+import { isOver } from "./visit-state.ts";
 
 /** How often a scope may be begun anew. */
 export const LOOP_RESTARTS_MAX = 100;
 
-/** True when one of these arrows begins its scope anew. */
-export function restarts(graph: Graph, arrows: readonly number[]): boolean {
-  return arrows.some((index) => graph.arrows[index]?.restart !== undefined);
+/** True when one of these edges begins its scope anew. */
+export function restarts(graph: Graph, edges: readonly number[]): boolean {
+  return edges.some((index) => graph.arrows[index]?.restart !== undefined);
 }
 
-/** Why a visit cannot be left by these arrows; undefined when it can. */
-export function restartProblem(visit: Visit, arrows: readonly number[]): string | undefined {
+/** Why a visit cannot be left by these edges; undefined when it can. */
+export function restartProblem(visit: Visit, edges: readonly number[]): string | undefined {
   const { scope } = visit.record;
-  if (!restarts(scope.graph, arrows)) return undefined;
+  if (!restarts(scope.graph, edges)) return undefined;
   if ((scope.restarts ?? 0) >= LOOP_RESTARTS_MAX) {
     return `it would begin anew for the ${LOOP_RESTARTS_MAX + 1}th time; ${LOOP_RESTARTS_MAX} are allowed`;
   }
-  // What is at work would belong to the past while it goes on. The visit itself may be over already,
-  // and settled by a person since.
+  // A visit that is not over would belong to the past while it runs. This one may be over already, and
+  // its effect resolved by a person since.
   const others = scope.active - (isOver(visit.state) ? 0 : 1);
   return others > 0 ? "it cannot begin anew while other steps are not over" : undefined;
 }
 
-/** The events of a decision, and the restart that follows from the arrows in them. */
+/** The events of a decision, and the restart that follows from the edges in them. */
 export function withRestart(run: Run, events: readonly RunEvent[]): readonly RunEvent[] {
   const last = events.at(-1);
   if (last === undefined || !("arrows" in last)) return events;
@@ -39,14 +49,57 @@ export function withRestart(run: Run, events: readonly RunEvent[]): readonly Run
   return restarted === undefined ? events : [...events, restarted];
 }
 
-function restartBy(scope: Scope, arrows: readonly number[]): RunRestarted | undefined {
-  for (const index of arrows) {
-    const arrow = scope.graph.arrows[index];
-    const step = arrow && scope.graph.steps[arrow.to];
-    if (arrow?.restart === undefined || step === undefined) continue;
+function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undefined {
+  for (const index of edges) {
+    const edge = scope.graph.arrows[index];
+    const step = edge && scope.graph.steps[edge.to];
+    if (edge?.restart === undefined || step === undefined) continue;
     const number = (scope.restarts ?? 0) + 1;
-    const { keep } = arrow.restart;
+    const { keep } = edge.restart;
     return { type: "run.restarted", scope: scope.id, step: step.id, number, keep };
   }
   return undefined;
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+/** Takes `run.restarted` into the run: begins a scope anew at a step. */
+export function restartScope(run: Run, event: RunRestarted, time: number): void {
+  const { scope, position: start } = locate(run, event);
+  const from = scope.last?.record.position;
+  const via = scope.graph.arrows.findIndex(
+    (edge) => edge.restart !== undefined && edge.to === start && edge.from === from,
+  );
+  reopen(run, scope, scope.graph.steps.keys(), { past: time });
+  passOverOthers(run, scope, start);
+  forgetContext(run, scope, event.keep);
+  draft(scope).restarts = event.number;
+  startAgain(run, scope, start, via < 0 ? undefined : via);
+}
+
+/** As if the start alone had been reached: it waits for no step that it does not lead to (Z2). */
+function passOverOthers(run: Run, scope: Scope, start: number): void {
+  const region = new Set(closureOf(scope.graph, start));
+  for (const position of scope.graph.steps.keys()) {
+    if (region.has(position)) continue;
+    for (const index of passOver(run, recordAt(scope, position))) {
+      mark(scope, index, scope.graph.arrows[index]?.to === start ? "live" : "dead");
+    }
+  }
+}
+
+/** A scope without key-values of its own leaves those around it alone. */
+function forgetContext(run: Run, scope: Scope, keep: readonly string[]): void {
+  const whole = scope.id === ROOT_SCOPE;
+  const context = whole ? draft(run).context : draft(scope).context;
+  if (context === undefined) return;
+  const kept = keep.flatMap((key): readonly (readonly [string, Json])[] => {
+    const value = context.get(key);
+    return value === undefined ? [] : [[key, value]];
+  });
+  context.clear();
+  for (const [key, value] of whole ? Object.entries(run.given) : []) context.set(key, value);
+  for (const [key, value] of kept) context.set(key, value);
+  // Conversations that steps share belong to the past.
+  if (whole) draft(run).shared.clear();
 }

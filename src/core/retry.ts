@@ -1,10 +1,10 @@
-/** When to try again: arithmetic only. The jitter is a function of what it is for, so replay and
+/** When the next attempt starts: arithmetic only. The jitter is a function of the attempt, so replay and
  * the simulator get the same delays. */
 import type { Backoff } from "../plan/plan.ts";
 import { seededRandom, seedOf } from "../util/random.ts";
 import type { Retry } from "./event.ts";
 
-/** The next try after the n-th failure of a visit. */
+/** The next attempt after the n-th failure of a visit. */
 export function retryAfterFailure(
   backoff: Backoff,
   failures: number,
@@ -26,14 +26,14 @@ export function retryAfterLoss(losses: number, now: number, salt: string): Retry
   return retryAfterFailure(LOSS_PAUSE, losses - 1, now, `${salt}/loss`);
 }
 
-/** How often the agent of a visit may be kept from going on before somebody is asked. */
+/** How often the agent of a visit may be kept from continuing before a person is asked. */
 export const PAUSES_MAX = 50;
 
-/** Between two tries of an agent whose service is busy. */
+/** Between two attempts of an agent whose service is busy. */
 const PAUSE_FIRST_MS = 5_000;
 const PAUSE_MAX_MS = 5 * 60_000;
 
-/** The next try after the n-th pause of a visit; what the service said outweighs our guess. */
+/** The next attempt after the n-th pause of a visit; what the service said outweighs our guess. */
 export function retryAfterPause(pauses: number, now: number, askedMs: number | undefined): Retry {
   const delayMs = askedMs ?? Math.min(PAUSE_FIRST_MS * 2 ** (pauses - 1), PAUSE_MAX_MS);
   return { at: now + delayMs, delayMs };

@@ -1,21 +1,48 @@
-/** Going back: what a person's wish to run a step again, or to go on from it, does to a run. */
-import { closureOf, indexOf } from "../plan/graph-index.ts";
-import type { Plan } from "../plan/plan.ts";
+/**
+ * Running a step again, or continuing from it, because a person asks for it: the step and every step
+ * after it open again, and their visits become history. In a fan-out that completed although items
+ * failed (`on_item_failure: continue`), the failed items alone can run again.
+ *
+ * Owns: what such a request does to a run, when it is refused, and the meaning of `run.rewound`.
+ * Does not: put files back (operations.ts).
+ * Invariants:
+ * - rewind/V1 A step that selects one edge is left by one, towards the step that is wanted, whatever its
+ *   conditions say: the other paths are not taken.
+ */
+import {
+  ancestorsOf,
+  arrowAt,
+  closureOf,
+  forwardOrder,
+  indexOf,
+  stepAt,
+} from "../plan/graph-index.ts";
+import type { Graph, Plan } from "../plan/plan.ts";
+import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { needsTurns } from "./conversation.ts";
+import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
+import { repeatEffects } from "./effect.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
-import { failedInside, hidesFailures, outermost } from "./failed-items.ts";
-import { placeText, ROOT_SCOPE, stepPath } from "./place.ts";
-import { unfinishedBefore } from "./rewind-way.ts";
+import { parsePlace, placeText, ROOT_SCOPE, stepPath } from "./place.ts";
 import {
+  childScopes,
   currentVisit,
   findStep,
+  findVisit,
+  isDone,
   isUncertain,
+  outermost,
   placeOf,
   type Run,
+  type Scope,
   stepOf,
   type Visit,
+  visitsOf,
 } from "./run.ts";
+import { abandonInside, enter, recordAt } from "./visit.ts";
+import { restoreFirst } from "./workspace-files.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {
@@ -36,7 +63,60 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
   };
 }
 
-/** The event of going on from a step. */
+interface PathTo {
+  /** The steps before the wanted one, in an order in which they can be done. */
+  readonly before: readonly number[];
+  /** Those and the wanted step itself. */
+  readonly steps: ReadonlySet<number>;
+  /** The edges by which a step before it is left. */
+  edgesFrom(position: number): readonly number[];
+}
+
+/** The path on which a run comes to a step (V1). */
+function pathTo(graph: Graph, start: number): PathTo {
+  const steps = new Set([start, ...ancestorsOf(graph, start, graph.steps.length)]);
+  const before = forwardOrder(graph).filter(
+    (position) => position !== start && steps.has(position),
+  );
+  const edgesFrom = (position: number): readonly number[] => {
+    const leaving = (indexOf(graph).outgoing[position] ?? []).filter((index) => {
+      const { back, restart } = arrowAt(graph, index);
+      return !back && restart === undefined;
+    });
+    if (stepAt(graph, position).split === "all") {
+      return leaving.filter((index) => {
+        const { on, condition } = arrowAt(graph, index);
+        return on === "completed" && condition === undefined;
+      });
+    }
+    const leads = leaving.filter((index) => steps.has(arrowAt(graph, index).to));
+    const straight = leads.find((index) => arrowAt(graph, index).to === start);
+    const one = straight ?? leads.find((index) => arrowAt(graph, index).on === "completed");
+    return one === undefined ? leads.slice(0, 1) : [one];
+  };
+  return { before, steps, edgesFrom };
+}
+
+/** The steps on the path to a step that are not done: they are taken as done. */
+function unfinishedBefore(scope: Scope, start: number): readonly number[] {
+  const { graph } = scope;
+  const { incoming, outgoing } = indexOf(graph);
+  const { before, edgesFrom } = pathTo(graph, start);
+  const followed = new Set<number>();
+  return before.filter((position) => {
+    const comes = (incoming[position] ?? []).filter((index) => !arrowAt(graph, index).back);
+    const done = isDone(scope.steps[position]);
+    const onPath = comes.length === 0 || comes.some((index) => followed.has(index));
+    if (!done && !onPath) return false;
+    const leaves = outgoing[position] ?? [];
+    const taken = leaves.filter((index) => scope.edges[index] === "live");
+    const resolved = leaves.some((index) => scope.edges[index] !== "open");
+    for (const index of done && resolved ? taken : edgesFrom(position)) followed.add(index);
+    return !done;
+  });
+}
+
+/** The event of continuing from a step. */
 export function rewindEvent(
   plan: Plan,
   run: Run,
@@ -45,10 +125,7 @@ export function rewindEvent(
   return {
     type: "run.rewound",
     ...planRewind(plan, run, step),
-    ...(visit === undefined ? {} : { visit }),
-    ...(restore === undefined ? {} : { restore }),
-    ...(outputs === undefined ? {} : { outputs }),
-    ...(repeat === undefined ? {} : { repeat }),
+    ...defined({ visit, restore, outputs, repeat }),
   };
 }
 
@@ -79,8 +156,7 @@ export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly Run
   }
   const rewind = planRetry(plan, run, path);
   const wanted = {
-    ...(restore === undefined ? {} : { restore }),
-    ...(repeat === undefined ? {} : { repeat }),
+    ...defined({ restore, repeat }),
   };
   return [{ type: "run.rewound", ...rewind, ...wanted }];
 }
@@ -91,6 +167,25 @@ function planRetry(plan: Plan, run: Run, step: string): Omit<RunRewound, "type">
   const before = rewind.assumed[0];
   if (before === undefined) return rewind;
   throw new Refusal(`step ${step} cannot run yet: step ${before} before it is not done`);
+}
+
+/** True for a fan-out that completed although items of it failed. */
+export function hidesFailures(visit: Visit): boolean {
+  const { work } = stepOf(visit);
+  const tolerant = work.kind === "each" && work.onItemFailure === "continue";
+  return tolerant && visit.state.status === "completed" && (visit.instances?.failed ?? 0) > 0;
+}
+
+/** The failures in a fan-out that made its items fail. */
+export function* failedInside(run: Run, visit: Visit): Generator<Visit> {
+  for (const scope of childScopes(run, visit)) {
+    for (const inner of visitsOf(scope)) {
+      const { state } = inner;
+      if (state.status !== "failed" || state.absorbed !== true) continue;
+      if (state.reason === "items") yield* failedInside(run, inner);
+      else yield inner;
+    }
+  }
 }
 
 /** The failed items that run again alone: those in a fan-out, or the one that is named. */
@@ -208,4 +303,67 @@ function unknownStep(plan: Plan, step: string): string {
   const ids = plan.graph.steps.slice(0, 20).map(({ id }) => id);
   const more = plan.graph.steps.length > ids.length ? ", ..." : "";
   return `there is no step ${step} in this run; its steps are ${ids.join(", ")}${more}`;
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+/** Takes `run.rewound` into the run. */
+export function rewind(run: Run, event: RunRewound, time: number): void {
+  const { scope, position: start } = locate(run, { scope: ROOT_SCOPE, step: event.step });
+  const region = closureOf(scope.graph, start);
+  if (event.items !== undefined) {
+    reopen(run, scope, [start]);
+    reopen(
+      run,
+      scope,
+      region.filter((position) => position !== start),
+      { past: time },
+    );
+    for (const place of event.items) reopenItem(run, place);
+    return;
+  }
+  reopen(run, scope, region, { past: time });
+  if (event.repeat === true) repeatEffects(run, event.step);
+  restoreFirst(run, event.restore);
+  leadTo(run, scope, start, event, time);
+  if (currentVisit(recordAt(scope, start)) === undefined) startAgain(run, scope, start);
+}
+
+/** The failure of an item counts again; `step.granted`, right after, lets it run again. */
+function reopenItem(run: Run, place: string): void {
+  const { visit: number = 1, ...at } = parsePlace(place);
+  const visit = findVisit(run, { ...at, visit: number });
+  const failed = visit?.state.status === "failed" && visit.state.absorbed === true;
+  assert(failed, () => `illegal event: ${place} is no failed item`);
+  const { absorbed: _, ...state } = visit.state;
+  enter(run, visit, { ...state, handled: false });
+}
+
+/** Leaves every step before the start on the path to it; the event says which count as done. */
+function leadTo(run: Run, scope: Scope, start: number, event: RunRewound, time: number): void {
+  const { byId } = indexOf(scope.graph);
+  const assumed = new Set(event.assumed.map((id) => byId.get(id)));
+  const path = pathTo(scope.graph, start);
+  for (const position of path.before) {
+    if (assumed.has(position)) assume(run, scope, position, event, time);
+    else if (!isLeftOpen(scope, position)) continue;
+    leave(run, recordAt(scope, position), path.edgesFrom(position), path.steps);
+  }
+}
+
+/** Declares a step done without having run it. */
+function assume(run: Run, scope: Scope, position: number, event: RunRewound, time: number): void {
+  const record = recordAt(scope, position);
+  if (currentVisit(record) === undefined) startAgain(run, scope, position);
+  const visit = currentVisit(record);
+  assert(visit !== undefined, "a step that was started has a visit");
+  abandonInside(run, visit, time);
+  const outputs = event.outputs?.[stepOf(visit).id] ?? {};
+  enter(run, visit, { status: "completed", at: time, exit: 0, outputs, assumed: true });
+}
+
+/** True for a step that is done, but that a loop around it was to come to once more. */
+function isLeftOpen(scope: Scope, position: number): boolean {
+  const isOpen = forwardEdges(scope, position).every((index) => scope.edges[index] === "open");
+  return isOpen && isDone(scope.steps[position]);
 }

@@ -1,10 +1,31 @@
-/** How a run is stopped, and how it ends when nothing moves any more. */
-import type { RunEvent, StopMode } from "./event.ts";
+/**
+ * How a run is stopped, and how it ends when nothing moves any more: a goal is a step that must be
+ * completed before its scope may end well.
+ *
+ * Owns: the end of a run, which goal was missed, whether the run may still go back for it, and the
+ * meaning of `run.returned`.
+ * Does not: end composite visits (composite-end.ts).
+ */
+import { closureOf, graphsIn, stepAt } from "../plan/graph-index.ts";
+import type { Goal, Graph } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
+import { locate, reopen } from "./edge.ts";
+import type { RunEvent, RunReturned, StopMode } from "./event.ts";
 import type { Fact } from "./fact.ts";
-import { missedGoal } from "./goal.ts";
 import { isIdle } from "./next-actions.ts";
 import { ROOT_SCOPE, stepPath } from "./place.ts";
-import { placeOf, type Run } from "./run.ts";
+import {
+  childScopes,
+  currentVisit,
+  placeOf,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "./run.ts";
+import { reopenScope } from "./scope.ts";
+import { lastScope, outcomeWord } from "./values.ts";
+import type { VisitState } from "./visit-state.ts";
 
 /** How soon a stop is to happen. */
 const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };
@@ -43,5 +64,75 @@ function goodEnding(run: Run): RunEvent {
   const missed = root && missedGoal(root);
   if (missed === undefined) return { type: "run.completed" };
   const { back, message, from } = missed;
-  return back ?? { type: "run.failed", message, ...(from === undefined ? {} : { from }) };
+  return back ?? { type: "run.failed", message, ...defined({ from }) };
+}
+
+/** A goal that was missed: the event that goes back for it, or why there is none. */
+export interface MissedGoal {
+  readonly message: string;
+  readonly back?: RunReturned;
+  /** In the plan's own graph: the step from which a person could go on. */
+  readonly from?: string;
+}
+
+/** The outcomes with which a goal is reached. */
+const REACHED: ReadonlySet<string> = new Set(["success", "partial_success"]);
+
+/** True when a goal is reached by a visit that has come to this. */
+export function isReached(state: VisitState | undefined): boolean {
+  return state?.status === "completed" && REACHED.has(outcomeWord(state));
+}
+
+/** The first goal of a scope that was missed. */
+export function missedGoal(scope: Scope): MissedGoal | undefined {
+  for (const [position, { goal, id }] of scope.graph.steps.entries()) {
+    if (goal === undefined) continue;
+    const state = currentVisit(scope.steps[position])?.state;
+    if (isReached(state) || (state === undefined && goal.holds === "visited")) continue;
+    const came =
+      state?.status === "completed" ? `completed with ${outcomeWord(state)}` : state?.status;
+    return describe(scope, id, goal, came ?? "not reached");
+  }
+  return undefined;
+}
+
+function describe(scope: Scope, id: string, goal: Goal, came: string): MissedGoal {
+  const said = `the goal ${scope.id}${id} was missed: it is ${came}`;
+  if (goal.retryTarget === undefined) {
+    return { message: `${said}, and has no step to go back to`, from: id };
+  }
+  const target = stepAt(scope.graph, goal.retryTarget);
+  const record = scope.steps[goal.retryTarget];
+  const visits = (record?.visits.length ?? 0) - (record?.past ?? 0);
+  if (visits >= target.visitsMax) {
+    const message = `${said}, and ${target.id} was visited ${visits} times already`;
+    return { message, from: target.id };
+  }
+  const back = { type: "run.returned", scope: scope.id, step: target.id, goal: id } as const;
+  return { message: said, back };
+}
+
+/** The first goal that was missed inside a composite visit all of whose instances have ended. */
+export function missedInside(run: Run, visit: Visit): MissedGoal | undefined {
+  const { work } = stepOf(visit);
+  if (!graphsIn(work).some(hasGoals)) return undefined;
+  // The iterations before the last one of a loop ended well, or there would be no last one.
+  const last = work.kind === "loop" ? lastScope(run, visit) : undefined;
+  for (const scope of last === undefined ? childScopes(run, visit) : [last]) {
+    const missed = scope.failures > 0 ? undefined : missedGoal(scope);
+    if (missed !== undefined) return missed;
+  }
+  return undefined;
+}
+
+function hasGoals(graph: Graph): boolean {
+  return graph.steps.some(({ goal }) => goal !== undefined);
+}
+
+/** Takes `run.returned` into the run: a loop without an edge. For evolve.ts alone (C2). */
+export function goBack(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
+  const { scope, position: start } = locate(run, to);
+  const closed = scope.active === 0;
+  reopen(run, scope, closureOf(scope.graph, start), { start });
+  if (closed) reopenScope(run, scope, "ended-well");
 }

@@ -7,8 +7,8 @@
  * - C2 Only `evolve` makes a Run from a Run. It takes the old one over: after
  *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
  *   steps would otherwise be copied 200,000 times.
- * - C4 Each visit that is not over stands in exactly one of the sets ready, running, waiting,
- *   interrupted, unsettled, asked, sleeping, composites. (`prompt` repeats some of the ready ones.)
+ * - C4 Each visit that is not over stands in exactly one of the sets `running`, `composites` and those
+ *   in `waiting`: the set that its state names.
  */
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
@@ -16,34 +16,28 @@ import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secrets.ts";
 import type { ConversationState } from "./conversation-state.ts";
 import type {
-  AgentTrouble,
   AttemptRef,
   Briefing,
-  CheckEvidence,
-  Deadline,
-  FailureReason,
   Held,
   KnownEffect,
   Message,
   Origin,
-  Output,
   Place,
   Placed,
-  Question,
   RunCreated,
   Spent,
   StopMode,
   StopReason,
-  Told,
   Uncertainty,
 } from "./event.ts";
-import { parseStepPath } from "./place.ts";
+import { childScopeId, parseStepPath } from "./place.ts";
+import { type VisitState, type WaitReason, waitsFor } from "./visit-state.ts";
 
 export interface Run {
   readonly id: string;
   /** Sequence number of the last event. */
   readonly seq: number;
-  /** What it goes by: as it was created, and as the last update of its plan changed that. */
+  /** How it was created, as the last update of its plan changed that. */
   readonly created?: RunCreated & { readonly time: number };
   readonly state: RunState;
   readonly updatedAt: number;
@@ -53,62 +47,49 @@ export interface Run {
   /** The language whose built-in keys it keeps. */
   readonly keys?: Plan["keys"];
   readonly scopes: ReadonlyMap<string, Scope>;
-  /** Steps that an update took out of the plan; one that comes back is numbered on. */
+  /** Steps that an update removed from the plan; the visits of one that comes back are numbered on. */
   readonly gone: ReadonlyMap<string, StepRecord>;
-  /** Wait for room, in the order in which they became ready. */
-  readonly ready: ReadonlySet<Visit>;
-  /** How many were taken out of `ready` since that set was made. */
-  readonly readyGaps: number;
-  /** Those of them that need no room: gates and waits. */
-  readonly prompt: ReadonlySet<Visit>;
-  /** Have a process. */
+  /** Visits that do not run, by what they wait for; each set is in the order of arrival. */
+  readonly waiting: Readonly<Record<WaitReason, ReadonlySet<Visit>>>;
+  /** How many visits left the queue for slots since its set was made. */
+  readonly slotGaps: number;
+  /** Visits that have a process. */
   readonly running: ReadonlySet<Visit>;
-  /** Wait for the time of their next attempt. */
-  readonly waiting: ReadonlySet<Visit>;
-  readonly interrupted: ReadonlySet<Visit>;
-  /** Have a probe that is to say whether they happened. */
-  readonly unsettled: ReadonlySet<Visit>;
-  /** Wait for a person's answer. */
-  readonly asked: ReadonlySet<Visit>;
-  /** Wait for a time that their author set. */
-  readonly sleeping: ReadonlySet<Visit>;
-  /** Have open instances. */
+  /** Visits that have open instances. */
   readonly composites: ReadonlySet<Visit>;
-  /** Composites all of whose instances have ended. */
-  readonly closing: ReadonlySet<Visit>;
   /** Failures that nothing handles. */
   readonly failed: ReadonlySet<Visit>;
   /** Effects that must happen once and have happened, or may have, by name. */
   readonly effects: ReadonlyMap<string, Effect>;
-  /** What all attempts together used of models. */
+  /** What all attempts together used of their models. */
   readonly spent: Spent;
   /** What each conversation has used, by its id. */
   readonly conversations: ReadonlyMap<string, Spent>;
-  /** The conversations that steps share: name -> where it is and who was the last in it. */
+  /** The conversations that steps share, by name. */
   readonly shared: ReadonlyMap<string, SharedConversation>;
   /** The messages that people left for agents, by the path of the step. */
   readonly messages: ReadonlyMap<string, readonly LeftMessage[]>;
-  /** Where its steps work, once that is made. */
+  /** The workspace in which its steps work, once it is made. */
   readonly workspace?: Placed;
-  /** The last snapshot of it. */
+  /** The last snapshot of that workspace. */
   readonly snapshot?: string;
   /** What is known of the files in each workspace: the run's own (""), and those of instances. */
   readonly files: ReadonlyMap<string, WorkspaceFiles>;
-  /** Instances that are to work in a workspace of their own, which is still to be made. */
+  /** Instances whose own workspace is still to be made. */
   readonly unmade: ReadonlySet<Scope>;
-  /** Instances that ended well, and whose work in a workspace of their own is not merged yet. */
+  /** Instances that ended well, and whose own workspace is not merged yet. */
   readonly merging: ReadonlySet<Scope>;
-  /** The snapshot to which its files are to be put back before anything starts, and since when. */
+  /** The snapshot to which its files go back before anything starts, and the event that asked for it. */
   readonly restoring?: { readonly commit: string; readonly since: number };
   /** Of a fork: where it comes from, and the commit that the other run's worktree began with. */
   readonly origin?: Origin & { readonly base?: string };
-  /** What its owner wants done with conversations that were cut off. */
+  /** What its owner wants done with work that was interrupted. */
   readonly recover?: Recover;
-  /** The variables that its expressions rely on, as they were when it met them first. */
+  /** The variables that its expressions rely on, as they were when it first met them. */
   readonly variables: ReadonlyMap<string, string>;
-  /** What recognises the secrets of all environments that it was driven in. */
+  /** Marks that recognise the secrets of every environment in which it was driven. */
   readonly secrets: readonly SecretMarks[];
-  /** How long attempts have run, all together. */
+  /** How long all attempts together have run. */
   readonly workedMs: number;
   /** What it may use: the plan's budget and what was added to it. */
   readonly funds: Budget;
@@ -122,7 +103,7 @@ export interface Run {
 
 /** A message for the agent of a step, and what became of it. */
 export interface LeftMessage extends Message {
-  /** For each visit of the step that was told: the last attempt whose prompt held it. */
+  /** For each visit of the step that got it: the last attempt whose prompt held it. */
   readonly told?: readonly { readonly visit: number; readonly attempt: number }[];
   /** The model has answered a prompt that held it. */
   readonly delivered?: true;
@@ -151,7 +132,7 @@ export interface Effect extends KnownEffect {
 export interface SharedConversation {
   readonly session: string;
   readonly step: string;
-  /** Who talks in it, by the plan's name. */
+  /** The agent in it, by its name in the plan. */
   readonly agent: string;
   /** It stays with the run that this one was forked from. */
   readonly left?: true;
@@ -171,21 +152,21 @@ export interface Scope {
   readonly graph: Graph;
   readonly parent?: Visit;
   readonly item?: Json;
-  /** What `input` is in it, when it is not that of the scope around it. */
+  /** Its own `input`, when it is not that of the scope around it. */
   readonly input?: JsonObject;
   readonly index: number;
-  /** Key-values of its own, which hide those around it; of a branch. */
+  /** Of a branch: its own context, which hides the one around it. */
   readonly context?: ReadonlyMap<string, Json>;
-  /** How often it was begun anew. */
+  /** How often it was restarted. */
   readonly restarts?: number;
-  /** The visit that ended last, those apart that only pass on. */
+  /** The visit that ended last; a step that only passes on does not count. */
   readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
-  /** What has come along each arrow. */
-  readonly arrows: readonly ArrowState[];
-  /** Per step: forward arrows that have not been settled yet, and those that were followed. */
-  readonly unsettled: readonly number[];
+  /** What has come along each edge of the graph. */
+  readonly edges: readonly EdgeState[];
+  /** Per step: forward edges that are not resolved yet, and those that were followed. */
+  readonly unresolved: readonly number[];
   readonly live: readonly number[];
   /** Visits that are not over. */
   readonly active: number;
@@ -193,16 +174,16 @@ export interface Scope {
   readonly failures: number;
 }
 
-export type ArrowState = "open" | "live" | "dead";
+export type EdgeState = "open" | "live" | "dead";
 
-/** A step in a scope with everything that was done for it. */
+/** A step in a scope, with all its visits. */
 export interface StepRecord {
   readonly scope: Scope;
   readonly position: number;
   readonly visits: readonly Visit[];
   /** How many visits lie before the last rewind; they are history. */
   readonly past: number;
-  /** No arrow can reach it any more. */
+  /** No edge can reach it any more. */
   readonly unreachable: boolean;
   /** Whether it is among `stepsDone`. */
   readonly counted: boolean;
@@ -211,7 +192,7 @@ export interface StepRecord {
 export interface Visit {
   readonly record: StepRecord;
   readonly number: number;
-  /** The arrow that started it, by its position; absent when none did. */
+  /** The edge that started it, by its position; absent when none did. */
   readonly via?: number;
   readonly state: VisitState;
   /** The event that ended it, by its sequence number. */
@@ -220,47 +201,47 @@ export interface Visit {
   readonly attempts: number;
   readonly failures: number;
   readonly losses: number;
-  /** How many failures it may have in all; granted anew by resume and retry. */
+  /** How many failures it may have in all; resume and retry grant more. */
   readonly failuresMax: number;
   readonly lossesMax: number;
-  /** Failures before its present allowance; its pauses are counted from there. */
+  /** Failures before its present allowance; the backoff counts from there. */
   readonly failuresBefore?: number;
-  /** Times that it could not go on through no fault of its own. */
+  /** How often its agent could not continue through no fault of its own. */
   readonly pauses: number;
   readonly startedAt?: number;
   /** The snapshot that its work began with. */
   readonly base?: string;
   /** Its files are put back to that before its current attempt begins. */
   readonly restore?: true;
-  /** It is done but for the merge of its work, which these files stand against. */
+  /** Its result, while its work is still to be merged; `conflicts` are the files that do not fit. */
   readonly held?: Held;
   readonly conflicts?: readonly string[];
   /** Its work is done, and a judge is to look at it, or is looking at it. */
   readonly submitted?: Submission;
   /** Its attempts that only judged. */
   readonly judgements?: readonly number[];
-  /** Others were at work in the same workspace when it was. */
+  /** Other visits worked in the same workspace at the same time. */
   readonly crowded?: true;
-  /** It was cut off by a loss or a stop, not by its own end. */
+  /** Its last attempt was interrupted by a loss or a stop. */
   readonly cut?: true;
-  /** Nobody knew whether its last attempt happened. */
+  /** Why the effect of its last attempt was uncertain. */
   readonly doubt?: Uncertainty;
-  /** Where the effect was attempted first that an earlier visit may have had: its key stays. */
+  /** Where its effect was attempted first, by an earlier visit: the key of the effect stays the same. */
   readonly attemptedAt?: Pick<KnownEffect, "place" | "run">;
-  /** What a person wants done with it after it was cut off; holds for its next attempt. */
+  /** What a person wants done with it after an interruption; for its next attempt only. */
   readonly recover?: Recover;
-  /** Its next attempt goes on with the files that are there: a person chose them. */
+  /** Its next attempt keeps the current files: a person chose them. */
   readonly files?: "keep";
-  /** For a step that talks to an agent. */
+  /** Of an agent: its conversation. */
   readonly talk?: ConversationState;
-  /** What its agent was told of the run, and how often it had failed by then. */
+  /** What its agent was told about the run, and how often the visit had failed by then. */
   readonly telling?: Briefing & { readonly failures: number };
-  /** What failed before it, as its agent is told. */
+  /** The report of the failure that led to it, for its agent. */
   readonly report?: string;
   readonly spent?: Spent;
-  /** Calls that its agent was not permitted in the last attempt that ended. */
+  /** Calls that were denied to its agent in the last attempt that ended. */
   readonly denied?: readonly string[];
-  /** What a person said about such calls; it holds for all later attempts of the visit. */
+  /** What a person said about such calls; for all later attempts of the visit. */
   readonly permits?: Permits;
   readonly instances?: Instances;
 }
@@ -285,77 +266,12 @@ export interface Permits {
 export interface Instances {
   readonly items?: readonly Json[];
   readonly input?: JsonObject;
-  /** How many there are to be; of a loop, as far as that is known. */
+  /** How many there will be; of a loop, as far as that is known. */
   readonly total: number;
   readonly opened: number;
   readonly ended: number;
   readonly failed: number;
 }
-
-export type VisitState =
-  | { readonly status: "ready" }
-  | {
-      readonly status: "running";
-      readonly since: number;
-      /** From when its time has still to be counted; later than `since` under a second owner. */
-      readonly uncounted: number;
-    }
-  | {
-      readonly status: "waiting";
-      readonly until: number;
-      readonly delayMs: number;
-      readonly message: string;
-    }
-  | { readonly status: "interrupted"; readonly message: string }
-  /** It may have happened or not; its probe is asked. */
-  | { readonly status: "unsettled"; readonly message: string }
-  /** A person is asked. */
-  | ({ readonly status: "asked"; readonly since: number } & Question)
-  /** Nothing happens before a time. */
-  | { readonly status: "sleeping"; readonly since: number; readonly wake: Deadline }
-  | {
-      readonly status: "completed";
-      readonly at: number;
-      readonly exit: number;
-      readonly outputs: Readonly<Record<string, Output>>;
-      readonly answer?: Json;
-      /** The end of what it printed, where the plan refers to it. */
-      readonly output?: string;
-      /** What tells its effect from others. */
-      readonly identity?: string;
-      /** Who vouches for it in place of an exit status. */
-      readonly settledBy?: string;
-      readonly told?: Told;
-      /** Checks that did not pass and only warn. */
-      readonly checks?: readonly CheckEvidence[];
-      /** A person declared it done. */
-      readonly assumed: boolean;
-    }
-  | {
-      readonly status: "failed";
-      readonly at: number;
-      readonly reason: FailureReason;
-      readonly message: string;
-      readonly exit?: number;
-      readonly told?: Told;
-      /** Checks that did not pass. */
-      readonly checks?: readonly CheckEvidence[];
-      /** Of an agent: what a person has to change first. */
-      readonly trouble?: AgentTrouble;
-      readonly answer?: Json;
-      readonly output?: string;
-      /** What tells it from other failures of the step. */
-      readonly signature?: string;
-      /** An arrow led on from the failure, or the author lets the run go on. */
-      readonly handled: boolean;
-      /** Nothing in its own scope handled it, but the composite step around it did. */
-      readonly absorbed?: true;
-    }
-  | { readonly status: "skipped"; readonly at: number }
-  /** Left behind by a rewind before it was over. */
-  | { readonly status: "abandoned"; readonly at: number };
-
-export type VisitStatus = VisitState["status"];
 
 /** The plan's step of a record or visit. */
 export function stepOf(at: StepRecord | Visit): Step {
@@ -363,7 +279,7 @@ export function stepOf(at: StepRecord | Visit): Step {
   return record.scope.graph.steps[record.position] as Step;
 }
 
-/** Where a visit stands. */
+/** The step, the scope and the number of a visit. */
 export function placeOf(visit: Visit): Place {
   return {
     scope: visit.record.scope.id,
@@ -384,23 +300,43 @@ export function currentVisit(record: StepRecord | undefined): Visit | undefined 
     : undefined;
 }
 
-/** The record of a step in a scope, when anything has happened to it. */
+/** The record of a step in a scope; undefined while nothing has happened to it. */
 export function findRecord(scope: Scope, step: string): StepRecord | undefined {
   const position = indexOf(scope.graph).byId.get(step);
   return position === undefined ? undefined : scope.steps[position];
 }
 
-/** The visit at a place. */
+/** The visit that a scope, a step and a number name. */
 export function findVisit(run: Run, place: Place): Visit | undefined {
   const scope = run.scopes.get(place.scope);
   return scope && findRecord(scope, place.step)?.visits[place.visit - 1];
 }
 
-/** The record behind a step's path, such as `build` or `each@1.1[3]/test`. */
+/** The record of a step by its path, such as `build` or `each@1.1[3]/test`. */
 export function findStep(run: Run, path: string): StepRecord | undefined {
   const { scope, step } = parseStepPath(path);
   const found = run.scopes.get(scope);
   return found && findRecord(found, step);
+}
+
+/** The scopes that the current attempt of a composite visit has opened. */
+export function* childScopes(run: Run, visit: Visit): Generator<Scope> {
+  for (let index = 0; index < (visit.instances?.opened ?? 0); index++) {
+    const scope = run.scopes.get(childScopeId(attemptOf(visit), index));
+    if (scope !== undefined) yield scope;
+  }
+}
+
+/** The visit of the pipeline's own step that a visit is, or is part of. */
+export function outermost(visit: Visit): Visit {
+  let at = visit;
+  for (let up = at.record.scope.parent; up !== undefined; up = at.record.scope.parent) at = up;
+  return at;
+}
+
+/** All visits in a scope. */
+export function* visitsOf(scope: Scope): Generator<Visit> {
+  for (const record of scope.steps) yield* record?.visits ?? [];
 }
 
 /** True when a step needs no more work as things stand. */
@@ -411,13 +347,13 @@ export function isDone(record: StepRecord | undefined): boolean {
   return state.status === "completed" || state.status === "skipped";
 }
 
-/** True when nobody knows whether a step that must not happen twice has happened. */
+/** True when it is uncertain whether the effect of a step that must not happen twice has happened. */
 export function isUncertain({ state }: Visit): boolean {
   if (state.status === "failed") return state.reason === "once" && !state.handled;
-  return state.status === "unsettled";
+  return waitsFor(state, "probe");
 }
 
-/** What is wanted of work that was cut off: by a person for this visit or for all, or by the author. */
+/** What to do with interrupted work: as a person says for this visit or for all, or the author. */
 export function recoverFor(run: Run, visit: Visit): Recover | undefined {
   return visit.recover ?? run.recover ?? stepOf(visit).recover;
 }
@@ -427,17 +363,22 @@ export function isComposite({ work }: Step): boolean {
   return graphsIn(work).length > 0;
 }
 
-/** True when a step has a process of its own, for which there must be room. */
+/** True when a step has a process of its own, which needs a slot. */
 export function hasProcess({ work }: Step): boolean {
   return work.kind === "shell" || work.kind === "agent";
 }
 
-/** True for a step that only passes on how the one before it went; a simulated one speaks for itself. */
+/** True for a step that only passes on the outcome of the step before it. */
 export function passesOn({ work }: Step): boolean {
   return work.kind === "pass" && work.simulates === undefined;
 }
 
-/** True when a step asks a person, or waits for a time. */
+/** True when a step asks a person, or waits for a time: it starts without a slot. */
 export function isPrompt({ work }: Step): boolean {
   return work.kind === "gate" || work.kind === "wait";
+}
+
+/** The visits that wait for any of these, in the order in which the reasons are named. */
+export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonly Visit[] {
+  return reasons.flatMap((reason) => [...run.waiting[reason]]);
 }

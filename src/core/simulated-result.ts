@@ -13,9 +13,9 @@
 import { arrowAt, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Graph, Saying, Simulated } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
-import { chooseArrowsAt } from "./arrow-choice.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
 import { contextValue } from "./context.ts";
+import { chooseEdgesAt } from "./edge-choice.ts";
 import type { Told } from "./event.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import type { Outcome } from "./values.ts";
@@ -110,9 +110,9 @@ function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undef
   let on: "completed" | "failed" = status;
   for (let passed = 0; passed <= PASSED_MAX; passed++) {
     const asked = passed === 0 ? outcome : { ...outcome, told: remembered(run, visit, told) };
-    const chosen = chooseArrowsAt(run, visit, { position, on }, asked);
+    const chosen = chooseEdgesAt(run, visit, { position, on }, asked);
     if (!chosen.ok) return undefined;
-    const [index] = chosen.arrows;
+    const [index] = chosen.edges;
     // A good end without arrows is an end of the walk.
     if (index === undefined) return on === "completed" ? position : undefined;
     position = arrowAt(scope.graph, index).to;

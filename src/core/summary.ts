@@ -3,8 +3,9 @@ import type { Plan } from "../plan/plan.ts";
 import { waitsForPerson } from "./next-actions.ts";
 import { stepPath } from "./place.ts";
 import { currentVisit, type Run, type StepRecord, stepOf, type Visit } from "./run.ts";
+import { statusWord } from "./visit-state.ts";
 
-/** `waiting`: nothing moves before a person has answered. */
+/** `waiting`: nothing moves before a person answers. */
 export type RunStatus = "queued" | "running" | "waiting" | "interrupted" | "completed" | "failed";
 
 export type StepState =
@@ -95,7 +96,8 @@ export function statusOf(run: Run): RunStatus {
 export function stepStateOf(record: StepRecord): StepState {
   const visit = currentVisit(record);
   if (visit === undefined) return record.counted ? "skipped" : "pending";
-  switch (visit.state.status) {
+  const status = statusWord(visit.state);
+  switch (status) {
     case "ready":
       return visit.attempts > 0 ? "retrying" : "pending";
     case "waiting":
@@ -108,7 +110,7 @@ export function stepStateOf(record: StepRecord): StepState {
     case "unsettled":
       return "interrupted";
     default:
-      return visit.state.status;
+      return status;
   }
 }
 

@@ -3,54 +3,70 @@
  * what is not here, one test walks all pairs, and docs/STATE_MACHINE.md is made from them.
  */
 import type { RunEvent } from "./event.ts";
-import type { RunState, VisitStatus } from "./run.ts";
+import type { RunState } from "./run.ts";
+import type { StateName } from "./visit-state.ts";
 
 export type StepEventType = Extract<RunEvent["type"], `step.${string}`>;
 export type RunEventType = Extract<RunEvent["type"], `run.${string}`>;
 type RunStatusName = RunState["status"];
 
-/** Where each event may take a visit. `run.*` rows are what happens to visits as a side effect. */
+/** Where an attempt that is over may leave its visit. */
+const ENDED = {
+  "step.completed": ["completed"],
+  "step.failed": ["waiting for retry", "failed"],
+} as const;
+const AGAIN = ["waiting for slot", "waiting for owner"] as const;
+const LOST = ["waiting for retry", "failed"] as const;
+
+/** Where each event may take a visit. */
 export const VISIT_TRANSITIONS: Readonly<
-  Record<VisitStatus, Partial<Readonly<Record<StepEventType, readonly VisitStatus[]>>>>
+  Record<StateName, Partial<Readonly<Record<StepEventType, readonly StateName[]>>>>
 > = {
-  ready: { "step.started": ["running", "sleeping"], "step.skipped": ["skipped"] },
+  "waiting for start": {
+    "step.started": ["running", "waiting for time"],
+    "step.skipped": ["skipped"],
+  },
+  "waiting for slot": {
+    "step.started": ["running", "waiting for close"],
+    "step.skipped": ["skipped"],
+  },
+  "waiting for retry": { "step.started": ["running", "waiting for close"] },
   running: {
-    "step.completed": ["completed"],
-    "step.failed": ["waiting", "failed"],
-    "step.lost": ["waiting", "failed"],
-    "step.paused": ["waiting", "failed"],
+    ...ENDED,
+    "step.lost": LOST,
+    "step.paused": LOST,
     "step.session": ["running"],
     "step.adopted": ["running"],
     "step.based": ["running"],
     "step.saved": ["running"],
-    "step.continued": ["ready", "interrupted"],
-    "step.relayed": ["ready", "interrupted"],
-    "step.submitted": ["ready", "interrupted"],
-    "step.conflicted": ["interrupted"],
-    "step.interrupted": ["interrupted", "ready"],
-    "step.unsettled": ["unsettled", "failed"],
-    "step.iterated": ["running"],
-    "step.asked": ["asked"],
+    "step.continued": AGAIN,
+    "step.relayed": AGAIN,
+    "step.submitted": AGAIN,
+    "step.conflicted": ["waiting for owner"],
+    "step.interrupted": AGAIN,
+    "step.unsettled": ["waiting for probe", "failed"],
+    "step.asked": ["waiting for person"],
   },
-  asked: {
-    "step.answered": ["asked"],
-    "step.continued": ["ready", "interrupted"],
-    "step.completed": ["completed"],
-    "step.failed": ["waiting", "failed"],
+  "waiting for owner": {},
+  "waiting for probe": {
+    ...ENDED,
+    "step.probed": ["waiting for probe", "failed"],
+    "step.settled": ["waiting for probe"],
+    "step.lost": LOST,
+    "step.interrupted": AGAIN,
   },
-  sleeping: { "step.completed": ["completed"], "step.failed": ["failed"] },
-  unsettled: {
-    "step.probed": ["unsettled", "failed"],
-    "step.settled": ["unsettled"],
-    "step.completed": ["completed"],
-    "step.failed": ["waiting", "failed"],
-    "step.lost": ["waiting", "failed"],
-    "step.interrupted": ["interrupted", "ready"],
+  "waiting for person": {
+    ...ENDED,
+    "step.answered": ["waiting for person"],
+    "step.continued": AGAIN,
   },
-  waiting: { "step.started": ["running"] },
-  interrupted: {},
+  "waiting for time": { "step.completed": ["completed"], "step.failed": ["failed"] },
+  "waiting for close": { ...ENDED, "step.iterated": ["running", "waiting for close"] },
   completed: {},
-  failed: { "step.granted": ["ready"], "step.settled": ["unsettled"] },
+  failed: {
+    "step.granted": ["waiting for start", "waiting for slot"],
+    "step.settled": ["waiting for probe"],
+  },
   skipped: {},
   abandoned: {},
 };
@@ -116,66 +132,84 @@ export const RUN_TRANSITIONS: Readonly<
   },
 };
 
+const UNFINISHED = [
+  "waiting for start",
+  "waiting for slot",
+  "waiting for retry",
+  "waiting for owner",
+  "waiting for probe",
+  "waiting for person",
+  "waiting for time",
+  "waiting for close",
+  "failed",
+] as const;
+
 /** Visits that change without an event of their own when the run itself does. */
 export const SIDE_TRANSITIONS: readonly {
   readonly event: RunEventType;
-  readonly from: readonly VisitStatus[];
-  readonly to: VisitStatus;
+  readonly from: readonly StateName[];
+  readonly to: StateName;
   readonly why: string;
 }[] = [
   {
     event: "run.opened",
-    from: ["interrupted"],
-    to: "ready",
-    why: "a new owner takes interrupted work up again",
+    from: ["waiting for owner"],
+    to: "waiting for slot",
+    why: "a new owner continues interrupted work",
   },
   {
     event: "run.opened",
     from: ["failed"],
-    to: "unsettled",
-    why: "nobody knows whether it happened, and a new owner asks its probe again",
+    to: "waiting for probe",
+    why: "whether its effect happened is unknown, and a new owner asks its probe again",
   },
   {
     event: "run.forked",
     from: ["running"],
-    to: "ready",
+    to: "waiting for slot",
     why: "its process belongs to the other run",
   },
   {
     event: "run.forked",
-    from: ["asked"],
-    to: "ready",
+    from: ["waiting for person"],
+    to: "waiting for start",
     why: "the question is asked again in the fork, whatever is answered in the other run",
   },
   {
     event: "run.rewound",
-    from: ["ready", "waiting", "interrupted", "unsettled", "asked", "sleeping", "failed"],
+    from: UNFINISHED,
     to: "abandoned",
-    why: "it lies behind the step from which the person goes on",
+    why: "the person continues from a step before it",
   },
   {
     event: "run.rewound",
-    from: ["ready", "waiting", "interrupted", "unsettled", "asked", "sleeping", "failed"],
+    from: UNFINISHED,
     to: "completed",
-    why: "it lies before that step, so the person declared it done",
+    why: "the person continues from a step after it, and declared it done",
   },
   {
     event: "run.restarted",
-    from: ["ready", "failed"],
+    from: ["waiting for start", "waiting for slot", "failed"],
     to: "abandoned",
-    why: "its scope begins anew, and it belongs to the past",
+    why: "its scope begins anew",
   },
   {
     event: "run.updated",
-    from: ["ready", "waiting", "interrupted", "asked", "sleeping", "failed"],
+    from: UNFINISHED,
     to: "abandoned",
-    why: "the edit changed it, something before it, or took it away",
+    why: "the edit changed it, changed a step before it, or removed it",
+  },
+  {
+    event: "run.returned",
+    from: ["waiting for close"],
+    to: "running",
+    why: "a goal inside it was missed, and a step inside it runs again",
   },
 ];
 
 /** True when the event may meet a visit in this state. */
-export function mayMeetVisit(status: VisitStatus, type: StepEventType): boolean {
-  return VISIT_TRANSITIONS[status][type] !== undefined;
+export function mayMeetVisit(state: StateName, type: StepEventType): boolean {
+  return VISIT_TRANSITIONS[state][type] !== undefined;
 }
 
 /** True when the event may meet a run in this state. */

@@ -22,7 +22,6 @@ import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
 import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "./event.ts";
 import type { Ending, Fact, Result } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
-import { closeIfOver, enter, LOSSES_MAX, reopenScope } from "./flow.ts";
 import { Refusal } from "./rewind.ts";
 import {
   attemptOf,
@@ -35,6 +34,9 @@ import {
   stepOf,
   type Visit,
 } from "./run.ts";
+import { closeIfOver, revive } from "./scope.ts";
+import { enter, LOSSES_MAX } from "./visit.ts";
+import { statusWord, waitsFor } from "./visit-state.ts";
 
 /** How much of another run's id is told. */
 const RUN_ID_SHOWN = 8;
@@ -104,7 +106,7 @@ export function afterProbe(
 ): readonly RunEvent[] {
   const { answer, identity, message, result = NO_RESULT } = fact;
   const visit = findVisit(run, fact.at);
-  if (visit?.state.status !== "unsettled" || visit.attempts !== fact.at.attempt) return [];
+  if (!waitsFor(visit?.state, "probe") || visit.attempts !== fact.at.attempt) return [];
   const said = { answer, ...(identity && { identity }), ...(message && { message }) };
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
   const doubt = uncertaintyOf(visit);
@@ -229,7 +231,7 @@ export function uncertainVisit(run: Run, path: string): Visit {
   if (visit === undefined) {
     throw new Refusal(`there is nothing to settle: step ${path} has not started, or is not there`);
   }
-  const { status } = visit.state;
+  const status = statusWord(visit.state);
   if (status === "running" && stepOf(visit).once) {
     const remedy = `perdure resume ${run.id} finds out what became of it`;
     throw new Refusal(`there is nothing to settle yet: step ${path} is running; ${remedy}`);
@@ -276,6 +278,8 @@ function keptOf(ending: Exited): KeptExit {
   return kept;
 }
 
+// What follows changes a run, for evolve.ts alone (C2).
+
 type UncertaintyEvent = Extract<
   RunEvent,
   { type: "step.unsettled" | "step.probed" | "step.settled" }
@@ -301,7 +305,7 @@ export function applyUncertainty(
         noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
       }
       if (asks === "person") return waitForPerson(run, visit, message, time);
-      return enter(run, visit, { status: "unsettled", message });
+      return enter(run, visit, { status: "waiting", for: "probe", message });
     }
     case "step.probed":
       if (event.answer === "unknown") waitForPerson(run, visit, event.message ?? "", time);
@@ -344,8 +348,6 @@ function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
 function takeUp(run: Run, visit: Visit): void {
   const { state } = visit;
   if (state.status !== "failed") return;
-  const closed = visit.record.scope.active === 0;
   const { message } = visit.doubt ?? state;
-  enter(run, visit, { status: "unsettled", message });
-  if (closed) reopenScope(run, visit.record.scope, "failed");
+  revive(run, visit, { status: "waiting", for: "probe", message });
 }

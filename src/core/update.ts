@@ -1,23 +1,50 @@
 /**
- * Adopting an edit: which steps of a run stay what they are under another plan, which begin anew and
- * why, and which are gone.
+ * Adopting an edit of the pipeline in the middle of a run: which steps stay what they are under the new
+ * plan, which begin anew and why, and which are gone.
  *
- * Owns: this choice, by the fingerprints of both plans.
- * Does not: change the run (adopt-plan.ts does), or show anything.
+ * Owns: this choice, by the fingerprints of both plans, and the meaning of `run.updated`.
+ * Does not: show anything.
  * Invariants:
- * - P1 A completed step is kept when its definition, its inputs and all that leads to it are the same.
+ * - update/P1 A completed step is kept when its definition, its inputs and all that leads to it are the
+ *   same. So a step is kept only together with the steps before it, and the edges between kept steps are
+ *   as they were.
  * - update/U1 An agent whose last attempt failed keeps its conversation when the edit changes only how
  *   it is called or checked: that is how such failures are mended.
+ * - update/U2 Nothing of the past is lost: visits are numbered on, also of steps that were gone in
+ *   between.
+ * - update/U3 A kept step is what it was, done or not: its live process, its conversation and its open
+ *   instances continue. A step that is not kept has no live process.
  */
 import { changedFields, fingerprintsOf } from "../plan/fingerprint.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
-import { freeze, type Plan } from "../plan/plan.ts";
+import { type Arrow, freeze, type Graph, type Plan } from "../plan/plan.ts";
+import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
+import { begin } from "./context.ts";
+import { sharedNames } from "./conversation.ts";
+import { draft } from "./draft.ts";
+import { forwardEdges, mark, passOver, reopen, startAgain } from "./edge.ts";
 import type { Rerun, RunEvent, RunUpdated } from "./event.ts";
 import type { UpdateRequested } from "./fact.ts";
 import { ROOT_SCOPE } from "./place.ts";
 import { Refusal } from "./rewind.ts";
-import { currentVisit, findRecord, type Run, stepOf, type Visit } from "./run.ts";
+import {
+  currentVisit,
+  type EdgeState,
+  findRecord,
+  outermost,
+  type Run,
+  type Scope,
+  type StepRecord,
+  stepOf,
+  type Visit,
+} from "./run.ts";
+import { makeScope } from "./scope.ts";
+import { addBudget } from "./spending.ts";
+import { recordAt, touch } from "./visit.ts";
+import { isOver } from "./visit-state.ts";
+import { restoreFirst } from "./workspace-files.ts";
 
 /** What an edit does to the steps of a run. */
 export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;
@@ -90,7 +117,7 @@ export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): rea
       ...updated,
       ...(same ? {} : { input: input.after }),
       ...planUpdate(before, plan, input, run),
-      ...(restore === undefined ? {} : { restore }),
+      ...defined({ restore }),
     },
   ];
 }
@@ -127,11 +154,7 @@ function lastAt({ state }: Visit): number {
 
 /** True when an update touches a step that has a process now; it has to be ended first. */
 export function touchesProcess(run: Run, { kept }: PlanUpdate): boolean {
-  const rootStepOf = (visit: Visit): string => {
-    const { parent } = visit.record.scope;
-    return parent === undefined ? stepOf(visit).id : rootStepOf(parent);
-  };
-  return [...run.running].some((visit) => !kept.includes(rootStepOf(visit)));
+  return [...run.running].some((visit) => !kept.includes(stepOf(outermost(visit)).id));
 }
 
 /** Where a run works is settled once it has worked there. Throws Refusal. */
@@ -156,4 +179,176 @@ function changedInputs(before: Json, after: Json): (name: string) => boolean {
     if (key === undefined || !isObject(before) || !isObject(after)) return true;
     return differ(before[key], after[key]);
   };
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+/** Takes `run.updated` into the run: from here on it goes by the new plan. */
+export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number): void {
+  const before = run.scopes.get(ROOT_SCOPE);
+  assert(before !== undefined && run.created !== undefined, "a run that is updated was created");
+  const { fingerprint, fileSha256, envNames, input, restore } = event;
+  draft(run).created = {
+    ...run.created,
+    fingerprint,
+    envNames,
+    ...defined({ fileSha256, input }),
+  };
+  begin(run, plan);
+  draft(run).funds = addBudget(plan.budget ?? {}, run.added);
+  restoreFirst(run, restore);
+  const kept = new Set(event.kept);
+  const records = takeRecords(run, before, kept, time);
+  draft(run).stepsTotal -= before.graph.steps.length;
+  const scope = makeScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
+  if (before.restarts !== undefined) draft(scope).restarts = before.restarts;
+  const edges = edgeStates(before, scope.graph, kept);
+  carryVia(before.graph, scope.graph, records.values());
+  for (const [id, record] of records) carryRecord(run, scope, id, record);
+  for (const [index, state] of edges.entries()) if (state !== "open") mark(scope, index, state);
+  startReachable(run, scope, kept);
+  forgetConversations(run, scope);
+}
+
+/** The records of the old graph; the steps that are not kept begin anew. */
+function takeRecords(
+  run: Run,
+  before: Scope,
+  kept: ReadonlySet<string>,
+  time: number,
+): ReadonlyMap<string, StepRecord> {
+  const { steps } = before.graph;
+  const region = [...steps.keys()].filter((position) => !kept.has(steps[position]?.id ?? ""));
+  reopen(run, before, region, { past: time });
+  const records = new Map(run.gone);
+  draft(run).gone.clear();
+  for (const record of before.steps) {
+    if (record !== undefined) records.set(stepOf(record).id, record);
+  }
+  return records;
+}
+
+/** Puts a record into the new graph, or keeps it for the day on which its step comes back. */
+function carryRecord(run: Run, scope: Scope, id: string, record: StepRecord): void {
+  const position = indexOf(scope.graph).byId.get(id);
+  if (position === undefined) {
+    draft(record).unreachable = false;
+    touch(run, record);
+    draft(run).gone.set(id, record);
+    draft(run).changes.delete(record);
+    forgetScopes(run, record);
+    return;
+  }
+  changeAllowance(record, stepAt(scope.graph, position).retry.attempts);
+  draft(record).scope = scope;
+  draft(record).position = position;
+  draft(scope).steps[position] = record;
+  // Whether anything leads to a step that was not visited is found out anew.
+  if (currentVisit(record) === undefined) draft(record).unreachable = false;
+  for (const { state } of record.visits) {
+    if (!isOver(state)) draft(scope).active++;
+    if (state.status === "failed" && !state.handled) draft(scope).failures++;
+  }
+  touch(run, record);
+}
+
+/** The author may give a step more or fewer attempts while it has some left. */
+function changeAllowance(record: StepRecord, attempts: number): void {
+  const visit = currentVisit(record);
+  const more = attempts - stepOf(record).retry.attempts;
+  if (visit === undefined || more === 0 || isOver(visit.state)) return;
+  draft(visit).failuresMax = Math.max(visit.failures + 1, visit.failuresMax + more);
+}
+
+/** The scopes that a step opened which is in the plan no more. */
+function forgetScopes(run: Run, record: StepRecord): void {
+  for (const [id, scope] of [...run.scopes]) {
+    const { parent } = scope;
+    if (parent !== undefined && outermost(parent).record === record) draft(run).scopes.delete(id);
+  }
+}
+
+/** What has come along each edge of the new graph so far. */
+function edgeStates(before: Scope, graph: Graph, kept: ReadonlySet<string>): EdgeState[] {
+  const old = new Map(
+    before.graph.arrows.map((edge, index) => [
+      edgeKey(before.graph, edge),
+      before.edges[index] ?? "open",
+    ]),
+  );
+  const { byId } = indexOf(before.graph);
+  return graph.arrows.map((edge) => {
+    const { id } = stepAt(graph, edge.from);
+    if (edge.back || !kept.has(id)) return "open";
+    return old.get(edgeKey(graph, edge)) ?? newEdgeState(before, byId.get(id));
+  });
+}
+
+/** The same edge has the same key in both graphs, whatever it says about conversations. */
+function edgeKey(graph: Graph, { fidelity: _mode, thread: _name, ...edge }: Arrow): string {
+  const [from, to] = [stepAt(graph, edge.from).id, stepAt(graph, edge.to).id];
+  return canonicalJson({ ...edge, from, to });
+}
+
+/** Names the edge by which each visit was reached as the new graph has it. */
+function carryVia(before: Graph, after: Graph, records: Iterable<StepRecord>): void {
+  const positions = new Map(after.arrows.map((edge, index) => [edgeKey(after, edge), index]));
+  for (const { visits } of records) {
+    for (const visit of visits) {
+      if (visit.via === undefined) continue;
+      const via = positions.get(edgeKey(before, arrowAt(before, visit.via)));
+      if (via === undefined) delete draft(visit).via;
+      else draft(visit).via = via;
+    }
+  }
+}
+
+/** An edge that a kept step did not have is plain: it is followed when its step is done. */
+function newEdgeState(before: Scope, from: number | undefined): EdgeState {
+  const record = from === undefined ? undefined : before.steps[from];
+  const state = currentVisit(record)?.state;
+  if (from === undefined || record === undefined || state === undefined) return "open";
+  if (!isOver(state) || !isLeft(before, from)) return "open";
+  if (state.status === "failed") return state.handled ? "dead" : "open";
+  return record.unreachable ? "dead" : "live";
+}
+
+/** True when a step that is over has resolved its edges in this round of the loops around it. */
+function isLeft(scope: Scope, position: number): boolean {
+  const leaving = forwardEdges(scope, position);
+  if (leaving.length > 0) return leaving.some((index) => scope.edges[index] !== "open");
+  if (indexOf(scope.graph).forwardCount[position] === 0) return true;
+  const any = stepAt(scope.graph, position).join === "any";
+  return any ? (scope.live[position] ?? 0) > 0 : scope.unresolved[position] === 0;
+}
+
+/** Starts the steps that wait for nothing; those that nothing can lead to are passed over (F1). */
+function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void {
+  const { forwardCount } = indexOf(scope.graph);
+  for (const position of forwardOrder(scope.graph)) {
+    if (currentVisit(scope.steps[position]) !== undefined) continue;
+    const resolved = scope.unresolved[position] === 0;
+    const reached = (scope.live[position] ?? 0) > 0;
+    const step = stepAt(scope.graph, position);
+    // A kept step without a visit was rewound, and waits for the edges that are still open; or its
+    // scope began anew at a step after it.
+    const isKept = kept.has(step.id);
+    const any = step.join === "any" && !isKept;
+    const isEntry = forwardCount[position] === 0 && !isKept;
+    if (isEntry || (reached && (any || resolved))) startAgain(run, scope, position);
+    else if (resolved) {
+      for (const index of passOver(run, recordAt(scope, position))) mark(scope, index, "dead");
+    }
+  }
+}
+
+/** Forgets the shared conversations in which no completed step takes part. */
+function forgetConversations(run: Run, scope: Scope): void {
+  const held = new Set<string>();
+  for (const record of scope.steps) {
+    const visit = currentVisit(record);
+    if (visit?.state.status !== "completed") continue;
+    for (const name of sharedNames(visit)) held.add(name);
+  }
+  for (const name of [...run.shared.keys()]) if (!held.has(name)) draft(run).shared.delete(name);
 }

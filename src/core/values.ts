@@ -1,12 +1,16 @@
 /**
- * What an expression sees of a run: its input, context, outputs and results, from the place where
- * the expression stands. A step is looked for in its own scope first, then in those around it.
+ * What an expression sees of a run: its input, context, outputs and results, from the scope in
+ * which the expression stands. A step is looked for in its own scope first, then in those around it.
  *
- * Owns: the names that expressions use and what they mean.
+ * Owns: the names that expressions use and what they mean. `results.<step>` is the state of a step's
+ * current visit, and of a composite step also of the steps in it.
  * Does not: parse expressions (util/expression.ts) or decide what follows from a value.
+ * Invariants:
+ * - values/X2 The steps inside a composite step are only looked at when an expression names them.
  */
 
 import type { Plan } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
@@ -14,18 +18,21 @@ import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue, contextValueAt } from "./context.ts";
 import type { Output, Told } from "./event.ts";
 import type { Condition, Environment } from "./fact.ts";
-import { lastScope, leftBy, outputsOf, pathsOf, resultOf, withInside, wordsOf } from "./result.ts";
+import { childScopeId } from "./place.ts";
 import {
+  currentVisit,
   findRecord,
   passesOn,
+  placeOf,
   type Run,
   type Scope,
   type StepRecord,
   stepOf,
   type Visit,
 } from "./run.ts";
+import { statusWord } from "./visit-state.ts";
 
-/** How a visit is about to end; its own arrows may already ask for it. */
+/** How a visit is about to end; the conditions on its own edges read it. */
 export interface Outcome {
   readonly status: "completed" | "failed" | "skipped";
   readonly exit: number;
@@ -41,7 +48,7 @@ export type Evaluated =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly message: string };
 
-/** The value of an expression at a visit; what is wrong with it is an answer, not an exception. */
+/** The value of an expression at a visit; a mistake in it is a result, not an exception. */
 export function evaluateIn(
   run: Run,
   visit: Visit,
@@ -49,13 +56,13 @@ export function evaluateIn(
   env: Environment,
   outcome?: Outcome,
 ): Evaluated {
-  return told(() => evaluateSource(source, valuesAt(run, visit, env, outcome)));
+  return tryEvaluate(() => evaluateSource(source, valuesAt(run, visit, env, outcome)));
 }
 
-/** The value of an expression over what the last iteration of a loop has brought about. */
+/** The value of an expression over the last iteration of a loop. */
 export function evaluateAfterIteration(run: Run, visit: Visit, source: string): Evaluated {
   const scope = lastScope(run, visit) ?? visit.record.scope;
-  return told(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
+  return tryEvaluate(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
 }
 
 /** Whether the condition of a visit's step holds; `env` is what is around the run. */
@@ -92,7 +99,7 @@ export function renderInput(
   };
   const renderAll = (object: JsonObject): JsonObject =>
     Object.fromEntries(Object.entries(object).map(([key, value]) => [key, render(value)]));
-  const rendered = told(() => renderAll(input));
+  const rendered = tryEvaluate(() => renderAll(input));
   return rendered.ok ? { ok: true, value: rendered.value as JsonObject } : rendered;
 }
 
@@ -103,11 +110,11 @@ export function renderIn(
   text: string,
 ): { readonly ok: true; readonly text: string } | Extract<Evaluated, { ok: false }> {
   const values = valuesAt(run, visit, {});
-  const rendered = told(() => renderText(text, (source) => evaluateSource(source, values)));
+  const rendered = tryEvaluate(() => renderText(text, (source) => evaluateSource(source, values)));
   return rendered.ok ? { ok: true, text: String(rendered.value) } : rendered;
 }
 
-function told(evaluate: () => Json): Evaluated {
+function tryEvaluate(evaluate: () => Json): Evaluated {
   try {
     return { ok: true, value: evaluate() };
   } catch (error) {
@@ -176,7 +183,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   };
 }
 
-/** What arrows ask of the step that they leave; a step that only passes on says what was said before. */
+/** The outcome that edges read; a step that only passes on has that of the step before it. */
 function lastWords(
   run: Run,
   visit: Visit,
@@ -195,7 +202,7 @@ function lastWords(
   };
 }
 
-/** How it went, in one word: the step's own, if it has not failed. */
+/** The outcome in one word: the step's own, if it has not failed. */
 export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">): string {
   if (status === "failed") return "fail";
   return told?.outcome ?? (status === "skipped" ? "skipped" : "success");
@@ -250,4 +257,131 @@ export function repetitionOf(
 
 function* outwards(scope: Scope): Generator<Scope> {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
+}
+
+/** What `results.<step>` is. */
+export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
+  const plain = plainResult(record);
+  const visit = currentVisit(record);
+  if (plain === undefined || visit?.instances === undefined) return plain;
+  return withInside(run, visit, plain);
+}
+
+/** The state of a composite visit, with the steps in it. */
+export function withInside(run: Run, visit: Visit, plain: JsonObject): LazyMap {
+  return new LazyMap((key) => plain[key] ?? inside(run, visit, key));
+}
+
+/** What `outputs.<step>` is: paths by name; of a sub-pipeline or a loop, those of its steps. */
+export function outputsOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
+  const visit = currentVisit(record);
+  if (visit?.instances === undefined) return leafOutputs(visit);
+  const scope = stepOf(visit).work.kind === "each" ? undefined : lastScope(run, visit);
+  return scope && new LazyMap((id) => outputsOf(run, recordOf(scope, id)));
+}
+
+/** The paths of outputs by their names. */
+export function pathsOf(outputs: Readonly<Record<string, Output>>): JsonObject {
+  return Object.fromEntries(Object.entries(outputs).map(([name, { path }]) => [name, path]));
+}
+
+/** The last instance that a composite visit has opened. */
+export function lastScope(run: Run, visit: Visit): Scope | undefined {
+  return instanceOf(run, visit, (visit.instances?.opened ?? 0) - 1);
+}
+
+function instanceOf(run: Run, visit: Visit, index: number): Scope | undefined {
+  return run.scopes.get(childScopeId({ ...placeOf(visit), attempt: visit.attempts }, index));
+}
+
+function recordOf(scope: Scope, id: string): StepRecord | undefined {
+  return scope.steps.find((record) => record !== undefined && stepOf(record).id === id);
+}
+
+function leafOutputs(visit: Visit | undefined): JsonObject | undefined {
+  return visit?.state.status === "completed" ? pathsOf(visit.state.outputs) : undefined;
+}
+
+function plainResult(record: StepRecord | undefined): JsonObject | undefined {
+  if (record === undefined) return undefined;
+  const visit = currentVisit(record);
+  if (visit === undefined)
+    return record.unreachable ? { status: "skipped", attempts: 0 } : undefined;
+  const { state, attempts } = visit;
+  const base = { status: statusWord(state), attempts };
+  if (state.status === "completed") {
+    return { ...base, exit: state.exit, ...wordsOf(state.told), ...leftBy(state) };
+  }
+  if (state.status !== "failed") return base;
+  const { reason, message, told } = state;
+  const failed = { ...base, reason, message, ...wordsOf(told), ...leftBy(state) };
+  return state.exit === undefined ? failed : { ...failed, exit: state.exit };
+}
+
+/** What a step left as values of its own: what it answered, what it printed, and its identity. */
+export function leftBy(end: {
+  readonly answer?: Json | undefined;
+  readonly output?: string | undefined;
+  readonly identity?: string | undefined;
+}): JsonObject {
+  const { answer, output, identity } = end;
+  return defined({ answer, output, identity });
+}
+
+/** What a step reported of itself. */
+export function wordsOf({ outcome, label, notes }: Told = {}): JsonObject {
+  return defined({ outcome, label, notes });
+}
+
+/** What a composite step has beyond its own state. */
+function inside(run: Run, visit: Visit, key: string): Json | LazyMap | undefined {
+  const { kind } = stepOf(visit).work;
+  if (kind === "each") return key === "items" ? itemResults(run, visit) : undefined;
+  if (key === "iterations" && kind === "loop") return visit.instances?.opened ?? 0;
+  const scope = key === "steps" ? lastScope(run, visit) : undefined;
+  return scope && new LazyMap((id) => resultOf(run, recordOf(scope, id)));
+}
+
+function itemResults(run: Run, visit: Visit): readonly Json[] {
+  const items = visit.instances?.items ?? [];
+  return items.map((item, index) => {
+    const instance = instanceOf(run, visit, index);
+    const told = { index, item, status: instance === undefined ? "pending" : statusOf(instance) };
+    if (instance === undefined) return { ...told, outputs: {}, steps: {} };
+    // Written without a list of steps, it is one step, or one sub-pipeline, for each item.
+    const own =
+      instance.graph.steps.length === 1
+        ? currentVisit(recordOf(instance, stepOf(visit).id))
+        : undefined;
+    const scope = own?.instances === undefined ? instance : (lastScope(run, own) ?? instance);
+    const inside = insideInstance(scope);
+    if (own === undefined || own.instances !== undefined) return { ...told, ...inside };
+    const ended = own.state.status === "completed" || own.state.status === "failed";
+    const left = ended ? leftBy(own.state) : {};
+    return { ...told, ...inside, outputs: leafOutputs(own) ?? {}, ...left };
+  });
+}
+
+/** The results and the outputs of the steps in an instance, by step. */
+function insideInstance(scope: Scope): { readonly steps: Json; readonly outputs: Json } {
+  const records = scope.steps.filter((record) => record !== undefined);
+  const steps = Object.fromEntries(
+    records.flatMap((record) => {
+      const result = plainResult(record);
+      return result === undefined ? [] : [[stepOf(record).id, result] as const];
+    }),
+  );
+  const outputs = Object.fromEntries(
+    records.map((record) => [stepOf(record).id, leafOutputs(currentVisit(record)) ?? {}]),
+  );
+  return { steps, outputs };
+}
+
+function statusOf(scope: Scope): string {
+  if (scope.active > 0) return "running";
+  const failed = scope.steps.some((record) => {
+    const state = currentVisit(record)?.state;
+    return state?.status === "failed" && (!state.handled || state.absorbed === true);
+  });
+  return failed ? "failed" : "completed";
 }

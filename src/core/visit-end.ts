@@ -1,41 +1,41 @@
 /**
- * How visits end: what they hand on, and how the run goes on from there.
+ * How visits end: what they hand on, and which edges are followed then.
  *
  * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (C2).
- * Does not: choose arrows (decide.ts did), or settle them (flow.ts).
+ * Does not: choose edges (edge-choice.ts), or resolve them (edge.ts).
  */
+
+import { defined } from "../util/defined.ts";
 import { type CheckFindings, checksFound } from "./check.ts";
 import { handOn } from "./context.ts";
 import { share } from "./conversation.ts";
 import { draft } from "./draft.ts";
+import { leave } from "./edge.ts";
 import { noteEffect } from "./effect.ts";
 import type { StepCompleted, StepFailed } from "./event.ts";
-import { absorbFailures, closeIfOver, enter, leave } from "./flow.ts";
 import { dropJudged } from "./judge.ts";
-import { abandonInside } from "./past.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
+import { closeIfOver } from "./scope.ts";
 import { vouched } from "./uncertain.ts";
+import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, output, told: said } = event;
-  draft(run).closing.delete(visit);
+  const { exit, outputs, answer, output, told } = event;
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   dropJudged(visit);
   share(run, visit);
   const known = {
-    ...(answer !== undefined && { answer }),
-    ...(output !== undefined && { output }),
-    ...(said !== undefined && { told: said }),
+    ...defined({ answer, output, told }),
     ...notPassed(event),
     ...vouched(event),
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   noteLast(visit);
-  goOn(run, visit, event.arrows);
+  follow(run, visit, event.arrows);
 }
 
 /** The checks of an attempt that did not pass. */
@@ -44,10 +44,10 @@ function notPassed(found: CheckFindings): Pick<CheckFindings, "checks"> {
   return checks.length === 0 ? {} : { checks };
 }
 
-/** Follows the arrows that a visit is left by; a scope that begins anew at once is not over. */
-export function goOn(run: Run, { record }: Visit, arrows: readonly number[]): void {
-  if (restarts(record.scope.graph, arrows)) return;
-  leave(run, record, arrows);
+/** Follows the edges that a visit is left by; a scope that restarts at once is not over. */
+export function follow(run: Run, { record }: Visit, edges: readonly number[]): void {
+  if (restarts(record.scope.graph, edges)) return;
+  leave(run, record, edges);
   closeIfOver(run, record.scope);
 }
 
@@ -62,41 +62,35 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   if (event.effect !== undefined) noteEffect(run, visit, event.effect);
   delete draft(visit).held;
   dropJudged(visit, event);
-  draft(run).closing.delete(visit);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
   const handled = event.handled === true || event.arrows.length > 0;
-  // Only failures that made this one are worth another try of their own; a fan-out's next try is
-  // that of its failed items.
+  // Only the failures that caused this one may be retried by themselves; the next attempt of a
+  // fan-out is that of its failed items.
   const whole = event.retry !== undefined && stepOf(visit).work.kind !== "each";
   const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
-  if (event.retry !== undefined) return wait(run, visit, event.retry, event.message);
+  if (event.retry !== undefined) return waitForRetry(run, visit, event.retry, event.message);
   const { reason, message, exit, signature, told, trouble, answer, output } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
-    ...(exit === undefined ? {} : { exit }),
-    ...(told === undefined ? {} : { told }),
+    ...defined({ exit, told, answer, output, signature, trouble }),
     ...notPassed(event),
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
-    ...(signature === undefined ? {} : { signature }),
-    ...(trouble === undefined ? {} : { trouble }),
   });
   noteLast(visit);
-  if (handled) goOn(run, visit, event.arrows);
+  if (handled) follow(run, visit, event.arrows);
   else closeIfOver(run, visit.record.scope);
 }
 
 /** Waits for the time of the next attempt. */
-export function wait(
+export function waitForRetry(
   run: Run,
   visit: Visit,
   retry: { at: number; delayMs: number },
   message: string,
 ): void {
   const { at: until, delayMs } = retry;
-  enter(run, visit, { status: "waiting", until, delayMs, message });
+  enter(run, visit, { status: "waiting", for: "retry", until, delayMs, message });
 }

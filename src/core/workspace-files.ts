@@ -2,21 +2,24 @@
  * The workspaces of a run, and what is known of the files in each. Steps share the run's workspace
  * unless they, or a composite step around them, have `workspace: own`.
  *
- * Owns: which workspace a visit works in, and what the events say about the files there.
+ * Owns: which workspace a visit works in, which files an attempt starts from, and what the events say
+ * about the files there.
  * Does not: touch a file (room `workspace`), or decide when something is done to one (operations.ts).
  * Invariants:
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process has
  *   been started in it since, and its owner is the one that saw it.
  */
 
+import type { Plan, Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
-import type { Saved } from "./event.ts";
+import type { Conversation, Saved } from "./event.ts";
 import { placeText } from "./place.ts";
 import {
   hasProcess,
   isComposite,
   placeOf,
   type Run,
+  recoverFor,
   type Scope,
   stepOf,
   type Visit,
@@ -75,13 +78,13 @@ export function filesIn(run: Run, workspace: string): WorkspaceFiles {
   return run.files.get(workspace) ?? UNKNOWN;
 }
 
-/** The snapshot that a workspace equals now; undefined when something may have changed it. */
+/** The snapshot that a workspace equals now; undefined when its files may have changed since. */
 export function knownBase(run: Run, workspace: string): string | undefined {
   const { clean, snapshot } = filesIn(run, workspace);
   return clean ? snapshot : undefined;
 }
 
-/** True when nobody else has worked in its workspace since a visit began. */
+/** True when no other visit has worked in its workspace since a visit began. */
 export function workedAlone(run: Run, visit: Visit): boolean {
   if (worksApart(visit)) return true;
   return filesIn(run, workspaceOf(visit)).latest === visit && visit.crowded !== true;
@@ -92,16 +95,70 @@ export function othersIn(run: Run, workspace: string, but?: Visit): readonly Vis
   return [...run.running].filter((visit) => visit !== but && workspaceOf(visit) === workspace);
 }
 
+/**
+ * The files that an attempt starts from. The first attempt takes them as they are. A later one starts
+ * from the same files, in a workspace of the run's own, or where a person or the author says so. An
+ * attempt that continues a conversation, or replaces one that is gone, keeps the current files, and so
+ * does one that ran beside others. Files that a person chose to keep are what later attempts start from.
+ */
+export function filesFor(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  conversation: Conversation | undefined,
+  base: string | undefined,
+): { readonly base?: string; readonly restore?: true; readonly keep?: true } {
+  if (plan.workspace?.snapshots !== true || !hasProcess(stepOf(visit))) return {};
+  // Work that is only to be judged or merged stays as it is.
+  if (visit.held !== undefined || visit.submitted !== undefined) return {};
+  if (visit.base === undefined) return base === undefined ? {} : { base };
+  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
+  const talks = conversation?.kind === "continue" || conversation?.gone === true;
+  // A workspace of its own is merged against its base, whoever changed it.
+  if (visit.files === "keep" && !talks && stepOf(visit).own !== true) {
+    return base === undefined ? { keep: true } : { base };
+  }
+  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
+  return { base: visit.base, restore: true };
+}
+
+/** True when the next attempt of a visit begins with the files that the visit began with. */
+export function startsOver(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
+): boolean {
+  if (visit.base === undefined || visit.files === "keep" || talks) return false;
+  const theirs = plan.workspace?.kind === "here" && workspaceOf(visit) === SHARED;
+  const usual = theirs ? "continue" : "restart";
+  return (wanted ?? usual) === "restart" && workedAlone(run, visit);
+}
+
+const PATHS_SHOWN_MAX = 5;
+
+/** Which files two steps changed differently, in words. */
+export function conflictText(paths: readonly string[]): string {
+  const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
+  const more = paths.length > PATHS_SHOWN_MAX ? ` and ${paths.length - PATHS_SHOWN_MAX} more` : "";
+  return `its work does not fit what other steps did in ${shown}${more}`;
+}
+
 // What follows changes a run, for evolve.ts alone (C2).
 
-/** Takes a change of what is known into the run. */
+/** Changes what is known of the files in a workspace. */
 export function noteFiles(run: Run, workspace: string, change: Partial<WorkspaceFiles>): void {
   const files = { ...filesIn(run, workspace), ...change };
   draft(run).files.set(workspace, files);
   if (workspace === SHARED && files.snapshot !== undefined) draft(run).snapshot = files.snapshot;
 }
 
-/** A new owner has not seen what became of the files in the meantime. */
+/** The files go back to this snapshot, if there is one, before anything else starts. */
+export function restoreFirst(run: Run, commit: string | undefined): void {
+  if (commit !== undefined) draft(run).restoring = { commit, since: run.seq + 1 };
+}
+
+/** A new owner does not know what happened to the files in the meantime. */
 export function doubtFiles(run: Run): void {
   for (const workspace of run.files.keys()) noteFiles(run, workspace, { clean: false });
 }
@@ -114,7 +171,7 @@ export function noteStart(run: Run, visit: Visit): void {
     draft(other).crowded = true;
     draft(visit).crowded = true;
   }
-  // Between two attempts others have worked there: what they did must outlive a restore.
+  // Other visits worked there between two attempts: a restore must keep what they did.
   if (visit.attempts > 1 && !workedAlone(run, visit)) draft(visit).crowded = true;
   noteFiles(run, workspace, { clean: false, latest: visit });
 }
@@ -124,7 +181,7 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
   const { snapshot, type } = event;
   if (snapshot === undefined) return;
   if (worksApart(visit)) {
-    // Work done apart is in the files around it only when it is merged.
+    // Work in a workspace of its own reaches the files around it when it is merged.
     const around = workspaceOfScope(visit.record.scope);
     if (type === "step.completed") return noteMerge(run, around, snapshot);
     // It may have been merged before it turned out that no edge leads on from it.
@@ -144,7 +201,7 @@ export function noteMerge(run: Run, workspace: string, { commit }: Saved): void 
   noteFiles(run, workspace, { snapshot: commit, clean });
 }
 
-/** Somebody who does not work in a workspace may have changed the files in it. */
+/** A merge may have changed the files in a workspace. */
 function noteStrangers(run: Run, workspace: string): void {
   const { latest: _latest, ...files } = filesIn(run, workspace);
   draft(run).files.set(workspace, { ...files, clean: false });

@@ -199,7 +199,7 @@ export class Loop {
   /** How long nothing has to be looked at; undefined when only facts count. */
   #waitMs({ wakeAt }: Turn, now: number): number | undefined {
     const timeMs = wakeAt === undefined ? undefined : wakeAt - now;
-    if (this.#run.asked.size === 0) return timeMs;
+    if (this.#run.waiting.person.size === 0) return timeMs;
     return Math.min(timeMs ?? ANSWER_LOOK_MS, ANSWER_LOOK_MS);
   }
 

@@ -8,7 +8,7 @@
 import { sessionWanted } from "../core/conversation.ts";
 import type { Place } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
-import { findVisit, placeOf, type Run, type Visit } from "../core/run.ts";
+import { findVisit, placeOf, type Run, type Visit, waitingFor } from "../core/run.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";
 import { servedStep } from "./agent-call.ts";
 import { environmentOf, type LaunchSite, workDirOf } from "./launch.ts";
@@ -56,8 +56,7 @@ export function transcriptHere(
 }
 
 function wantedSessions({ plan, run }: LaunchSite): ReadonlySet<string> {
-  const open = [run.running, run.interrupted, run.waiting, run.ready, run.failed];
-  const visits = open.flatMap((set) => [...set]);
+  const visits = [...run.running, ...waitingFor(run, "owner", "retry", "slot"), ...run.failed];
   const own = visits.flatMap((visit) => sessionWanted(plan, run, visit) ?? []);
   const shared = [...run.shared.values()].filter(({ left }) => left !== true);
   return new Set([...own, ...shared.map(({ session }) => session)]);

@@ -2,13 +2,13 @@
  * The files that steps handed on, held against their hashes before a run goes on.
  *
  * Owns: what becomes of each: put back from its kept copy, told, or missed.
- * Does not: choose which are looked at (core/handed-on.ts) or refuse anything.
+ * Does not: choose which are looked at (core/outputs.ts) or refuse anything.
  * Invariants:
  * - U1 In the project itself a file that is there is never overwritten.
  * - U2 What is overwritten in a workspace of the run's own is kept first.
  * - U4 Nothing is written outside of the workspace, also when a link leads out of it by now.
  */
-import type { HandedOn } from "../core/handed-on.ts";
+import type { CurrentOutput } from "../core/outputs.ts";
 import { describeFile } from "../workspace/artifact.ts";
 import { artifactPath, keepArtifact, putArtifact } from "../workspace/artifact-store.ts";
 import { targetOutside } from "../workspace/inside.ts";
@@ -17,7 +17,7 @@ export interface OutputCheck {
   /** What was found and done, in words. */
   readonly lines: readonly string[];
   /** Neither the file nor its kept copy is there. */
-  readonly gone: readonly HandedOn[];
+  readonly gone: readonly CurrentOutput[];
 }
 
 /** Where outputs are looked for and put back. */
@@ -31,11 +31,11 @@ export interface OutputSite {
 
 /** Looks at the files, and puts back what may be put back. */
 export async function checkOutputs(
-  outputs: readonly HandedOn[],
+  outputs: readonly CurrentOutput[],
   { artifacts, own, roots }: OutputSite,
 ): Promise<OutputCheck> {
   const lines: string[] = [];
-  const gone: HandedOn[] = [];
+  const gone: CurrentOutput[] = [];
   for (const one of outputs) {
     const { output, untouched } = one;
     const found = await describeFile(output.path);
@@ -63,12 +63,12 @@ export async function checkOutputs(
 }
 
 /** `outputs.app of step build`. */
-export function nameOf({ name, step }: HandedOn): string {
+export function nameOf({ name, step }: CurrentOutput): string {
   return `outputs.${name} of step ${step}`;
 }
 
 /** Puts the kept copy in the place of a changed file; gives where that is kept (U2). */
-async function replace(artifacts: string, { output }: HandedOn): Promise<string | undefined> {
+async function replace(artifacts: string, { output }: CurrentOutput): Promise<string | undefined> {
   const changed = await keepArtifact(artifacts, output.path);
   if (changed === undefined) return undefined;
   if (!(await putArtifact(artifacts, output, output.path))) return undefined;

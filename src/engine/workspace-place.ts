@@ -140,7 +140,7 @@ async function foreignChanges(
   { plan, run, dir, store }: PlaceOptions,
   path: string,
 ): Promise<readonly FileDifference[]> {
-  const cut = run.running.size + run.interrupted.size > 0 || run.restoring !== undefined;
+  const cut = run.running.size + run.waiting.owner.size > 0 || run.restoring !== undefined;
   if (!plan.snapshots || cut || run.snapshot === undefined) return [];
   const workspace = await workspaceAt(store, path, dir, plan);
   return differences(store, run.snapshot, workspace);

@@ -6,8 +6,8 @@
  *   encoded and decoded like anything else.
  */
 import type { Answer, Owner } from "../core/event.ts";
-import { outputsNamedBy } from "../core/handed-on.ts";
 import { movedPath } from "../core/move.ts";
+import { outputsNamedBy } from "../core/outputs.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/json.ts";

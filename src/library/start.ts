@@ -128,7 +128,7 @@ async function planOf(
 function invalid(diagnostics: readonly Diagnostic[], text: string): PipelineInvalid {
   const errors = diagnostics.filter(({ severity }) => severity === "error");
   const [first] = errors;
-  const place = first && `${first.file}:${first.line}${first.path ? ` (${first.path})` : ""}`;
+  const place = first && `${first.file}:${first.path ? ` ${first.path}` : first.line}`;
   const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
   const help = first?.help === undefined ? undefined : advice(first.help);
   return new PipelineInvalid(`${place}: ${first?.message}${more}`, help, { diagnostics, text });

@@ -1,90 +1,32 @@
 /**
  * Pipelines written in TypeScript: the types that an author's editor knows.
  *
- * Owns: which keys of the schema go together on a step, as types; and that names of steps exist.
- * Does not: check anything when it runs. A definition is plain data, and is validated like a YAML
- * file when it is loaded, so that all its mistakes are told together and with their places.
- * Invariants:
- * - T1 Every key and the type of its value come from schema.ts; a key that is in no kind of step
- *   here is `Unplaced`, and the types of its test do not hold.
+ * Owns: the types of steps, made from the table of keys, and that names of steps exist.
+ * Does not: check anything at run time. A definition is plain data, and is validated like a YAML
+ * file when it is loaded, so that all its mistakes are reported together.
  */
-import type { PipelineShape, StepShape } from "./schema.ts";
+import type { KeysOn, StepKind } from "./key-row.ts";
+import type { ALL_STEP_KEYS, PipelineShape, StepShape } from "./schema.ts";
 
 /** As the schema has it, but nothing has to be mutable. */
 type Readable<T> = T extends object ? { readonly [Key in keyof T]: Readable<T[Key]> } : T;
 
-/** Keys that every kind of step may have. */
-type CommonKey =
-  | "id"
-  | "needs"
-  | "join"
-  | "when"
-  | "env"
-  | "retry"
-  | "workspace"
-  | "on_failure"
-  | "goto"
-  | "edges"
-  | "max_visits"
-  | "stall_after"
-  | "goal"
-  | "retry_target"
-  | "allow_partial";
+type Table = typeof ALL_STEP_KEYS;
 
-/** Keys that say how one process is run. */
-type ProcessKey =
-  | "check"
-  | "outputs"
-  | "once"
-  | "capture"
-  | "cwd"
-  | "timeout"
-  | "idle_timeout"
-  | "grace"
-  | "isolate"
-  | "leaves_running"
-  | "recover";
-
-/** Keys of a question to an agent, apart from the question. */
-type AgentKey =
-  | "agent"
-  | "session"
-  | "model"
-  | "system"
-  | "permissions"
-  | "tools"
-  | "on_denied"
-  | "effort"
-  | "mcp"
-  | "directories"
-  | "max_turns"
-  | "output_schema"
-  | "billing"
-  | "relay"
-  | "fidelity"
-  | "thread"
-  | "thread_group"
-  | "resume_fidelity";
-
-type FanOutKey = "for_each" | "as" | "max_parallel" | "on_item_failure";
-type BodyKey = FanOutKey | "input" | "loop" | "iterations";
-
-/** The kinds of steps: the key that makes a step one, and what else it may have. */
+/** The key that makes a step one of a kind. */
 interface Kinds {
-  readonly run: ProcessKey | FanOutKey;
-  readonly prompt: ProcessKey | FanOutKey | AgentKey;
-  readonly prompt_file: ProcessKey | FanOutKey | AgentKey;
-  readonly steps: BodyKey;
-  readonly pipeline: BodyKey;
-  readonly gate: never;
-  readonly wait: never;
-  readonly pass: never;
-  readonly pick: never;
-  readonly branches: "max_parallel" | "join_policy";
+  readonly run: "command";
+  readonly prompt: "agent";
+  readonly prompt_file: "agent";
+  readonly steps: "group";
+  readonly pipeline: "group";
+  readonly gate: "gate";
+  readonly wait: "wait";
+  readonly pass: "pass";
 }
 
-/** T1: a key of the schema that no kind of step has; there is none. */
-export type Unplaced = Exclude<keyof StepShape, CommonKey | keyof Kinds | Kinds[keyof Kinds]>;
+/** The keys that a kind of step may have, apart from the one that makes it one. */
+type Allowed<Kind extends StepKind> = Exclude<KeysOn<Table, Kind>, keyof Kinds>;
 
 /** The keys of a step with the names of other steps as types. */
 interface Named<Id extends string> {
@@ -96,12 +38,6 @@ interface Named<Id extends string> {
   readonly retry_target?: NoInfer<Id> | undefined;
   readonly steps?: readonly StepDefinition[] | undefined;
   readonly for_each?: string | readonly unknown[] | ForEachDefinition | undefined;
-  readonly branches?: readonly BranchDefinition[] | undefined;
-}
-
-interface BranchDefinition {
-  readonly id?: string | undefined;
-  readonly steps: readonly StepDefinition[];
 }
 
 type EdgeShape = NonNullable<StepShape["edges"]>[number];
@@ -121,14 +57,14 @@ type StepKeys<Id extends string> = Named<Id> & Readable<Omit<StepShape, keyof Na
 /** A step of one kind: its own key must be there, those of other kinds must not. */
 type Kind<Id extends string, Own extends keyof Kinds> = {
   readonly [Key in Own]-?: NonNullable<StepKeys<Id>[Key]>;
-} & Pick<StepKeys<Id>, CommonKey | Kinds[Own]> & {
-    readonly [Key in Exclude<keyof StepShape, CommonKey | Own | Kinds[Own]>]?: never;
+} & Pick<StepKeys<Id>, Allowed<Kinds[Own]>> & {
+    readonly [Key in Exclude<keyof StepShape, Allowed<Kinds[Own]> | Own>]?: never;
   };
 
 /** A fan-out that holds its own steps is a kind of its own. */
-type FanOutKind<Id extends string> = Pick<StepKeys<Id>, CommonKey | BodyKey> & {
+type FanOutKind<Id extends string> = Pick<StepKeys<Id>, Allowed<"group">> & {
   readonly for_each: ForEachDefinition & { readonly steps: readonly StepDefinition[] };
-} & { readonly [Key in Exclude<keyof StepShape, CommonKey | BodyKey>]?: never };
+} & { readonly [Key in Exclude<keyof StepShape, Allowed<"group">>]?: never };
 
 /** A step, as in YAML. `Id` are the ids of the steps beside it, as far as they are known. */
 export type StepDefinition<Id extends string = string> =
@@ -140,8 +76,6 @@ export type StepDefinition<Id extends string = string> =
   | Kind<Id, "gate">
   | Kind<Id, "wait">
   | Kind<Id, "pass">
-  | Kind<Id, "pick">
-  | Kind<Id, "branches">
   | FanOutKind<Id>;
 
 /** A pipeline, with the keys of a YAML file. */

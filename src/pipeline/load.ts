@@ -1,62 +1,53 @@
 /**
  * From the text of a file to a pipeline, or to everything that is wrong with it.
  *
- * Owns: the order of the phases, and lowering the written forms (`retry: 3`, `check: "test x"`,
- * `timeout: 10m`) to the one form of a pipeline.
+ * Owns: the order of the phases, and lowering a valid file to the one form of a pipeline, with the
+ * rows of the tables (keys.ts, agent-keys.ts).
  * Does not: read files, or merge `defaults` into steps (plan/build.ts does).
  */
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import { lowerAccess } from "./agent-access.ts";
-import { agentOf, readMcpFiles, readPrompts } from "./agent-rules.ts";
-import { lowerChecks, readCheckFiles } from "./check-rules.ts";
+import { AGENT_KEYS } from "./agent-keys.ts";
 import type { Diagnostic } from "./diagnostic.ts";
-import { statusWords } from "./dot/status-words.ts";
-import { bareCondition } from "./expression-rules.ts";
-import {
-  lowerBranches,
-  lowerComposite,
-  lowerPrompt,
-  milliseconds,
-  splitFanOut,
-} from "./lower-work.ts";
+import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
+import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
+import { lowerComposite, lowerPrompt } from "./lower-work.ts";
 import {
   isModuleName,
   type ModuleValue,
   notPlain,
+  plainValue,
   type ReadModule,
   readModule,
-} from "./module-source.ts";
-import { PARALLEL_DEFAULT, WALK_PARALLEL_MAX } from "./parallel.ts";
+} from "./module.ts";
 import type {
-  AgentSettings,
   Budget,
-  Capture,
   Env,
   Pipeline,
   PipelineAgent,
   PipelineStep,
   PipelineWork,
-  RetrySettings,
-  StepSettings,
   WorkspaceSettings,
 } from "./pipeline.ts";
-import { plainValue } from "./plain-value.ts";
-import { lowerPrices } from "./price-schema.ts";
 import { Report } from "./report.ts";
-import { type AGENT_SETTINGS, type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
+import { agentOf, readMcpFiles, readPrompts } from "./rules/agent.ts";
+import { lowerChecks, readCheckFiles } from "./rules/check.ts";
+import { type NamedFiles, validate } from "./rules/validate.ts";
+import { lowerPrices, type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import type { Path, Source } from "./source.ts";
-import { linksOf } from "./step-links.ts";
-import { branchesIn, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { linksOf } from "./step-edges.ts";
+import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
-import { type NamedFiles, validate } from "./validate.ts";
-import { askingEdges, waysFrom, withEnds } from "./walk-links.ts";
-import { type ParsedYaml, parseYaml } from "./yaml-source.ts";
+import { milliseconds } from "./values.ts";
+import { type ParsedYaml, parseYaml } from "./yaml.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
+
+/** How many steps of a run may run at once, where its file does not say it. */
+const PARALLEL_DEFAULT = 4;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */
@@ -166,32 +157,30 @@ function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModul
 }
 
 function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
-  const { file } = source;
-  const maxVisits = shape.defaults?.max_visits;
+  const whole = { shape, files, source };
+  const defaults = shape.defaults ?? {};
+  const at = loweringAt(["defaults"], undefined, whole);
   return {
-    name: shape.name ?? basename(file, extname(file)),
-    ...(shape.language === undefined ? {} : { language: shape.language }),
+    name: shape.name ?? basename(source.file, extname(source.file)),
     ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
-    maxParallel:
-      shape.max_parallel ?? (shape.language === undefined ? PARALLEL_DEFAULT : WALK_PARALLEL_MAX),
+    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
-    env: lowerEnv(shape.env, ["env"], source),
+    env: lowerEnv(shape.env, [], whole),
     ...(shape.secrets === undefined ? {} : { secrets: shape.secrets }),
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,
-        lowerAgent(agent, ["agents", name], { shape, files, source }),
+        lowerAgent(agent, ["agents", name], whole),
       ]),
     ),
     ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
     ...(shape.prices === undefined ? {} : { prices: lowerPrices(shape.prices) }),
     workspace: lowerWorkspace(shape.workspace),
     defaults: {
-      ...lowerSettings(shape.defaults ?? {}, ["defaults"], source),
-      agent: lowerAgentSettings(shape.defaults ?? {}, files),
-      ...(maxVisits === undefined ? {} : { maxVisits }),
+      step: lowerKeys(INHERITED_KEYS, defaults, at),
+      agent: lowerKeys(AGENT_KEYS, defaults, at),
     },
-    steps: lowerList(rootList({ shape, cut: new Set() }), { shape, files, source }),
+    steps: lowerList(rootList({ shape, cut: new Set() }), whole),
   };
 }
 
@@ -201,20 +190,36 @@ interface File {
   readonly source: Source;
 }
 
+/** What the keys at a path need to be lowered; `step` is absent outside of steps. */
+function loweringAt(path: Path, step: StepShape | undefined, file: File): Lowering {
+  return {
+    id: step?.id ?? "",
+    spelling: (...keys) => file.source.scalarText([...path, ...keys]),
+    mcpFile: (name) => file.files.mcp.get(name),
+    checks: () => (step === undefined ? [] : lowerChecks(file.shape, step, file.files.checks)),
+  };
+}
+
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
   const links = linksOf(list);
-  const steps = list.steps.map((step, index) => {
-    const { id: _, ...ways } = links[index] ?? { id: "", needs: [] };
-    const lowered = {
-      ...lowerSettings(step, pathIn(list, index), file.source),
-      ...lowerStep(step, lowerWork(step, list, index, file), file),
-      ...ways,
-    };
-    if (step.for_each === undefined || hasBody(step)) return lowered;
-    const { inner, outer } = splitFanOut(lowered);
-    return { ...outer, work: lowerComposite(step, [inner]) };
+  return list.steps.map((step, index): PipelineStep => {
+    const { id, ...ways } = links[index] ?? { id: step.id, needs: [] };
+    const at = loweringAt(pathIn(list, index), step, file);
+    const work = lowerWork(step, list, index, file);
+    if (step.for_each === undefined || hasBody(step)) {
+      return { id, work, settings: lowerKeys(STEP_KEYS, step, at), ...ways };
+    }
+    // A fan-out of one step: each item is that step, and around it is what is said of all items.
+    const item = lowerKeys(STEP_KEYS, step, at, isPerItem);
+    const whole = lowerKeys(STEP_KEYS, step, at, (row) => !isPerItem(row));
+    const inner: PipelineStep = { id, work, settings: item, needs: [] };
+    return { id, work: lowerComposite(step, [inner]), settings: whole, ...ways };
   });
-  return list.outer === undefined ? steps : withEnds(steps);
+}
+
+/** True for a key that a group cannot have, so that it must belong to each item. */
+function isPerItem({ perItem, on }: KeyRow): boolean {
+  return perItem === true || !on.includes("group");
 }
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
@@ -244,15 +249,15 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
 
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
-function lowerAgent(agent: AgentShape, path: Path, { source, files }: File): PipelineAgent {
+function lowerAgent(agent: AgentShape, path: Path, file: File): PipelineAgent {
   if (typeof agent === "string") return commandAgent(agent);
   const { adapter = "command", command, args = [] } = agent;
   return {
     adapter,
     ...(command === undefined ? {} : { command }),
     args,
-    env: lowerEnv(agent.env, [...path, "env"], source),
-    settings: lowerAgentSettings(agent, files),
+    env: lowerEnv(agent.env, path, file),
+    settings: lowerKeys(AGENT_KEYS, agent, loweringAt(path, undefined, file)),
   };
 }
 
@@ -260,144 +265,32 @@ function commandAgent(command: string): PipelineAgent {
   return { adapter: "command", command, args: [], env: {}, settings: {} };
 }
 
-type SettingsShape = Pick<StepShape, (typeof AGENT_SETTINGS)[number]>;
-
-function lowerAgentSettings(shape: SettingsShape, { mcp }: NamedFiles): AgentSettings {
-  const { model, system, permissions, max_turns, output_schema, billing, relay } = shape;
-  return {
-    ...(model === undefined ? {} : { model }),
-    ...(system === undefined ? {} : { system }),
-    ...(permissions === undefined ? {} : { permissions }),
-    ...(max_turns === undefined ? {} : { maxTurns: max_turns }),
-    ...(output_schema === undefined ? {} : { outputSchema: output_schema as Json }),
-    ...(billing === undefined ? {} : { billing }),
-    ...(relay === undefined ? {} : { relay: lowerRelay(relay.at) }),
-    ...lowerAccess(shape, mcp),
-  };
-}
-
-function lowerRelay(at: number | string): NonNullable<AgentSettings["relay"]> {
-  return typeof at === "number" ? { tokens: at } : { share: Number.parseInt(at, 10) / 100 };
-}
-
-function lowerStep(
-  step: StepShape,
-  work: PipelineWork,
-  file: File,
-): Omit<PipelineStep, "needs" | keyof StepSettings> {
-  const { when, check, max_visits, stall_after, goal, retry_target, thread_group } = step;
-  const target = retry_target === undefined ? {} : { retryTarget: retry_target };
-  return {
-    id: step.id,
-    work,
-    ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
-    ...(check === undefined ? {} : { check: lowerChecks(file.shape, step, file.files.checks) }),
-    outputs: step.outputs ?? {},
-    once: step.once !== undefined && step.once !== false,
-    ...(typeof step.once === "object" ? lowerOnce(step.once) : {}),
-    ...(step.capture === undefined ? {} : { capture: lowerCapture(step.capture, step.id) }),
-    ...(step.workspace === "own" ? { own: true } : {}),
-    ...(step.leaves_running === true ? { leavesRunning: true } : {}),
-    ...(step.join === "any" ? { join: step.join } : {}),
-    ...(max_visits === undefined ? {} : { maxVisits: max_visits }),
-    ...(stall_after === undefined ? {} : { stallAfter: stall_after }),
-    ...(goal === true ? { goal: { holds: "always", ...target } } : {}),
-    ...(goal === "visited" ? { goal: { holds: goal, ...target } } : {}),
-    ...(step.allow_partial === true ? { allowPartial: true } : {}),
-    ...(thread_group === undefined ? {} : { threadGroup: thread_group }),
-  };
-}
-
-function lowerOnce({
-  probe,
-  not_done,
-}: Exclude<StepShape["once"], boolean | undefined>): Pick<PipelineStep, "probe" | "notDone"> {
-  return {
-    ...(probe === undefined ? {} : { probe }),
-    ...(not_done === undefined ? {} : { notDone: not_done }),
-  };
-}
-
-function lowerCapture(capture: NonNullable<StepShape["capture"]>, id: string): Capture {
-  return typeof capture === "string" ? { as: capture, to: id } : capture;
-}
-
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
-  if (step.branches !== undefined) {
-    const lists = branchesIn(list, index).map((branch) => lowerList(branch, file));
-    return lowerBranches(step, lists);
-  }
   if (hasBody(step)) {
     const inner = listIn(list, index);
     const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
-  const prompted = lowerPrompt(step, list.walk ? waysFrom(list, index) : undefined);
+  const prompted = lowerPrompt(step);
   if (prompted !== undefined) return prompted;
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
   const prompt = file.files.prompts.get(step) ?? step.prompt;
-  const asked =
-    list.walk && prompt !== undefined ? statusWords(prompt, askingEdges(list, index)) : "";
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
   const sharing = session === undefined ? {} : { session };
   return {
     kind: "agent",
     agent,
-    prompt: `${prompt}${asked}`,
+    prompt,
     ...sharing,
-    settings: lowerAgentSettings(step, file.files),
+    settings: lowerKeys(AGENT_KEYS, step, loweringAt(pathIn(list, index), step, file)),
   };
 }
 
-function lowerSettings(
-  settings: Omit<NonNullable<PipelineShape["defaults"]>, "agent">,
-  path: Path,
-  source: Source,
-): StepSettings {
-  const { cwd, timeout, idle_timeout, grace, isolate, recover } = settings;
-  const { fidelity, thread, resume_fidelity } = settings;
-  return {
-    env: lowerEnv(settings.env, [...path, "env"], source),
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
-    ...(idle_timeout === undefined ? {} : { idleTimeoutMs: milliseconds(idle_timeout) }),
-    ...(grace === undefined ? {} : { graceMs: milliseconds(grace) }),
-    retry: lowerRetry(settings.retry),
-    ...(isolate === undefined ? {} : { isolate }),
-    ...(recover === undefined ? {} : { recover }),
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(thread === undefined ? {} : { thread }),
-    ...(resume_fidelity === undefined ? {} : { resumeFidelity: resume_fidelity }),
-  };
-}
-
-function lowerRetry(retry: StepShape["retry"]): RetrySettings {
-  if (retry === undefined) return {};
-  if (typeof retry === "number") return { attempts: retry };
-  const { attempts, backoff, on, on_resume, conversation } = retry;
-  const rule = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
-  const { initial, factor, max, jitter } = rule;
-  return {
-    ...(attempts === undefined ? {} : { attempts }),
-    ...(initial === undefined ? {} : { initialMs: milliseconds(initial) }),
-    ...(factor === undefined ? {} : { factor }),
-    ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
-    ...(jitter === undefined ? {} : { jitter }),
-    ...(on === undefined ? {} : { on }),
-    ...(on_resume === undefined ? {} : { onResume: on_resume }),
-    ...(conversation === undefined ? {} : { conversation }),
-  };
-}
-
-/** Numbers and booleans keep the author's spelling: `VERSION: 1.10` is not 1.1. */
-function lowerEnv(env: PipelineShape["env"], path: Path, source: Source): Env {
-  return Object.fromEntries(
-    Object.entries(env ?? {}).map(([name, value]) => [
-      name,
-      typeof value === "string" ? value : (source.scalarText([...path, name]) ?? String(value)),
-    ]),
-  );
+/** The environment that stands at a path, with the spelling of its author. */
+function lowerEnv(env: PipelineShape["env"], path: Path, file: File): Env {
+  if (env === undefined) return {};
+  return INHERITED_KEYS.env.lower?.(env, loweringAt(path, undefined, file)).env ?? {};
 }

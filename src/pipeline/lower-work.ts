@@ -6,13 +6,13 @@
  */
 import { assert } from "../util/assert.ts";
 import { choiceNamed } from "../util/choice.ts";
-import { parseDuration } from "../util/duration.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
-import { bareCondition } from "./expression-rules.ts";
-import { choicesOf, type GateWays, gateOf } from "./gate-choices.ts";
-import type { PipelineBody, PipelineItems, PipelineStep, PipelineWork } from "./pipeline.ts";
+import type { PipelineBody, PipelineItems, PipelineWork } from "./pipeline.ts";
+import { bareCondition } from "./rules/expression.ts";
+import { choicesOf, gateOf } from "./rules/gate.ts";
 import type { StepShape } from "./schema.ts";
 import { fanOutOf } from "./step-list.ts";
+import { milliseconds } from "./values.ts";
 
 /** The work of a step that holds steps, or that is done for each item of a list. */
 export function lowerComposite(step: StepShape, body: PipelineBody): PipelineWork {
@@ -78,29 +78,12 @@ function lowerItems(items: unknown): PipelineItems {
   return items as { readonly file: string } | { readonly glob: string };
 }
 
-/** How many branches are open at once, unless the author says otherwise. */
-const BRANCHES_AT_ONCE = 4;
-
-/** The work of a step with branches, whose lists are lowered already. */
-export function lowerBranches(
-  step: StepShape,
-  lists: readonly (readonly PipelineStep[])[],
-): PipelineWork {
-  const branches = lists.map((steps, index) => ({
-    id: step.branches?.[index]?.id ?? steps[0]?.id ?? "",
-    steps,
-  }));
-  const { max_parallel: maxParallel = BRANCHES_AT_ONCE, join_policy: policy = "wait_all" } = step;
-  return { kind: "branches", branches, maxParallel, policy };
-}
-
-/** The work of a step for which nothing is run; undefined for any other. `ways`: those of a walk. */
-export function lowerPrompt(step: StepShape, ways?: GateWays): PipelineWork | undefined {
+/** The work of a step for which nothing is run; undefined for any other. */
+export function lowerPrompt(step: StepShape): PipelineWork | undefined {
   if (step.pass === true) return { kind: "pass" };
-  if (step.pick === true) return { kind: "pick" };
   const gate = gateOf(step);
   if (gate !== undefined) {
-    const choices = choicesOf(step, ways);
+    const choices = choicesOf(step);
     const { ask, text = "optional", timeout, default: word } = gate;
     const otherwise = word === undefined ? undefined : choiceNamed(choices, word);
     return {
@@ -121,40 +104,4 @@ export function lowerPrompt(step: StepShape, ways?: GateWays): PipelineWork | un
   if (typeof wait === "string") return { kind: "wait", forMs: milliseconds(wait) };
   if ("for" in wait) return { kind: "wait", forMs: milliseconds(wait.for) };
   return { kind: "wait", until: wait.until };
-}
-
-/** The length of a duration that the schema let pass. */
-export function milliseconds(text: string): number {
-  const value = parseDuration(text);
-  assert(value !== undefined, "the schema let a bad duration pass");
-  return value;
-}
-
-/** A fan-out of one step: that step, and around it only what is said about all items. */
-export function splitFanOut(whole: PipelineStep): {
-  readonly inner: PipelineStep;
-  readonly outer: PipelineStep;
-} {
-  const { id, work, env, cwd, timeoutMs, idleTimeoutMs, graceMs, retry, isolate, recover } = whole;
-  const { check, outputs, once, probe, notDone, capture, leavesRunning, ...rest } = whole;
-  const { fidelity, thread, threadGroup, resumeFidelity, ...around } = rest;
-  const inner = {
-    ...{ id, work, needs: [], env, retry, outputs, once },
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
-    ...(graceMs === undefined ? {} : { graceMs }),
-    ...(isolate === undefined ? {} : { isolate }),
-    ...(probe === undefined ? {} : { probe }),
-    ...(notDone === undefined ? {} : { notDone }),
-    ...(capture === undefined ? {} : { capture }),
-    ...(leavesRunning === undefined ? {} : { leavesRunning }),
-    ...(recover === undefined ? {} : { recover }),
-    ...(check === undefined ? {} : { check }),
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(thread === undefined ? {} : { thread }),
-    ...(threadGroup === undefined ? {} : { threadGroup }),
-    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
-  };
-  return { inner, outer: { ...around, env: {}, retry: {}, outputs: {}, once: false } };
 }

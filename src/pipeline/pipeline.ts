@@ -3,15 +3,13 @@
  * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
  */
 
-import type { PermissionLevel } from "../util/agent-access.ts";
 import type { Json, JsonObject } from "../util/json.ts";
-import type { AgentAccess } from "./agent-access.ts";
-import type { Fidelity, Retelling } from "./fidelity.ts";
+import type { AgentSettings } from "./agent-keys.ts";
+import type { Fidelity } from "./fidelity.ts";
+import type { StepFields } from "./keys.ts";
 
 export interface Pipeline {
   readonly name: string;
-  /** The language whose meaning its steps have: they are a walk. Absent: a list. */
-  readonly language?: "attractor";
   /** The context that a run of it begins with. */
   readonly context?: JsonObject;
   readonly maxParallel: number;
@@ -25,10 +23,8 @@ export interface Pipeline {
   /** What models cost, by their names. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
   readonly workspace: WorkspaceSettings;
-  readonly defaults: StepSettings & {
-    readonly agent: AgentSettings;
-    readonly maxVisits?: number;
-  };
+  /** What `defaults` say of every step, and of every agent. */
+  readonly defaults: { readonly step: StepFields; readonly agent: AgentSettings };
   readonly steps: readonly PipelineStep[];
 }
 
@@ -75,73 +71,11 @@ export interface PipelineAgent {
   readonly settings: AgentSettings;
 }
 
-export interface AgentSettings extends AgentAccess {
-  readonly model?: string;
-  readonly system?: string;
-  readonly permissions?: PermissionLevel;
-  readonly maxTurns?: number;
-  readonly outputSchema?: Json;
-  readonly billing?: "api" | "subscription";
-  readonly relay?: { readonly tokens: number } | { readonly share: number };
-}
-
-/** What both a step and `defaults` may say. */
-export interface StepSettings {
-  readonly env: Env;
-  readonly cwd?: string;
-  readonly timeoutMs?: number;
-  readonly idleTimeoutMs?: number;
-  readonly graceMs?: number;
-  readonly retry: RetrySettings;
-  readonly isolate?: boolean;
-  readonly recover?: "continue" | "restart";
-  readonly fidelity?: Fidelity;
-  readonly thread?: string;
-  readonly resumeFidelity?: Retelling;
-}
-
-/** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
-export interface RetrySettings {
-  readonly attempts?: number;
-  readonly initialMs?: number;
-  readonly factor?: number;
-  readonly maxMs?: number;
-  readonly jitter?: number;
-  readonly on?: "any" | "retry";
-  readonly onResume?: "fresh" | "keep";
-  readonly conversation?: "continue" | "fresh";
-}
-
-export interface PipelineStep extends StepSettings, Links {
+export interface PipelineStep extends Links {
   readonly id: string;
   readonly work: PipelineWork;
-  readonly when?: string;
-  readonly check?: readonly PipelineCheck[];
-  readonly outputs: Readonly<Record<string, string>>;
-  readonly once: boolean;
-  /** A command that says whether it happened. */
-  readonly probe?: string;
-  /** Exit statuses that prove that nothing happened. */
-  readonly notDone?: readonly number[];
-  /** What it prints is a value of the context. */
-  readonly capture?: Capture;
-  /** It works in a directory of its own, which is merged back. */
-  readonly own?: true;
-  /** What it started in the background lives on until the run ends or stops. */
-  readonly leavesRunning?: true;
-  /** Starts at each step that it needs, not when all are over. */
-  readonly join?: "any";
-  readonly maxVisits?: number;
-  readonly stallAfter?: number;
-  readonly goal?: { readonly holds: "always" | "visited"; readonly retryTarget?: string };
-  readonly allowPartial?: true;
-  readonly threadGroup?: string;
-}
-
-/** In which form what a step prints becomes a value of the context, and under which key. */
-export interface Capture {
-  readonly as: "text" | "lines" | "json" | "number";
-  readonly to: string;
+  /** What its other keys say (keys.ts). */
+  readonly settings: StepFields;
 }
 
 /** Where a step comes from and where it leads. */
@@ -154,7 +88,7 @@ export interface Links {
   /** Where it leads instead of to the steps that need it. */
   readonly exits?: readonly Exit[];
   /** Where a failure for good leads; `continue`: wherever success would. Absent: it is the run's. */
-  readonly onFailure?: { readonly goto: string; readonly weight: number } | "continue";
+  readonly onFailure?: { readonly goto: string } | "continue";
 }
 
 export interface Exit {
@@ -162,11 +96,8 @@ export interface Exit {
   readonly when?: string;
   readonly label?: string;
   readonly weight: number;
-  /** After which end it can be taken. */
-  readonly on: "completed" | "failed" | "any";
   readonly fidelity?: Fidelity;
   readonly thread?: string;
-  readonly restart?: { readonly keep: readonly string[] };
 }
 
 export type PipelineWork =
@@ -182,9 +113,6 @@ export type PipelineWork =
     }
   | PipelineGate
   | PipelineWait
-  | { readonly kind: "pass" }
-  | { readonly kind: "pick" }
-  | PipelineBranches
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
@@ -210,14 +138,6 @@ export type PipelineWork =
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
-
-/** Ways that are gone side by side. */
-export interface PipelineBranches {
-  readonly kind: "branches";
-  readonly branches: readonly { readonly id: string; readonly steps: readonly PipelineStep[] }[];
-  readonly maxParallel: number;
-  readonly policy: "wait_all" | "first_success";
-}
 
 /** A question to a person. */
 export interface PipelineGate {
@@ -254,23 +174,3 @@ export type PipelineItems =
   | { readonly list: readonly Json[] }
   | { readonly file: string }
   | { readonly glob: string };
-
-/** What decides whether the work of a step is good, after it exited with 0. */
-export type PipelineCheck = (
-  | { readonly kind: "command"; readonly run: string }
-  /** `file` is a template, relative to the step's directory. */
-  | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
-  /** An agent that looks at the work and says whether it satisfies the rubric, a template. */
-  | {
-      readonly kind: "judge";
-      readonly rubric: string;
-      readonly agent: string;
-      readonly model?: string;
-    }
-) & {
-  /**
-   * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
-   * attempt, after which the step may be retried.
-   */
-  readonly onFail?: "warn" | "fail";
-};

@@ -5,14 +5,15 @@
  * Owns: the messages for wrong shapes, and cutting the wrong pieces out of a value.
  * Does not: compare values with each other (validate.ts).
  */
-import type * as z from "zod";
+import * as z from "zod";
 import { DURATION_MAX_MS } from "../util/duration.ts";
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
+import type { KeyRow } from "./key-row.ts";
 import type { Mistake, Report } from "./report.ts";
-import { type PipelineShape, pipelineSchema } from "./schema.ts";
-import { ENTRIES_MAX, NAME_LENGTH_MAX } from "./schema-values.ts";
+import { ALL_STEP_KEYS, type PipelineShape, pipelineSchema } from "./schema.ts";
 import type { Path } from "./source.ts";
+import { DURATION_PATTERN, ENTRIES_MAX, NAME_LENGTH_MAX } from "./values.ts";
 
 type Issue = z.core.$ZodIssue;
 
@@ -179,12 +180,7 @@ function describe(issue: Issue, path: Path, value: unknown, report: Report): Wor
 
 function typeHelp(path: Path, value: unknown, wanted: string): string | undefined {
   if (path.length === 0) return STEPS_HELP;
-  const key = path.at(-1);
-  const durations = [
-    ...["timeout", "idle_timeout", "grace"],
-    ...["initial", "max", "backoff", "wait", "for"],
-  ];
-  if (typeof value === "number" && durations.includes(String(key))) {
+  if (typeof value === "number" && schemasAt(path).some(isDuration)) {
     return `durations have a unit: ${value}s for seconds, ${value}m for minutes`;
   }
   if (wanted === "a text" && !isObject(value) && !Array.isArray(value) && value !== null) {
@@ -193,32 +189,34 @@ function typeHelp(path: Path, value: unknown, wanted: string): string | undefine
   return value === null ? "give it a value, or leave the key out" : descriptionAt(path);
 }
 
+function isDuration(schema: z.core.$ZodType): boolean {
+  return z.globalRegistry.get(schema)?.pattern === DURATION_PATTERN;
+}
+
+/** What a value of several forms must be, for keys that are not in the table of step keys. */
 const UNIONS: Readonly<Record<string, string>> = {
-  retry: "a number of tries or an object",
   backoff: "a duration or an object",
-  needs: "an id or a list of ids",
-  check: "a command, an object or a list of them",
   schema: "a JSON Schema or the path of a file that holds one",
-  when: "an expression",
-  once: "true, false or an object",
-  capture: "text, lines, json, number or an object",
-  workspace: "here, worktree, directory, copy or an object",
   until: "an expression",
-  for_each: "an expression, a list or an object",
   in: "an expression, a list, {file: x.json} or {glob: pattern}",
-  gate: "a question or an object",
-  goal: "true, false or visited",
-  restart: "true or {keep: [keys]}",
   choices: "a label or an object",
-  mcp: "a file or a map of servers",
-  wait: "a duration, {for: 10m} or {until: 2026-12-01T08:00:00Z}",
   at: "a number of tokens or a share such as 70%",
 };
+
+/** What the value at a path must be; the pipeline's own `workspace` has other forms than a step's. */
+function unionAt(path: Path): string | undefined {
+  const name = String(path.at(-1));
+  if (path.length === 1 && name === "workspace") {
+    return "here, worktree, directory, copy or an object";
+  }
+  const rows: Readonly<Record<string, KeyRow>> = ALL_STEP_KEYS;
+  return (Object.hasOwn(rows, name) ? rows[name]?.expects : undefined) ?? UNIONS[name];
+}
 
 function expectation(issue: Issue, path: Path): string {
   if (issue.code === "invalid_union") {
     if (path.includes("env")) return "a text";
-    return UNIONS[String(path.at(-1))] ?? "a command or an object";
+    return unionAt(path) ?? "a command or an object";
   }
   const expected = issue.code === "invalid_type" ? issue.expected : "something else";
   const words: Readonly<Record<string, string>> = {
@@ -339,10 +337,6 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
     return [name, `${name}.id`];
   }
   if (key === "steps") return cutOutOfSteps(step, [...at, index], path.slice(2));
-  const branch: unknown = Array.isArray(step.branches) ? step.branches[Number(inner)] : undefined;
-  if (key === "branches" && path[4] === "steps" && isObject(branch)) {
-    return cutOutOfSteps(branch, [...at, index, key, Number(inner)], path.slice(4));
-  }
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }

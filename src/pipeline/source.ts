@@ -3,7 +3,7 @@
  * its text.
  *
  * Owns: places, and how a finding at one becomes a diagnostic.
- * Does not: know in which language the text is (yaml-source.ts, module-source.ts).
+ * Does not: know in which language the text is (yaml.ts, module.ts).
  */
 import type { Diagnostic } from "./diagnostic.ts";
 

@@ -14,15 +14,11 @@ export interface StepList {
   readonly path: Path;
   /** Paths whose values were cut out (see ReadShape). */
   readonly cut: ReadonlySet<string>;
-  /** The steps are a walk. */
-  readonly walk: boolean;
-  /** For a branch: the list around it, at whose steps it ends. */
-  readonly outer?: StepList;
 }
 
 /** The pipeline's own list. */
 export function rootList({ shape, cut }: ReadShape): StepList {
-  return { steps: shape.steps, path: ["steps"], cut, walk: shape.language !== undefined };
+  return { steps: shape.steps, path: ["steps"], cut };
 }
 
 /** The list in a step, in its `for_each` or beside it. */
@@ -30,22 +26,10 @@ export function listIn(list: StepList, index: number): StepList | undefined {
   const step = list.steps[index];
   const each = fanOutOf(step);
   const path = pathIn(list, index);
-  const { outer: _, ...inside } = list;
   if (each?.steps !== undefined) {
-    return { ...inside, steps: each.steps, path: [...path, "for_each", "steps"] };
+    return { ...list, steps: each.steps, path: [...path, "for_each", "steps"] };
   }
-  return step?.steps && { ...inside, steps: step.steps, path: [...path, "steps"] };
-}
-
-/** The lists of a step's branches. */
-export function branchesIn(list: StepList, index: number): readonly StepList[] {
-  const path = [...pathIn(list, index), "branches"];
-  return (list.steps[index]?.branches ?? []).map(({ steps }, branch) => ({
-    ...list,
-    steps,
-    path: [...path, branch, "steps"],
-    outer: list,
-  }));
+  return step?.steps && { ...list, steps: step.steps, path: [...path, "steps"] };
 }
 
 /** All lists of a file, outer ones first. */
@@ -54,7 +38,6 @@ export function* allLists(list: StepList): Generator<StepList> {
   for (const index of list.steps.keys()) {
     const inner = listIn(list, index);
     if (inner !== undefined) yield* allLists(inner);
-    for (const branch of branchesIn(list, index)) yield* allLists(branch);
   }
 }
 
@@ -66,7 +49,7 @@ export function fanOutOf(step: StepShape | undefined): ForEachShape | undefined 
 
 /** True when the work of a step is done by steps: its own, or those of another file. */
 export function hasBody(step: StepShape): boolean {
-  const own = step.steps ?? step.pipeline ?? step.branches;
+  const own = step.steps ?? step.pipeline;
   return own !== undefined || fanOutOf(step)?.steps !== undefined;
 }
 

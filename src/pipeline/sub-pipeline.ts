@@ -9,7 +9,7 @@ import { posix } from "node:path";
 import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { defaultsOf } from "./lower-work.ts";
-import type { ModuleValue } from "./module-source.ts";
+import type { ModuleValue } from "./module.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
 import type { Report } from "./report.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
@@ -105,9 +105,6 @@ function countSteps(steps: readonly PipelineStep[]): number {
   if (known !== undefined) return known;
   let count = steps.length;
   for (const { work } of steps) {
-    if (work.kind === "branches") {
-      for (const branch of work.branches) count += countSteps(branch.steps);
-    }
     if ("body" in work) count += countSteps("steps" in work.body ? work.body.steps : work.body);
   }
   counts.set(steps, count);

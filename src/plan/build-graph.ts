@@ -2,24 +2,17 @@
  * From the steps that an author wrote to a graph, list by list, with what stands in each other.
  *
  * Owns: what `defaults` mean, the built-in defaults, and how often a run may come to a step.
- * Does not: read links (pipeline/step-arrows.ts) or validate; a pipeline is valid.
+ * Does not: read links (pipeline/step-edges.ts) or validate; a pipeline is valid.
  */
-import type {
-  Env,
-  Pipeline,
-  PipelineBody,
-  PipelineCheck,
-  PipelineStep,
-  PipelineWork,
-  RetrySettings,
-} from "../pipeline/pipeline.ts";
-import { arrowsOf, walkArrowsOf } from "../pipeline/step-arrows.ts";
+import type { PipelineCheck, RetrySettings } from "../pipeline/key-values.ts";
+import type { StepFields } from "../pipeline/keys.ts";
+import type { Env, Pipeline, PipelineBody, PipelineStep } from "../pipeline/pipeline.ts";
+import { edgesOf } from "../pipeline/step-edges.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
-import { isTried, stallAfter, WALK_RETRY, WALK_VISITS_MAX } from "./walk.ts";
 
 /** What a step gets when neither it nor `defaults` say anything on retries. */
 export const RETRY_DEFAULT: RetryPolicy = {
@@ -45,9 +38,8 @@ export interface Surroundings {
 
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
-  const walk = around.pipeline.language !== undefined;
-  const { arrows, roots, unreached, above } = walk ? walkArrowsOf(list) : arrowsOf(list);
-  const all = arrows.map(({ when, ...arrow }) => ({
+  const { edges, roots, unreached, above } = edgesOf(list);
+  const all = edges.map(({ when, ...arrow }) => ({
     ...arrow,
     ...(when === undefined ? {} : { condition: when }),
   }));
@@ -61,9 +53,11 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   const marked = markBackArrows(list.length, all, roots);
   const position = new Map(list.map(({ id }, index) => [id, index]));
   const steps = list.map((step) => buildStep(step, position, around));
-  if (walk)
-    return { steps: steps.map((step, at) => inWalk(step, list[at], around)), arrows: marked };
-  const visited = withVisits(list, { steps, arrows: marked }, around.pipeline.defaults.maxVisits);
+  const visited = withVisits(
+    list,
+    { steps, arrows: marked },
+    around.pipeline.defaults.step.maxVisits,
+  );
   return { steps: visited, arrows: marked };
 }
 
@@ -80,27 +74,9 @@ function withVisits(
   }
   const again = closureOfAll(graph, starts);
   return graph.steps.map((step, index) => {
-    const said = list[index]?.maxVisits;
+    const said = list[index]?.settings.maxVisits;
     return { ...step, visitsMax: said ?? (again.has(index) ? visitsMax : step.visitsMax) };
   });
-}
-
-/** A step of a walk: started by each arrow that comes to it, and left by one. */
-function inWalk(step: Step, written: PipelineStep | undefined, { pipeline }: Surroundings): Step {
-  const { defaults } = pipeline;
-  const visitsMax = written?.maxVisits ?? defaults.maxVisits ?? WALK_VISITS_MAX;
-  const { attempts, ...own } = written?.retry ?? {};
-  const tries = isTried(step.work) ? { ...defaults.retry, ...written?.retry } : {};
-  // A command cannot ask for another try by itself, so who gives it tries wants its failures retried.
-  const on = own.on ?? (step.work.kind === "shell" && attempts !== undefined ? "any" : undefined);
-  return {
-    ...step,
-    join: "any",
-    split: "one",
-    retry: buildRetry(on === undefined ? tries : { ...tries, on }, WALK_RETRY),
-    visitsMax,
-    stallAfter: written?.stallAfter ?? stallAfter(visitsMax),
-  };
 }
 
 function buildStep(
@@ -108,61 +84,50 @@ function buildStep(
   position: ReadonlyMap<string, number>,
   around: Surroundings,
 ): Step {
-  const { exits, onFailure, goal, allowPartial } = step;
-  const target = goal?.retryTarget === undefined ? undefined : position.get(goal.retryTarget);
+  const leaf = step.work.kind === "shell" || step.work.kind === "agent";
+  const settings = leaf ? inherited(step, around) : step.settings;
+  // These have another form in a plan; every other field is taken as it is.
+  const { check, env, goal, isolate, join, maxVisits: _, retry, retryTarget, ...rest } = settings;
+  const target = retryTarget === undefined ? undefined : position.get(retryTarget);
   return {
+    outputs: {},
+    once: false,
+    ...rest,
     id: step.id,
-    join: step.join ?? "all",
-    split: exits === undefined ? "all" : "one",
+    join: join ?? "all",
+    split: step.exits === undefined ? "all" : "one",
     work: buildWork(step, around),
-    ...(step.when === undefined ? {} : { when: step.when }),
-    ...(isLeaf(step.work) ? leafSettings(step, around) : compositeSettings(step)),
+    // The environment of a group is part of that of the steps in it.
+    env: leaf ? { ...around.env, ...env } : {},
+    retry: buildRetry(retry ?? {}),
+    ...(check === undefined ? {} : { check: buildCheck(check, around) }),
+    ...(isolate === true ? { isolate } : {}),
     visitsMax: 1,
-    ...(onFailure === "continue" ? { onFailure } : {}),
-    ...(step.stallAfter === undefined ? {} : { stallAfter: step.stallAfter }),
-    ...(allowPartial === undefined ? {} : { allowPartial }),
+    ...(step.onFailure === "continue" ? { onFailure: step.onFailure } : {}),
     ...(goal === undefined
       ? {}
-      : { goal: { holds: goal.holds, ...(target === undefined ? {} : { retryTarget: target }) } }),
+      : { goal: { holds: goal, ...(target === undefined ? {} : { retryTarget: target }) } }),
   };
 }
 
-function isLeaf(work: PipelineWork): boolean {
-  return work.kind === "shell" || work.kind === "agent";
-}
-
-type Settings = Omit<Step, "id" | "join" | "split" | "work" | "when" | "visitsMax">;
-
-function leafSettings(step: PipelineStep, around: Surroundings): Settings {
-  const { defaults } = around.pipeline;
-  const cwd = step.cwd ?? defaults.cwd;
-  const timeoutMs = step.timeoutMs ?? defaults.timeoutMs;
-  const idleTimeoutMs = step.idleTimeoutMs ?? defaults.idleTimeoutMs;
-  const graceMs = step.graceMs ?? defaults.graceMs;
-  const isolate = step.isolate ?? defaults.isolate ?? false;
-  const recover = step.recover ?? defaults.recover;
+/**
+ * The settings of a step with those that it takes from `defaults`. Groups take none: `defaults` are
+ * for the steps in them, and repeating all of them is for the author to ask for.
+ */
+function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroundings): StepFields {
+  const { step: defaults } = pipeline.defaults;
+  const { fidelity: _, thread: _thread, resumeFidelity: _resume, ...usual } = defaults;
+  // What agents are told by default is part of the plan, for the file that the run began with.
+  const told = pipeline === main || work.kind !== "agent" ? usual : defaults;
   return {
-    env: { ...around.env, ...defaults.env, ...step.env },
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
-    ...(graceMs === undefined ? {} : { graceMs }),
-    retry: buildRetry({ ...defaults.retry, ...step.retry }),
-    ...(step.check === undefined ? {} : { check: buildCheck(step.check, around) }),
-    outputs: step.outputs,
-    once: step.once,
-    ...(step.probe === undefined ? {} : { probe: step.probe }),
-    ...(step.notDone === undefined ? {} : { notDone: step.notDone }),
-    ...(step.capture === undefined ? {} : { capture: step.capture }),
-    ...(step.own === true ? { own: true } : {}),
-    ...(isolate ? { isolate } : {}),
-    ...(step.leavesRunning === true ? { leavesRunning: true } : {}),
-    ...(recover === undefined ? {} : { recover }),
-    ...(step.work.kind === "agent" ? toldSettings(step, around) : {}),
+    ...told,
+    ...settings,
+    env: { ...defaults.env, ...settings.env },
+    retry: { ...defaults.retry, ...settings.retry },
   };
 }
 
-/** One check stands for itself, so that its plan is the same as ever. */
+/** One check stands for itself. */
 function buildCheck(
   checks: readonly PipelineCheck[],
   around: Surroundings,
@@ -176,33 +141,9 @@ function buildCheck(
   return built.length === 1 && only !== undefined ? only : built;
 }
 
-/** What an agent is told. The first file's defaults are those of the plan, which all files share. */
-function toldSettings(
-  step: PipelineStep,
-  { pipeline, main }: Surroundings,
-): Pick<Step, "fidelity" | "thread" | "threadGroup" | "resumeFidelity"> {
-  const { defaults } = pipeline;
-  const own = pipeline === main ? undefined : defaults;
-  const fidelity = step.fidelity ?? own?.fidelity;
-  const thread = step.thread ?? own?.thread;
-  const resumeFidelity = step.resumeFidelity ?? own?.resumeFidelity;
-  return {
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(thread === undefined ? {} : { thread }),
-    ...(step.threadGroup === undefined ? {} : { threadGroup: step.threadGroup }),
-    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
-  };
-}
-
-/** `defaults` are for the steps in it; trying all of them again is for the author to ask for. */
-function compositeSettings({ retry, own }: Pick<PipelineStep, "retry" | "own">): Settings {
-  const apart = own === true ? { own } : {};
-  return { env: {}, retry: buildRetry(retry), outputs: {}, once: false, ...apart };
-}
-
-function buildRetry(retry: RetrySettings, otherwise = RETRY_DEFAULT): RetryPolicy {
-  const { attempts, backoff, onResume, on: usual } = otherwise;
-  const on = retry.on ?? usual;
+function buildRetry(retry: RetrySettings): RetryPolicy {
+  const { attempts, backoff, onResume } = RETRY_DEFAULT;
+  const { on } = retry;
   const initialMs = retry.initialMs ?? backoff.initialMs;
   return {
     attempts: retry.attempts ?? attempts,
@@ -226,16 +167,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
     case "pass":
     case "gate":
     case "wait":
-    case "pick":
       return work;
-    case "branches":
-      return {
-        ...work,
-        branches: work.branches.map(({ id, steps }) => ({
-          id,
-          graph: buildBody(step, steps, around),
-        })),
-      };
     case "agent":
       return { ...work, agent: around.agentIn(around.pipeline, work.agent) };
     case "group": {
@@ -277,14 +209,14 @@ function repeatedGraph(
     join: "all",
     split: "all",
     work: { kind: "pipeline", graph, input },
-    ...compositeSettings({ retry: {} }),
+    ...{ env: {}, retry: RETRY_DEFAULT, outputs: {}, once: false },
     visitsMax: 1,
   };
   return { steps: [inner], arrows: [] satisfies Arrow[] };
 }
 
 function buildBody(step: PipelineStep, body: PipelineBody, around: Surroundings): Graph {
-  const own = { ...around.env, ...(isSingle(step, body) ? {} : step.env) };
+  const own = { ...around.env, ...(isSingle(step, body) ? {} : step.settings.env) };
   if (!("steps" in body)) return buildGraph(body, { ...around, env: own });
   assert(body !== around.pipeline, "a pipeline cannot stand in itself");
   return buildGraph(body.steps, { ...around, pipeline: body, env: { ...own, ...body.env } });

@@ -21,7 +21,6 @@ import {
   type Work,
   type WorkspacePlan,
 } from "./plan.ts";
-import { WALK_FIDELITY } from "./walk.ts";
 
 /** Where steps work when the author says nothing about it. */
 export const WORKSPACE_DEFAULT: WorkspacePlan = {
@@ -34,9 +33,7 @@ export const WORKSPACE_DEFAULT: WorkspacePlan = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
-  const { thread, resumeFidelity } = pipeline.defaults;
-  const usual = pipeline.language === undefined ? undefined : WALK_FIDELITY;
-  const fidelity = pipeline.defaults.fidelity ?? usual;
+  const { fidelity, thread, resumeFidelity } = pipeline.defaults.step;
   const agents = new AgentNames();
   agents.add(pipeline);
   const around = {
@@ -57,7 +54,6 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(secrets.length === 0 ? {} : { secrets }),
     agents: agents.definitions,
     ...(pipeline.context === undefined ? {} : { context: pipeline.context }),
-    ...(pipeline.language === undefined ? {} : { keys: pipeline.language }),
     ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
     ...(pipeline.prices === undefined ? {} : { prices: pipeline.prices }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
@@ -120,9 +116,6 @@ function secretsNamed({ secrets = [], steps }: Pipeline): readonly string[] {
 
 function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
   return steps.flatMap(({ work }) => {
-    if (work.kind === "branches") {
-      return work.branches.flatMap((branch) => secretsInside(branch.steps));
-    }
     if (!("body" in work)) return [];
     return "steps" in work.body ? secretsNamed(work.body) : secretsInside(work.body);
   });
@@ -130,11 +123,9 @@ function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
 
 /** The agents that the steps of one file name, those in other steps included. */
 function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
-  return steps.flatMap(({ work, check = [] }) => {
+  return steps.flatMap(({ work, settings: { check = [] } }) => {
     const judges = check.flatMap((one) => (one.kind === "judge" ? [one.agent] : []));
     if (work.kind === "agent") return [work.agent, ...judges];
-    if (work.kind === "branches")
-      return work.branches.flatMap((branch) => agentsNamed(branch.steps));
     return "body" in work && !("steps" in work.body) ? agentsNamed(work.body) : judges;
   });
 }

@@ -1,5 +1,5 @@
 /** The checks of a step in a plan. */
-import type { PipelineCheck } from "../pipeline/pipeline.ts";
+import type { PipelineCheck } from "../pipeline/key-values.ts";
 
 /** What decides whether the work of a step is good, after it exited with 0. */
 export type Check = PipelineCheck;

@@ -5,19 +5,21 @@
  * Owns: what counts (docs/adr/0011-fingerprints.md) and the version of that choice.
  * Does not: know a run; values that expressions get at run time are recorded there.
  * Invariants:
- * - L3 What says how long, how often or how safely a step is tried (retry, timeouts, max_turns,
- *   permissions, tools, directories, once, recover, isolate, limits of parallelism) does not change
- *   what it does and is left out.
+ * - L3 What limits a step (how long, how often, how safely) does not change its result and does not
+ *   count. The table of step keys says it of each key, and the compiler holds the lists here to it.
+ *   An author who allows more after a denied call wants the same work continued.
  * - L4 A step is told by its id: a renamed step is another step.
  * - L5 Upstream counts: a step's hash holds those of the steps that lead to it by forward arrows. What
  *   a step chooses between when it ends is part of the step that chooses.
  */
+import type { UncountedSetting } from "../pipeline/agent-keys.ts";
+import type { UncountedField } from "../pipeline/keys.ts";
 import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { checksOf } from "./check.ts";
 import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
-import type { AgentSettings, Arrow, Graph, Plan, Step } from "./plan.ts";
+import type { Arrow, Graph, Plan, Step } from "./plan.ts";
 
 /** The version of what counts; another one makes every fingerprint another. */
 export const FINGERPRINT_VERSION = 1;
@@ -83,16 +85,57 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
   const env = { ...plan.env, ...agent?.env, ...step.env };
   return {
     ...workOf(plan, step),
-    when: step.when,
+    ...countedIn(step, UNCOUNTED_FIELDS),
     env: Object.keys(env).length === 0 ? undefined : env,
-    cwd: step.cwd,
     check: checkDefinition(plan, step),
-    capture: step.capture,
-    leaves_running: step.leavesRunning,
     outputs: Object.keys(step.outputs).length === 0 ? undefined : step.outputs,
     ...arrowsOf(graph, position),
   };
 }
+
+/** The fields that count, by the author's names for them. */
+function countedIn(fields: object, uncounted: Readonly<Record<string, true>>): Definition {
+  return Object.fromEntries(
+    Object.entries(fields)
+      .filter(([field]) => !Object.hasOwn(uncounted, field))
+      .map(([field, value]) => [field.replace(/[A-Z]/g, (one) => `_${one.toLowerCase()}`), value]),
+  );
+}
+
+/** L3. The compiler asks for exactly the fields whose row in pipeline/keys.ts says so. */
+const UNCOUNTED_SETTINGS: Readonly<Record<keyof Pick<Step, UncountedField & keyof Step>, true>> = {
+  graceMs: true,
+  goal: true,
+  idleTimeoutMs: true,
+  isolate: true,
+  notDone: true,
+  once: true,
+  own: true,
+  probe: true,
+  recover: true,
+  resumeFidelity: true,
+  retry: true,
+  stallAfter: true,
+  timeoutMs: true,
+};
+
+/** And these, which say what the step is (L4) or count as part of its work and its arrows. */
+const UNCOUNTED_FIELDS = {
+  ...UNCOUNTED_SETTINGS,
+  ...({ id: true, join: true, split: true, work: true, visitsMax: true } as const),
+  ...({ onFailure: true, allowPartial: true } as const),
+  ...({ fidelity: true, thread: true, threadGroup: true } as const),
+};
+
+/** L3, for the settings of an agent (pipeline/agent-keys.ts). */
+const UNCOUNTED_AGENT_SETTINGS: Readonly<Record<UncountedSetting, true>> = {
+  billing: true,
+  directories: true,
+  maxTurns: true,
+  onDenied: true,
+  permissions: true,
+  tools: true,
+};
 
 /** A judge is part of what a result depends on: who judges, and with which settings. */
 function checkDefinition(plan: Plan, step: Step): unknown {
@@ -118,7 +161,7 @@ function workOf(plan: Plan, step: Step): Definition {
         adapter,
         command,
         args: args.length === 0 ? undefined : args,
-        ...settingsOf({ ...settings, ...work.settings }),
+        ...countedIn({ ...settings, ...work.settings }, UNCOUNTED_AGENT_SETTINGS),
         fidelity: step.fidelity ?? plan.fidelity,
         thread: step.thread ?? step.threadGroup ?? plan.thread,
       };
@@ -152,16 +195,6 @@ function workOf(plan: Plan, step: Step): Definition {
     case "pick":
       return { pick: true };
   }
-}
-
-/**
- * Without what limits the agent (L3): its turns, and what it may do and use. Who allows more after a
- * denied call wants the same work continued, not begun anew. Without `billing` too: what it costs
- * changes no result.
- */
-function settingsOf(settings: AgentSettings): Definition {
-  const { model, system, outputSchema, relay, effort, mcp } = settings;
-  return { model, system, output_schema: outputSchema, relay, effort, mcp };
 }
 
 /** The steps of a composite by their ids, in whatever order they were written. */

@@ -9,14 +9,15 @@
  * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
-import type { AgentAccess } from "../pipeline/agent-access.ts";
+import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
 import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
-import type { Capture, ModelPrice } from "../pipeline/pipeline.ts";
-import type { PermissionLevel } from "../util/agent-access.ts";
+import type { Capture } from "../pipeline/key-values.ts";
+import type { StepFields } from "../pipeline/keys.ts";
+import type { ModelPrice } from "../pipeline/pipeline.ts";
 import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
-export type { Capture, Fidelity, Retelling };
+export type { AgentSettings, Capture, Fidelity, Relay, Retelling };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -111,88 +112,52 @@ export interface AgentDefinition {
   readonly settings: AgentSettings;
 }
 
-/** What an agent, or a step for its own call of it, may set. */
-export interface AgentSettings extends AgentAccess {
-  readonly model?: string;
-  /** Added to the agent's own instructions. */
-  readonly system?: string;
-  /** What it may do without asking; `default` is what the agent itself allows. */
-  readonly permissions?: PermissionLevel;
-  /** How often the model may answer in one conversation. */
-  readonly maxTurns?: number;
-  /** JSON Schema of the answer. */
-  readonly outputSchema?: Json;
-  /** `subscription`: its tokens cost no dollars. */
-  readonly billing?: "api" | "subscription";
-  readonly relay?: Relay;
-}
-
-/**
- * How full a conversation may become before it is handed over to a new one: tokens, or a share of
- * the model's window.
- */
-export type Relay = { readonly tokens: number } | { readonly share: number };
-
 export interface Graph {
   readonly steps: readonly Step[];
   readonly arrows: readonly Arrow[];
 }
 
-export interface Step {
+/** Fields of a step that the author's keys set, but that have another form in a plan. */
+type Rebuilt =
+  | "check"
+  | "env"
+  | "goal"
+  | "isolate"
+  | "join"
+  | "maxVisits"
+  | "once"
+  | "outputs"
+  | "retry"
+  | "retryTarget";
+
+/** A step. The rows of pipeline/keys.ts say what most of its fields mean. */
+export interface Step extends Omit<StepFields, Rebuilt> {
   readonly id: string;
   /** Starts when all its arrows have arrived, or at each one. */
   readonly join: "all" | "any";
   /** Follows all its arrows that apply, or selects one. */
   readonly split: "all" | "one";
   readonly work: Work;
-  /** An expression; when it is false the visit is skipped and its arrows are followed. */
-  readonly when?: string;
   /** Variables for this step; values are templates. */
   readonly env: Readonly<Record<string, string>>;
-  /** Directory of the step, relative to the workspace; a template. */
-  readonly cwd?: string;
-  readonly timeoutMs?: number;
-  readonly idleTimeoutMs?: number;
-  /** How long it may take to end when the run is stopped. */
-  readonly graceMs?: number;
   readonly retry: RetryPolicy;
   /** What decides whether its work is good, after it exited with 0; several in their order. */
   readonly check?: Check | readonly Check[];
   /** Named files: name -> path relative to the step's directory (a template). */
   readonly outputs: Readonly<Record<string, string>>;
-  /** Must not happen twice: what was cut off is never repeated without being asked. */
+  /** Must not happen twice: an interrupted attempt is never repeated without asking. */
   readonly once: boolean;
-  /** Shell text that says whether it happened: exit 0 is yes, 1 no, all else unknown (a template). */
-  readonly probe?: string;
-  /** Exit statuses that prove that nothing happened; every other one but 0 proves nothing. */
-  readonly notDone?: readonly number[];
-  /** What it prints to stdout, or what its agent answers, is a value of the context. */
-  readonly capture?: Capture;
-  /** It works in a directory of its own, which is merged back when it is done. */
-  readonly own?: true;
   /** Its processes live in a PID namespace of their own. */
   readonly isolate?: true;
-  /** What it started in the background lives on until the run ends or stops. */
-  readonly leavesRunning?: true;
-  /** What becomes of work that was cut off, unless a person says otherwise. Default: it goes on. */
-  readonly recover?: Recover;
-  /** How often a run may come to this step. */
+  /** How many times a run may visit the step. */
   readonly visitsMax: number;
-  /** A failure for good is no failure of the run: it goes on as if the step had completed. */
+  /** When its last attempt failed, the run continues as if the step had completed. */
   readonly onFailure?: "continue";
-  /** How often in a row it may fail in the same way before its loop is stopped. */
-  readonly stallAfter?: number;
   readonly goal?: Goal;
-  /** When it asks for another try and none is left, that is a partial success, not a failure. */
+  /** For DOT: one request for another attempt too many is a partial success, not a failure. */
   readonly allowPartial?: true;
-  /** For an agent: how much of what came before it is told. */
-  readonly fidelity?: Fidelity;
-  /** For `full`: the name of the conversation that it is part of. */
-  readonly thread?: string;
-  /** Its thread where nobody names one; without that it is the one of the step that it came from. */
+  /** For DOT: its thread where nobody names one; else it is that of the step before. */
   readonly threadGroup?: string;
-  /** What it is told when it was cut off and its own conversation is gone. */
-  readonly resumeFidelity?: Retelling;
 }
 
 /** What a step must have come to before its scope may end well. */

@@ -43,7 +43,7 @@ function allOf(fd: number): Buffer {
 }
 
 /** What a step left at a path; `problem` completes "what it wrote to X". */
-export type LeftFile =
+type LeftFile =
   | { readonly there: false }
   | { readonly there: true; readonly text: string }
   | { readonly there: true; readonly problem: string };

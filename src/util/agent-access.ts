@@ -4,14 +4,14 @@
  * the tool. The name is the agent's own; so is the pattern, as far as the agent has patterns.
  *
  * Owns: these words and the notation of rules, both ways.
- * Does not: know what any one agent makes of them.
+ * Does not: know how any one agent implements them.
  */
 
 /** What an agent may do without asking; `default` is what the agent itself allows headless. */
 export const PERMISSION_LEVELS = ["default", "plan", "edit", "all"] as const;
 export type PermissionLevel = (typeof PERMISSION_LEVELS)[number];
 
-/** A program that speaks MCP on its pipes, or a server at an address. */
+/** An MCP server: a program that speaks MCP on its pipes, or an address. */
 export type McpServer =
   | {
       readonly command: string;
@@ -25,12 +25,12 @@ export type McpServer =
     };
 
 /** A tool, or some of its calls. */
-export interface ToolRule {
+interface ToolRule {
   readonly name: string;
   readonly pattern?: string;
 }
 
-/** Longer commands are named in part, and no rule made of such a name matches anything. */
+/** Longer commands are cut, and a rule made of a cut command matches nothing. */
 const COMMAND_CHARACTERS_MAX = 2_000;
 
 /** The tools that run commands, by the names that the agents have for them. */
@@ -42,13 +42,13 @@ export function toolRule(text: string): ToolRule {
   return pattern === undefined ? { name } : { name, pattern };
 }
 
-/** The rule that would have allowed a call: of a shell this command, of other tools all calls. */
+/** The rule that would have allowed a call: for a shell this command, for other tools all calls. */
 export function ruleFor(name: string, input: string): string {
   const command = input.slice(0, COMMAND_CHARACTERS_MAX).trim();
   return SHELLS.test(name) && command !== "" ? `${name}(${command})` : name;
 }
 
-/** Whether a rule stands for all that another one, which names a single call, stands for. */
+/** Whether a rule covers a call, which is written as a rule itself. */
 export function covers(rule: string, call: string): boolean {
   const [wide, narrow] = [toolRule(rule), toolRule(call)];
   if (wide.name !== narrow.name) return false;
@@ -56,7 +56,7 @@ export function covers(rule: string, call: string): boolean {
   return narrow.pattern !== undefined && matchesPattern(wide.pattern, narrow.pattern);
 }
 
-/** Whether a text is one that a pattern stands for: `*` and a last `:*` stand for anything. */
+/** Whether a text matches a pattern: `*` and a final `:*` match anything. */
 export function matchesPattern(pattern: string, text: string): boolean {
   const parts = pattern.replace(/:\*$/, "*").split("*").map(escaped);
   return new RegExp(`^${parts.join(".*")}$`, "s").test(text);
@@ -66,5 +66,5 @@ function escaped(text: string): string {
   return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
 }
 
-/** The last words of a hook of ours that forbids a call: they tell it from a permission that is missing. */
+/** The last words of our hook that forbids a call; they distinguish it from a missing permission. */
 export const HOOK_FORBIDS = "perdure: tool_hooks.pre does not allow this call";

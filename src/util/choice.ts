@@ -5,7 +5,7 @@
  * Does not: ask anybody.
  */
 
-export interface Choice {
+interface Choice {
   /** What to type for it. */
   readonly key: string;
   /** The label without its key. */

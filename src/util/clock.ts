@@ -1,4 +1,4 @@
-/** Where the time comes from. Pure code gets the time as an argument; this is who gives it. */
+/** The source of the time. Pure code gets the time as an argument. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number;

@@ -1,7 +1,7 @@
-/** Optional fields of an object literal, for types that tell "absent" and "undefined" apart. */
+/** Optional fields of an object literal, for types that distinguish "absent" from "undefined". */
 
 /** The fields of `T`; each that may be undefined is optional instead. */
-export type Defined<T> = {
+type Defined<T> = {
   [K in keyof T as undefined extends T[K] ? never : K]: T[K];
 } & {
   [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;

@@ -17,16 +17,9 @@ export function parseDuration(text: string): number | undefined {
   return total > DURATION_MAX_MS ? undefined : Math.round(total);
 }
 
-/** A duration as authors write it, exactly: the largest unit of which it is a whole number. */
-export function durationText(ms: number): string {
-  const units = Object.entries(UNIT_MS).reverse();
-  const [unit, size] = units.find(([, one]) => ms % one === 0 && ms > 0) ?? ["ms", 1];
-  return `${ms / size}${unit}`;
-}
-
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/;
 
-/** The time of a moment such as 2026-12-01T08:00:00Z; one without a time zone is none. */
+/** The time of a moment such as 2026-12-01T08:00:00Z; undefined without a time zone. */
 export function parseMoment(text: string): number | undefined {
   const source = text.trim();
   const time = MOMENT.test(source) ? Date.parse(source) : Number.NaN;

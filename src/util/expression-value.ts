@@ -1,5 +1,5 @@
 /**
- * Values on their way into an expression and out of it.
+ * Converts values for expressions and back.
  *
  * Owns: JSON to the values of CEL and back, and the count of list elements that are read.
  * Does not: parse or evaluate (expression.ts).
@@ -38,7 +38,7 @@ export class LazyMap extends Map<string, unknown> {
     throw new Error("this map cannot be listed or compared; name a key of it");
   }
 }
-// cel-js tells types apart by `constructor` and knows no subclass of Map.
+// cel-js distinguishes types by `constructor` and knows no subclass of Map.
 Object.defineProperty(LazyMap.prototype, "constructor", { value: Map });
 
 let listReads = 0;

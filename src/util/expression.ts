@@ -1,7 +1,7 @@
 /**
  * Expressions (CEL): the conditions of a pipeline and what stands between `${{` and `}}`.
  *
- * Owns: the language's limits, what an expression refers to, and the way of values in and out.
+ * Owns: the language's limits, what an expression refers to, and converting values.
  * Does not: find expressions in texts (template.ts) or say where they stand in a file.
  * Invariants:
  * - X1 The only user of cel-js: no other file sees a BigInt, a Map or an error of it.
@@ -39,7 +39,7 @@ export const EXPRESSION_VARIABLES = [
   "outcome",
   "preferred_label",
 ] as const;
-export type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
+type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
 
 /** The values of the variables; the maps are asked only for the keys that an expression names. */
 export interface Scope {
@@ -53,14 +53,14 @@ export interface Scope {
   readonly index?: number;
   /** What `loop.index` stands for: `loop` itself is a reserved word of CEL. */
   readonly loop_index?: number;
-  /** How the step that is being left went, in one word, and the label that it asked for. */
+  /** The outcome of the step that an edge leaves, and the label that it asked for. */
   readonly outcome?: string;
   readonly preferred_label?: string;
   /** Values whose names the author chose. */
   readonly locals?: Readonly<Record<string, Json>>;
 }
 
-/** One place where an expression names a variable, with the literal keys that follow it. */
+/** One mention of a variable in an expression, with the literal keys that follow it. */
 export interface Reference {
   readonly variable: ExpressionVariable;
   readonly offset: number;
@@ -78,7 +78,7 @@ export interface Expression {
   readonly program: (variables: ReadonlyMap<string, unknown>) => unknown;
 }
 
-export type ParsedExpression =
+type ParsedExpression =
   | { readonly ok: true; readonly expression: Expression }
   | {
       readonly ok: false;
@@ -160,7 +160,7 @@ function parse(source: string): ParsedExpression {
 
 const LOOP_INDEX = /[rR]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\bloop\.index\b/g;
 
-/** Puts a name of the same length in the place of `loop.index`, so that all offsets stay right. */
+/** Replaces `loop.index` by a name of the same length, so that all offsets stay right. */
 function withoutReserved(source: string): string {
   return source.replace(LOOP_INDEX, (found) => (found === "loop.index" ? "loop_index" : found));
 }
@@ -287,7 +287,7 @@ function createEnvironment(): Environment {
   made.registerFunction(`string.${MATCHES}(string): bool`, (text: string, pattern: string) =>
     patternOf(pattern).test(text),
   );
-  // JSON does not tell 2 from 2.0, so an author cannot know which of the two a value will be.
+  // JSON does not distinguish 2 from 2.0, so an author cannot know which of the two a value will be.
   const arithmetic: Record<string, (left: number, right: number) => number> = {
     "+": (left, right) => left + right,
     "-": (left, right) => left - right,
@@ -304,7 +304,7 @@ function createEnvironment(): Environment {
   return made;
 }
 
-/** The short text and the place of an error, whoever threw it. */
+/** The short text and the offset of an error, whoever threw it. */
 function explain(error: unknown): { readonly message: string; readonly offset: number } {
   if (!(error instanceof Error)) return { message: String(error), offset: 0 };
   const { summary, range } = error as { summary?: string; range?: { readonly start: number } };

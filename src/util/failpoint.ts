@@ -1,6 +1,6 @@
 /**
- * Named places at which a test may end this process with SIGKILL: the crash tests walk through
- * them one by one. Without the variable a failpoint is one comparison.
+ * Named points at which a test may end this process with SIGKILL: the crash tests go through them
+ * one by one. Without the variable a failpoint is one comparison.
  *
  * PERDURE_FAILPOINT=<n>        die at the n-th failpoint that is passed
  * PERDURE_FAILPOINT_LOG=<file> append the name of each failpoint that is passed

@@ -1,5 +1,5 @@
 /**
- * Holds values against JSON Schemas. The validator is loaded by the first that needs it.
+ * Validates values against JSON Schemas. The validator is loaded when it is first needed.
  *
  * Owns: the only use of @cfworker/json-schema, and a bound on the time that its patterns take.
  * Does not: check that a schema is one (pipeline/json-schema.ts).
@@ -58,7 +58,7 @@ function isWebAddress(text: string): boolean {
 
 const NativeRegExp = RegExp;
 
-/** For data that says that it is a pattern: it is parsed and never matched. */
+/** For data that claims to be a pattern: it is parsed and never matched. */
 function isRegularExpression(text: string): boolean {
   try {
     new NativeRegExp(text, "u");
@@ -70,8 +70,8 @@ function isRegularExpression(text: string): boolean {
 }
 
 /**
- * The validator offers no choice of an engine: it says `new RegExp(pattern)` at the moment when it
- * matches. So that name means our patterns while it works, which is never longer than this call.
+ * The validator has no option for the engine: it calls `new RegExp(pattern)` when it matches. So
+ * `RegExp` means our patterns while it works, which is never longer than this call.
  */
 function withLinearPatterns<T>(work: () => T): T {
   globalThis.RegExp = new Proxy(NativeRegExp, {

@@ -19,7 +19,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a text is as JSON, or why it is none. */
+/** Parses JSON; gives the error instead of throwing it. */
 export function parseJson(
   text: string,
 ):

@@ -14,7 +14,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** How many letters must be put in, left out, replaced or swapped with their neighbour. */
+/** How many letters must be inserted, removed, replaced or swapped with their neighbour. */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index);

@@ -1,4 +1,4 @@
-/** The words for how a step went: other spellings of them have one form here. */
+/** The outcomes of a step, and the one form of their other spellings. */
 
 const WORDS: ReadonlySet<string> = new Set([
   ...["success", "partial_success", "retry", "fail", "skipped"],
@@ -12,12 +12,12 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
   partially_succeeded: "partial_success",
 };
 
-/** The one word for an outcome that has several; any other word stays as it is. */
+/** The canonical word for an outcome; any other word stays as it is. */
 export function canonicalOutcome(outcome: string): string {
   return Object.hasOwn(OTHER_WORDS, outcome) ? (OTHER_WORDS[outcome] ?? outcome) : outcome;
 }
 
-/** The outcome that somebody wrote down, for whom `SUCCESS` is the same word. */
+/** The outcome in a text that a step wrote; case does not matter. */
 export function writtenOutcome(text: string): string {
   const word = text.trim();
   const lower = word.toLowerCase();

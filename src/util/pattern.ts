@@ -1,6 +1,6 @@
 /**
  * Regular expressions that authors write, matched in time proportional to the text. The engine of
- * JavaScript may need exponential time, and what a step wrote would then freeze the runner.
+ * JavaScript may need exponential time: the output of a step could freeze the runner.
  *
  * Owns: the syntax that is accepted (RE2's, and that of JavaScript where both mean the same).
  * Does not: say where a pattern stands in a file.
@@ -15,12 +15,12 @@ import { createRequire } from "node:module";
 const PATTERN_CACHE_MAX = 1_000;
 
 /** A compiled pattern. */
-export interface Pattern {
+interface Pattern {
   /** Whether the pattern matches somewhere in the text. */
   test(text: string): boolean;
 }
 
-export type ParsedPattern =
+type ParsedPattern =
   | { readonly ok: true; readonly pattern: Pattern }
   | { readonly ok: false; readonly message: string };
 

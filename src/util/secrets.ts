@@ -21,9 +21,9 @@ const SECRET_NAME =
 const PASSWORD_IN_ADDRESS = /:\/\/[^\s/@:]*:[^\s/@]+@/;
 /** Shorter values of variables that only look like secrets would blank out ordinary words. */
 export const SECRET_LENGTH_MIN = 8;
-/** The author knows what a declared secret is; even so a letter or two cannot be masked. */
+/** Declared secrets may be shorter, but a letter or two cannot be masked. */
 const DECLARED_LENGTH_MIN = 4;
-/** How much of a secret is looked for where a text was cut off in the middle of it. */
+/** How much of a secret is searched for where a text ends in the middle of it. */
 const CUT_LENGTH_MAX = 100;
 export const REDACTED = "[redacted]";
 
@@ -41,7 +41,7 @@ export function isSecretVariable(name: string, value = ""): boolean {
   return isSecretName(name) || PASSWORD_IN_ADDRESS.test(value);
 }
 
-/** The secrets in an environment: those that are declared, and those that look like it. */
+/** The secrets in an environment: the declared ones, and those that look like secrets. */
 export function secretsIn(
   env: Environment,
   declared: readonly string[] = [],
@@ -65,7 +65,7 @@ export function textsIn(value: Json | undefined): readonly string[] {
   return text.length >= DECLARED_LENGTH_MIN ? [text] : [];
 }
 
-/** The texts of the inputs that are secret: those that are declared, and those named like it. */
+/** The texts of the secret inputs: the declared ones, and those with the name of a secret. */
 export function secretInputs(
   input: Json,
   declared: readonly string[] = [],
@@ -81,7 +81,7 @@ export function secretInputs(
   );
 }
 
-/** A function that masks these values in a text, also where the text was cut off within one. */
+/** A function that masks these values in a text, also where the text was truncated within one. */
 export function redactorOf(secrets: Iterable<string>): Redact {
   // A key of several lines is printed line by line.
   const parts = Array.from(secrets).flatMap((secret) =>
@@ -206,7 +206,7 @@ class MarkFinder {
   readonly #salt: string;
   readonly #length: number;
   readonly #base: number;
-  /** What the code that leaves the window has been multiplied with. */
+  /** The factor of the character code that leaves the window. */
   readonly #power: number;
   readonly #sums = new Uint8Array(256);
   readonly #hashes: ReadonlySet<string>;

@@ -1,6 +1,6 @@
 /**
- * Reads POSIX shell text just far enough to know, for each hole in it, how the shell would see a
- * variable at that place: inside which quotes, in a comment, in a here-document, in arithmetic.
+ * Reads POSIX shell text just far enough to know, for each hole in it, how the shell would read a
+ * variable there: inside which quotes, in a comment, in a here-document, in arithmetic.
  *
  * Owns: the quoting rules of the shell.
  * Does not: judge the script; what the shell would refuse, the shell refuses.
@@ -12,7 +12,7 @@
 
 import { CommandWords, parserOfInput, parserOfWord } from "./shell-words.ts";
 
-/** Marks the place of an expression. */
+/** Stands for an expression. */
 export const HOLE = "\0";
 /** How deep substitutions may stand in each other. */
 const SHELL_NESTING_MAX = 100;
@@ -45,7 +45,7 @@ const AS_NAME = "an expression cannot be the name in ${...}";
 const HEREDOC_PATTERN = "an expression cannot stand in a pattern inside a here-document";
 const TOO_DEEP = `substitutions stand more than ${SHELL_NESTING_MAX} deep in each other`;
 
-/** What the shell makes of each hole in the text, in order. */
+/** How the shell reads each hole in the text, in order. */
 export function lexShell(text: string): readonly Spot[] {
   const lexer = new ShellLexer(text, 0);
   lexer.commands(false);
@@ -337,7 +337,7 @@ class ShellLexer {
     }
   }
 
-  /** Where the body ends; moves behind the line with the delimiter. */
+  /** Where the body ends; moves past the line with the delimiter. */
   #hereDocEnd({ delimiter, quoted, stripTabs }: HereDoc): number {
     let continued = false;
     while (this.#at < this.#text.length) {
@@ -352,7 +352,7 @@ class ShellLexer {
     return this.#text.length;
   }
 
-  /** Reads a text that stands inside this one, in its place. */
+  /** Reads a text that is nested in this one. */
   #read(text: string, how: (lexer: ShellLexer) => void): void {
     const lexer = new ShellLexer(text, this.#depth + this.#nesting + 1);
     lexer.#refusal = this.#refusal;

@@ -1,7 +1,7 @@
 /**
  * Shell commands with expressions in them. A value is data, never syntax: the script assigns it to
- * a variable, quoted, and each `${{ }}` becomes a reference to that variable in the form that its
- * place in the text needs.
+ * a variable, quoted, and each `${{ }}` becomes a reference to that variable, quoted as the text
+ * around it requires.
  *
  * Owns: rendering and checking of shell templates.
  * Does not: know the shell's grammar (shell-lexer.ts), or guard what a command itself does with its
@@ -23,13 +23,13 @@ import {
 } from "./template.ts";
 
 /** Something in a template that cannot work, at an offset of its text. */
-export interface TemplateProblem {
+interface TemplateProblem {
   readonly message: string;
   readonly offset: number;
 }
 
 /** An expression whose value is parsed again, and by which command. */
-export interface ReparsedValue {
+interface ReparsedValue {
   readonly source: string;
   readonly offset: number;
   readonly by: string;

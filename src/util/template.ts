@@ -2,7 +2,7 @@
  * Texts with expressions in them: `Hello ${{ input.name }}`. `$${{` stands for a literal `${{`.
  *
  * Owns: where in a text the expressions are, and putting values in their place.
- * Does not: evaluate, or know what the text is for; a shell command is rendered by shell.ts.
+ * Does not: evaluate, or know what the text is for (shell.ts renders shell commands).
  */
 import type { Json } from "./json.ts";
 
@@ -11,10 +11,10 @@ const TEMPLATE_EXPRESSIONS_MAX = 1_000;
 
 export type TemplatePart =
   | { readonly kind: "text"; readonly text: string; readonly offset: number }
-  /** `offset` is where the expression itself starts, behind `${{` and blanks. */
+  /** `offset` is where the expression itself starts, after `${{` and blanks. */
   | { readonly kind: "expression"; readonly source: string; readonly offset: number };
 
-export type ParsedTemplate =
+type ParsedTemplate =
   | { readonly ok: true; readonly parts: readonly TemplatePart[] }
   | { readonly ok: false; readonly message: string; readonly offset: number };
 
@@ -103,7 +103,7 @@ function findClose(text: string, from: number): number {
       at = skipString(text, at);
     }
   }
-  // A broken string or brace: end at the first `}}`, so that the mistake is told where it is.
+  // A broken string or brace: end at the first `}}`, so that the mistake is reported where it is.
   return text.indexOf("}}", from);
 }
 

@@ -6,9 +6,9 @@
  * Does not: write files, or hold anything that the journal does not.
  */
 import type { VisitEnd } from "../core/event.ts";
-import { isReached } from "../core/goal.ts";
 import { stepPath } from "../core/place.ts";
-import { placeOf, type Run } from "../core/run.ts";
+import { placeOf, type Run, waitingFor } from "../core/run.ts";
+import { isReached } from "../core/run-end.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { pathsOf } from "./done-text.ts";
 import { HISTORY_MAX, type NodeHistory } from "./node-history.ts";
@@ -24,8 +24,8 @@ export const CHECKPOINT_VERSION = 1;
 export function checkpointJson(run: Run, history: NodeHistory, now: number): JsonObject {
   const { last } = history;
   const { completed, retries, artifacts, leftOut } = nodesOf(run);
-  const held = [...run.asked, ...run.sleeping, ...run.unsettled, ...run.interrupted];
-  const next = [...run.running, ...held, ...run.waiting, ...run.ready];
+  const waiting = waitingFor(run, "person", "time", "probe", "owner", "retry", "start", "slot");
+  const next = [...run.running, ...waiting];
   return {
     version: CHECKPOINT_VERSION,
     run_id: run.id,

@@ -1,8 +1,8 @@
 /** What is done in a run and what comes next, in one line: "3 of 5 steps done: plan, ...". */
 
-import { hidesFailures } from "../core/failed-items.ts";
 import { stepPath } from "../core/place.ts";
-import { placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
+import { hidesFailures } from "../core/rewind.ts";
+import { placeOf, type Run, stepOf, type Visit, waitingFor } from "../core/run.ts";
 import { shortList } from "./display-text.ts";
 import { STEP_LOOKS } from "./step-status.ts";
 import { rootSteps } from "./step-tree.ts";
@@ -63,16 +63,8 @@ function notDone(open: readonly string[]): string {
 /** What moves when the run goes on. */
 function next(run: Run): string {
   if (run.state.status === "completed") return "";
-  const active = [
-    ...run.running,
-    ...run.asked,
-    ...run.sleeping,
-    ...run.unsettled,
-    ...run.interrupted,
-    ...run.waiting,
-    ...run.ready,
-  ];
-  const names = pathsOf(active);
+  const waiting = waitingFor(run, "person", "time", "probe", "owner", "retry", "start", "slot");
+  const names = pathsOf([...run.running, ...waiting]);
   const next = names.length === 0 ? [] : [`next: ${shortList(names, NAMES_MAX)}`];
   return [...failedText(run), ...next].join("; ");
 }

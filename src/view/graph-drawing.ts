@@ -9,9 +9,16 @@
  * - B2 Texts are plain: one line, no control characters. Escaping is for the formats.
  */
 import type { Recorded } from "../core/event.ts";
-import { childScopes } from "../core/flow.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
-import { currentVisit, type Run, type Scope, stepOf, type Visit } from "../core/run.ts";
+import {
+  childScopes,
+  currentVisit,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "../core/run.ts";
+import { waitsFor } from "../core/visit-state.ts";
 import type {
   Arrow,
   BranchesWork,
@@ -188,7 +195,7 @@ class Pen {
     const words =
       state?.status === "failed"
         ? failureText(state)
-        : state?.status === "asked"
+        : waitsFor(state, "person")
           ? `asks: ${questionText(state)}`
           : stateWord(status, this.#shown.liveness);
     return [
@@ -244,7 +251,7 @@ class Pen {
       scope === undefined ? 0 : (this.#taken.get(arrowKey(scope.id, index)) ?? 0);
     const count = indexes.reduce((sum, index) => sum + countOf(index), 0);
     // A person may have declared a step done: its arrows were followed without an event of its own.
-    const taken = count > 0 || indexes.some((index) => scope?.arrows[index] === "live");
+    const taken = count > 0 || indexes.some((index) => scope?.edges[index] === "live");
     const anew = arrow.restart === undefined ? "" : "(begins anew)";
     const times = count > 1 ? `×${count}` : "";
     const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];

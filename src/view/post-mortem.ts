@@ -10,6 +10,7 @@ import { attemptText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, type Visit } from "../core/run.ts";
 import { addSpent, NOTHING_SPENT } from "../core/spending.ts";
 import type { RunStatus } from "../core/summary.ts";
+import { statusWord } from "../core/visit-state.ts";
 import type { Budget, Plan, Step } from "../plan/plan.ts";
 import { type AttemptSpan, attemptSpans } from "./attempt-span.ts";
 import { type ContextChange, contextHistory } from "./context-history.ts";
@@ -166,7 +167,7 @@ const BAR_STATES: Readonly<Record<NonNullable<AttemptSpan["end"]>["type"], StepS
 
 /** What an attempt without an end is at. */
 function openStatus(visit: Visit | undefined, at: AttemptRef): StepStatus {
-  const status = visit?.attempts === at.attempt ? visit.state.status : undefined;
+  const status = visit?.attempts === at.attempt ? statusWord(visit.state) : undefined;
   return status === "asked" || status === "sleeping" ? status : "running";
 }
 

@@ -49,10 +49,18 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
 };
 
 /** What is dropped last when even the steps that move do not fit. */
-const PRIORITY = [
+const PRIORITY: readonly StepStatus[] = [
   ...(["failed", "asked", "running", "unsettled"] as const),
   ...(["waiting", "sleeping", "interrupted"] as const),
 ];
+
+/** The same for the run's own sets. */
+function setsByPriority({ failed, running, waiting, composites }: Run): readonly Visits[] {
+  const { person, probe, retry, time, owner, close } = waiting;
+  return [failed, person, running, probe, retry, time, owner, composites, close];
+}
+
+type Visits = ReadonlySet<Visit>;
 
 /** What was done last and what comes next keep their lines as long as there is room. */
 const RECENT_MAX = 3;
@@ -115,7 +123,7 @@ function collapsed(nodes: readonly StepNode[], frame: Frame): readonly string[] 
 /** As `collapsed`, but from the run's own sets and counters; what was skipped counts as done. */
 function ofMany(frame: Frame): readonly string[] {
   const { run } = frame;
-  const sets = [...PRIORITY.map((status) => run[status]), run.composites];
+  const sets = setsByPriority(run);
   const active = sets.reduce((sum, set) => sum + set.size, 0);
   const pending = Math.max(0, run.stepsTotal - run.stepsDone - active);
   const counts = { active, done: run.stepsDone, skipped: 0, pending };

@@ -8,6 +8,7 @@ import type { Answer, AttemptRef, Question, Recorded } from "../core/event.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { choiceText, choiceWord } from "../core/question.ts";
 import { placeOf, type Visit } from "../core/run.ts";
+import { waitsFor } from "../core/visit-state.ts";
 import type { Choice } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { isObject, type Json } from "../util/json.ts";
@@ -46,14 +47,14 @@ export function gateName(visit: Visit): string {
 /** `perdure answer a1b2c3d4 approve reject`. */
 export function answerCommand(shortId: string, visit: Visit, choice: Choice): string {
   const { state } = visit;
-  const words = state.status === "asked" && state.text === "required" ? ["--text", "WHY"] : [];
+  const words = waitsFor(state, "person") && state.text === "required" ? ["--text", "WHY"] : [];
   return perdure("answer", shortId, gateName(visit), choiceWord(choice), ...words);
 }
 
 /** A question that stands, with the commands that answer it. */
 export function questionLines(shortId: string, visit: Visit): readonly string[] {
   const { state } = visit;
-  if (state.status !== "asked") return [];
+  if (!waitsFor(state, "person")) return [];
   const [first = "", ...rest] = state.question.split("\n").map((line) => plainText(line).trimEnd());
   return [
     `${gateName(visit)} asks: ${first}${deadlineText(state)}`,
@@ -68,7 +69,7 @@ type Given = Answer & { readonly label?: string };
 
 /** The answer to a question that stands, with the label of its choice. */
 export function labelled({ state }: Visit, answer: Answer): Given {
-  const choices = state.status === "asked" ? state.choices : [];
+  const choices = waitsFor(state, "person") ? state.choices : [];
   const label = choices.find(({ key }) => key === answer.choice)?.label;
   return label === undefined ? answer : { ...answer, label };
 }

@@ -12,6 +12,7 @@ import { judgeOf } from "../core/judge.ts";
 import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
 import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../core/run.ts";
+import type { Wait } from "../core/visit-state.ts";
 import { closureOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -137,38 +138,58 @@ function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
 /** A visit that is not over, or that failed. */
 function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
   const { state } = visit;
-  const words = attemptWords(visit);
-  const attempt = words === "" ? "" : ` as ${words}`;
-  const talk = judgeText(visit) ?? talkText(visit, input);
   switch (state.status) {
     case "running":
       return runningVerdict(visit, input);
-    case "waiting": {
-      const left = state.until - input.now;
-      const due = left <= 0 ? "at once" : `in ${formatDuration(left)}`;
-      const then = talk === undefined ? "" : `: ${talk}`;
-      return { action: "continue", why: `it is tried again ${due}${attempt}${then}` };
-    }
-    case "interrupted": {
-      // What was only to be asked next, when the run stopped, was not interrupted itself.
-      const cut = visit.cut === true || talk === undefined;
-      const what = cut ? `it was interrupted (${messageText(state.message)})` : "the run stopped";
-      return { action: "continue", why: `${what}; ${talk ?? `it starts again${attempt}`}` };
-    }
-    case "asked":
-      return { action: "continue", why: `it waits for an answer: ${questionText(state)}` };
-    case "sleeping":
-      return { action: "continue", why: `it waits ${wakeText(state.wake.at, input.now)}` };
-    case "unsettled":
-      return doubtVerdict(visit, "it may have happened");
+    case "waiting":
+      return waitingVerdict(visit, state, input);
     case "failed":
       return failedVerdict(visit, failureText(state), input);
-    default: {
-      if (talk !== undefined) return { action: "continue", why: talk };
-      const again = visit.attempts > 0;
-      return { action: "run", why: again ? `it starts again${attempt}` : "it has not started" };
-    }
+    default:
+      return startVerdict(visit, input);
   }
+}
+
+function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdict {
+  const talk = judgeText(visit) ?? talkText(visit, input);
+  switch (wait.for) {
+    case "retry": {
+      const left = wait.until - input.now;
+      const due = left <= 0 ? "at once" : `in ${formatDuration(left)}`;
+      const then = talk === undefined ? "" : `: ${talk}`;
+      return { action: "continue", why: `it is tried again ${due}${nextAttempt(visit)}${then}` };
+    }
+    case "owner": {
+      // What was only to be asked next, when the run stopped, was not interrupted itself.
+      const cut = visit.cut === true || talk === undefined;
+      const what = cut ? `it was interrupted (${messageText(wait.message)})` : "the run stopped";
+      const then = talk ?? `it starts again${nextAttempt(visit)}`;
+      return { action: "continue", why: `${what}; ${then}` };
+    }
+    case "person":
+      return { action: "continue", why: `it waits for an answer: ${questionText(wait)}` };
+    case "time":
+      return { action: "continue", why: `it waits ${wakeText(wait.wake.at, input.now)}` };
+    case "probe":
+      return doubtVerdict(visit, "it may have happened");
+    case "close":
+      return runningVerdict(visit, input);
+    default:
+      return startVerdict(visit, input);
+  }
+}
+
+function startVerdict(visit: Visit, input: ResumePlanInput): Verdict {
+  const talk = judgeText(visit) ?? talkText(visit, input);
+  if (talk !== undefined) return { action: "continue", why: talk };
+  const again = visit.attempts > 0;
+  const why = again ? `it starts again${nextAttempt(visit)}` : "it has not started";
+  return { action: "run", why };
+}
+
+function nextAttempt(visit: Visit): string {
+  const words = attemptWords(visit);
+  return words === "" ? "" : ` as ${words}`;
 }
 
 function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {

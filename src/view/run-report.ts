@@ -7,7 +7,8 @@
  */
 import type { Recorded } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
-import { hasProcess, isPrompt, placeOf, stepOf, type Visit, type VisitState } from "../core/run.ts";
+import { hasProcess, isPrompt, placeOf, stepOf, type Visit } from "../core/run.ts";
+import type { VisitState, Wait } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { warningText } from "./check-text.ts";
@@ -128,17 +129,28 @@ export function resultText(visit: Visit, now: number): string {
       );
     case "running":
       return partsText(visit);
-    case "waiting": {
-      const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
-      return `next try ${due}: ${messageText(state.message)}`;
+    case "waiting":
+      return waitText(visit, state, now);
+    default:
+      return "";
+  }
+}
+
+function waitText(visit: Visit, wait: Wait, now: number): string {
+  switch (wait.for) {
+    case "retry": {
+      const due = wait.until <= now ? "now" : `in ${formatDuration(wait.until - now)}`;
+      return `next try ${due}: ${messageText(wait.message)}`;
     }
-    case "asked":
-      return `${questionText(state)} ${choicesText(state)}${deadlineText(state)}`;
-    case "sleeping":
-      return wakeText(state.wake.at, now);
-    case "interrupted":
-    case "unsettled":
-      return messageText(state.message);
+    case "person":
+      return `${questionText(wait)} ${choicesText(wait)}${deadlineText(wait)}`;
+    case "time":
+      return wakeText(wait.wake.at, now);
+    case "owner":
+    case "probe":
+      return messageText(wait.message);
+    case "close":
+      return partsText(visit);
     default:
       return "";
   }

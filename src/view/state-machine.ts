@@ -14,25 +14,25 @@ interface Edge {
 
 /** The whole document. */
 export function stateMachineText(): string {
-  const visits = edgesOf(VISIT_TRANSITIONS);
-  const runs = edgesOf(RUN_TRANSITIONS);
   return `${[
     "# The state machine",
     "",
     "Made from `src/core/transition.ts` by `node scripts/state-machine.ts`; do not edit.",
-    "An event that is not listed for a state is refused.",
+    "`evolve` refuses an event that is not listed for a state.",
     "",
     "## A run",
     "",
-    ...diagram(runs, "created"),
+    ...diagram(edgesOf(RUN_TRANSITIONS), "created"),
     "",
-    ...table(runs),
+    ...table(RUN_TRANSITIONS),
     "",
     "## A visit of a step",
     "",
-    ...diagram(visits, "ready"),
+    "A visit waits for something, runs, or is over.",
     "",
-    ...table(visits),
+    ...diagram(edgesOf(VISIT_TRANSITIONS), "waiting for slot"),
+    "",
+    ...table(VISIT_TRANSITIONS),
     "",
     "## Visits that change when the run does",
     "",
@@ -50,33 +50,58 @@ function edgesOf(transitions: Transitions): readonly Edge[] {
   );
 }
 
+const WAITING = "waiting for ";
+
+/** States change in the picture; events that leave a state as it is stand in the table alone. */
 function diagram(edges: readonly Edge[], start: string): readonly string[] {
-  return [
-    "```mermaid",
-    "stateDiagram-v2",
-    `  [*] --> ${start}`,
-    ...edges.map(({ from, event, to }) => `  ${from} --> ${to}: ${event}`),
-    "```",
-  ];
+  const words = new Map<string, string[]>();
+  for (const { from, event, to } of edges) {
+    if (from === to) continue;
+    const key = `${nodeOf(from)} --> ${nodeOf(to)}`;
+    words.set(key, [...(words.get(key) ?? []), event.replace(/^(run|step)\./, "")]);
+  }
+  const names = new Set(edges.flatMap(({ from, to }) => [from, to]));
+  const waiting = [...names].filter((name) => name.startsWith(WAITING)).map(nodeOf);
+  const group = waiting.length === 0 ? [] : ["  state waiting {", ...waiting.map(indent), "  }"];
+  const lines = Array.from(words, ([key, events]) => `  ${key}: ${events.join(", ")}`);
+  return ["```mermaid", "stateDiagram-v2", ...group, `  [*] --> ${nodeOf(start)}`, ...lines, "```"];
 }
 
-function table(edges: readonly Edge[]): readonly string[] {
-  const cells = new Map<string, string[]>();
-  for (const { from, event, to } of edges) {
-    const key = `| ${from} | \`${event}\` |`;
-    cells.set(key, [...(cells.get(key) ?? []), to]);
-  }
-  const rows = Array.from(cells, ([key, targets]) => `${key} ${targets.join(" or ")} |`);
-  return ["| State | Event | Becomes |", "|---|---|---|", ...rows];
+function indent(line: string): string {
+  return `    ${line}`;
+}
+
+/** A state in the picture: what a visit waits for stands in the box `waiting`. */
+function nodeOf(name: string): string {
+  return name.startsWith(WAITING) ? `for_${name.slice(WAITING.length)}` : name;
+}
+
+/** One row for each state. */
+function table(transitions: Transitions): readonly string[] {
+  const rows = Object.entries(transitions).map(([from, events]) => {
+    const cells = Object.entries(events).map(([event, targets = []]) => {
+      const stays = targets.length === 1 && targets[0] === from;
+      return stays ? `\`${event}\`` : `\`${event}\` → ${targets.join(" or ")}`;
+    });
+    return `| ${from} | ${cells.join("<br>")} |`;
+  });
+  return ["| State | Events, and the state after each that changes it |", "|---|---|", ...rows];
 }
 
 function sideTable(): readonly string[] {
   const rows = SIDE_TRANSITIONS.map(
-    ({ event, from, to, why }) => `| \`${event}\` | ${from.join(", ")} | ${to} | ${why} |`,
+    ({ event, from, to, why }) => `| \`${event}\` | ${fromText(from)} | ${to} | ${why} |`,
   );
   return [
     "| Event of the run | Visits that are | Become | Because |",
     "|---|---|---|---|",
     ...rows,
   ];
+}
+
+function fromText(from: readonly string[]): string {
+  const waiting = from.filter((name) => name.startsWith(WAITING));
+  const others = from.filter((name) => !name.startsWith(WAITING));
+  const reasons = waiting.map((name) => name.slice(WAITING.length)).join(", ");
+  return [...(waiting.length === 0 ? [] : [`${WAITING}${reasons}`]), ...others].join("; ");
 }

@@ -6,7 +6,8 @@
  */
 
 import { attemptText } from "../core/place.ts";
-import { attemptOf } from "../core/run.ts";
+import { attemptOf, type Visit } from "../core/run.ts";
+import type { Wait } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
 import { failureText, messageText } from "./failure-words.ts";
@@ -101,34 +102,48 @@ function attemptCell({ visit, status }: StepNode): string {
 }
 
 /** What the step says: its last line while it runs, what went wrong when it did. */
-function said({ visit, step }: StepNode, { now, lastLines }: StepLineInput): string {
+function said(node: StepNode, input: StepLineInput): string {
+  const { visit } = node;
   if (visit === undefined) return "";
-  const { state, instances } = visit;
+  const { state } = visit;
   switch (state.status) {
-    case "running": {
-      if (instances?.items !== undefined) return `${instances.ended}/${instances.total} items`;
-      if (step.work.kind === "branches" && instances !== undefined) {
-        return `${instances.ended}/${instances.total} branches`;
-      }
-      if (step.work.kind === "loop") {
-        return `iteration ${instances?.opened ?? 1}/${step.work.iterationsMax}`;
-      }
-      const line = lastLines.get(attemptText(attemptOf(visit))) ?? "";
-      return plainText(line.slice(-LAST_LINE_MAX)).trim();
-    }
-    case "waiting": {
-      const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
-      return `${due}: ${messageText(state.message)}`;
-    }
-    case "asked":
-      return `${questionText(state)} ${choicesText(state)}`;
-    case "sleeping":
-      return wakeText(state.wake.at, now);
+    case "running":
+      return progressText(visit, node, input);
+    case "waiting":
+      return state.for === "close" ? progressText(visit, node, input) : waitText(state, input.now);
     case "failed":
       return failureText(state);
-    case "interrupted":
-    case "unsettled":
-      return messageText(state.message);
+    default:
+      return "";
+  }
+}
+
+function progressText(visit: Visit, { step }: StepNode, { lastLines }: StepLineInput): string {
+  const { instances } = visit;
+  if (instances?.items !== undefined) return `${instances.ended}/${instances.total} items`;
+  if (step.work.kind === "branches" && instances !== undefined) {
+    return `${instances.ended}/${instances.total} branches`;
+  }
+  if (step.work.kind === "loop") {
+    return `iteration ${instances?.opened ?? 1}/${step.work.iterationsMax}`;
+  }
+  const line = lastLines.get(attemptText(attemptOf(visit))) ?? "";
+  return plainText(line.slice(-LAST_LINE_MAX)).trim();
+}
+
+function waitText(wait: Wait, now: number): string {
+  switch (wait.for) {
+    case "retry": {
+      const due = wait.until <= now ? "now" : `in ${formatDuration(wait.until - now)}`;
+      return `${due}: ${messageText(wait.message)}`;
+    }
+    case "person":
+      return `${questionText(wait)} ${choicesText(wait)}`;
+    case "time":
+      return wakeText(wait.wake.at, now);
+    case "owner":
+    case "probe":
+      return messageText(wait.message);
     default:
       return "";
   }

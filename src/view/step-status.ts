@@ -7,6 +7,7 @@
 import { waitsForPerson } from "../core/next-actions.ts";
 import { currentVisit, type Run, type StepRecord, type Visit } from "../core/run.ts";
 import type { RunStatus } from "../core/summary.ts";
+import { statusWord } from "../core/visit-state.ts";
 import type { Tone } from "./style.ts";
 
 export type StepStatus =
@@ -61,15 +62,16 @@ export function statusOf(record: StepRecord | undefined): StepStatus {
 
 /** The state of one visit, be it the current one or an earlier one. */
 export function visitStatus({ state }: Visit): StepStatus {
-  switch (state.status) {
+  const word = statusWord(state);
+  switch (word) {
     case "completed":
-      return state.assumed ? "assumed" : "done";
+      return "assumed" in state && state.assumed ? "assumed" : "done";
     case "failed":
-      return state.handled ? "handled" : "failed";
+      return "handled" in state && state.handled ? "handled" : "failed";
     case "abandoned":
       return "pending";
     default:
-      return state.status;
+      return word;
   }
 }
 
@@ -101,10 +103,10 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
   switch (state.status) {
     case "running":
       return liveness === "owned" ? Math.max(0, now - state.since) : undefined;
-    // Nothing has to be watched for the time of these to pass.
-    case "asked":
-    case "sleeping":
-      return Math.max(0, now - state.since);
+    case "waiting":
+      // Nothing has to be watched for the time of these to pass.
+      if (state.for === "person" || state.for === "time") return Math.max(0, now - state.since);
+      return undefined;
     case "completed":
     case "failed":
     case "skipped":
@@ -120,7 +122,7 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
  * were lost, paused or interrupted use up no retries: after one of them nobody knows the last.
  */
 export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last?: number } {
-  const { status } = visit.state;
+  const status = statusWord(visit.state);
   // What ends well uses up nothing.
   const current = ["running", "asked", "sleeping", "completed"].includes(status);
   const ended = current ? visit.attempts - 1 : visit.attempts;

@@ -5,9 +5,10 @@
  * Owns: the order and the depth in which steps are shown.
  * Does not: show scopes that an earlier attempt or a rewind left behind; they are history.
  */
-import { childScopes } from "../core/flow.ts";
+
 import { ROOT_SCOPE, stepPath } from "../core/place.ts";
 import {
+  childScopes,
   currentVisit,
   type Run,
   type Scope,

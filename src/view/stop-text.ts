@@ -1,7 +1,8 @@
 /** Why a run stops, in words. */
-import { conflictText } from "../core/activity.ts";
+
 import type { LimitReached, StopReason } from "../core/event.ts";
 import { usdText } from "../core/spending.ts";
+import { conflictText } from "../core/workspace-files.ts";
 import { formatDuration } from "../util/duration.ts";
 import { plainText } from "./display-text.ts";
 

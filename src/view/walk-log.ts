@@ -15,6 +15,7 @@ import type {
 } from "../core/event.ts";
 import { ROOT_SCOPE } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
+import { waitingFor } from "../core/run.ts";
 import type { Plan, Step, TakesUp, Work } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { visitEnd } from "./node-history.ts";
@@ -186,7 +187,8 @@ function takenUpBy(work: Work): TakesUp | undefined {
 }
 
 function nextNodes(run: Run): readonly string[] {
-  const open = [...run.running, ...run.unsettled, ...run.interrupted, ...run.waiting, ...run.ready];
+  const waiting = waitingFor(run, "probe", "owner", "retry", "start", "slot");
+  const open = [...run.running, ...waiting];
   const ids = open.map(({ record }) => record.scope.graph.steps[record.position]?.id ?? "");
   return [...new Set(ids)];
 }

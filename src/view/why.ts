@@ -21,6 +21,7 @@ import {
   stepOf,
   type Visit,
 } from "../core/run.ts";
+import { waitsFor } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failedCheckLines, warningMessages } from "./check-text.ts";
 import { perdure } from "./command-text.ts";
@@ -186,8 +187,8 @@ function waiting(input: WhyInput): Situation {
   const resume = perdure("resume", shortId);
   const open = unanswered(input);
   const [visit] = open;
-  if (visit?.state.status !== "asked") {
-    const [answered] = run.asked;
+  if (!waitsFor(visit?.state, "person")) {
+    const [answered] = run.waiting.person;
     const answer = answered && input.answers?.get(attemptText(attemptOf(answered)));
     const told =
       answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
@@ -208,14 +209,16 @@ function waiting(input: WhyInput): Situation {
 
 /** Questions of the run that nobody has answered yet. */
 function unanswered({ run, answers }: WhyInput): readonly Visit[] {
-  return [...run.asked].filter((visit) => answers?.has(attemptText(attemptOf(visit))) !== true);
+  return [...run.waiting.person].filter(
+    (visit) => answers?.has(attemptText(attemptOf(visit))) !== true,
+  );
 }
 
 /** How the first question that stands is answered; with many choices, where they are listed. */
 function answerAdvice(input: WhyInput): readonly Advice[] {
   const open = unanswered(input);
   const [visit] = open;
-  if (visit?.state.status !== "asked") return [];
+  if (!waitsFor(visit?.state, "person")) return [];
   const { choices } = visit.state;
   const commands = choices
     .slice(0, CHOICES_SHOWN_MAX)
@@ -247,7 +250,7 @@ function outOfFunds(
 
 /** Where the person finds the files with markers. */
 function inConflict({ run, shortId }: WhyInput, reason: StopReason): Situation {
-  const held = [...run.interrupted].find((visit) => visit.held !== undefined);
+  const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
   const say = `Resolve the marks (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then go on`;
   const happened = `was stopped: ${stopText(reason)}`;
@@ -297,15 +300,13 @@ function owned(input: WhyInput): Situation {
     const happened = `is running ${shortList(names, NAMES_MAX)}${asked}, ${by}`;
     return { happened, advice: [watch, stop, ...answers] };
   }
-  const [waiting] = run.waiting;
-  if (waiting !== undefined) {
+  const [waiting] = run.waiting.retry;
+  if (waiting !== undefined)
     return { happened: `is ${waitingText(waiting, now)}; ${by}`, advice: [watch, stop] };
-  }
-  const [sleeping] = run.sleeping;
-  if (sleeping?.state.status === "sleeping") {
-    const until = wakeText(sleeping.state.wake.at, now);
-    const happened = `waits at ${stepPath(placeOf(sleeping))} ${until}${asked}; ${by}`;
-    return { happened, advice: [watch, stop, ...answers] };
+  const [timed] = run.waiting.time;
+  if (waitsFor(timed?.state, "time")) {
+    const where = `${stepPath(placeOf(timed))} ${wakeText(timed.state.wake.at, now)}`;
+    return { happened: `waits at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
   }
   const doing = run.state.status === "created" ? "is starting" : "is running, between two steps";
   return { happened: `${doing}, ${by}`, advice: [watch, stop] };
@@ -318,18 +319,18 @@ function runningText(visit: Visit, now: number): string {
 
 function waitingText(visit: Visit, now: number): string {
   const { state } = visit;
-  if (state.status !== "waiting") return "waiting";
+  if (!waitsFor(state, "retry")) return "waiting";
   const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
-  const name = stepPath(placeOf(visit));
   const words = attemptWords(visit);
-  const attempt = words === "" ? "" : ` (${words})`;
-  return `waiting to try step ${name} again ${due}${attempt}: ${messageText(state.message)}`;
+  const attempt = words === "" ? due : `${due} (${words})`;
+  const name = stepPath(placeOf(visit));
+  return `waiting to try step ${name} again ${attempt}: ${messageText(state.message)}`;
 }
 
 /** What a stopped run was waiting for, such as the end of a rate limit. */
 function stoppedWaiting(run: Run): string {
-  const [visit] = run.waiting;
-  if (visit?.state.status !== "waiting") return "";
+  const [visit] = run.waiting.retry;
+  if (!waitsFor(visit?.state, "retry")) return "";
   const name = stepPath(placeOf(visit));
   return ` while ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
 }
@@ -358,19 +359,18 @@ function runnerEnd({ owner, liveness }: WhyInput): string {
 }
 
 function everStarted(run: Run): boolean {
-  if (run.stepsDone > 0 || run.running.size + run.composites.size + run.waiting.size > 0)
-    return true;
-  if (run.failed.size + run.interrupted.size + run.unsettled.size > 0) return true;
-  if (run.asked.size + run.sleeping.size > 0) return true;
-  return [...run.ready].some((visit) => visit.attempts > 0 || visit.number > 1);
+  const { start, slot, ...begun } = run.waiting;
+  const moved = [run.running, run.composites, run.failed, ...Object.values(begun)];
+  if (run.stepsDone > 0 || moved.some(({ size }) => size > 0)) return true;
+  return [...start, ...slot].some((visit) => visit.attempts > 0 || visit.number > 1);
 }
 
 function whileDoing(run: Run): string {
   const doing = (visits: ReadonlySet<Visit>, what: string): string =>
     `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
   if (run.running.size > 0) return doing(run.running, "running");
-  if (run.waiting.size > 0) return doing(run.waiting, "waiting for another try");
-  if (run.sleeping.size > 0) return doing(run.sleeping, "waiting for its time");
+  if (run.waiting.retry.size > 0) return doing(run.waiting.retry, "waiting for another try");
+  if (run.waiting.time.size > 0) return doing(run.waiting.time, "waiting for its time");
   return "between two steps";
 }
 

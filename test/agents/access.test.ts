@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { ACCESS_KEYS, type AccessKey, inabilityOf } from "../../src/pipeline/agent-access.ts";
+import { ACCESS_KEYS, type AccessKey, inabilityOf } from "../../src/pipeline/agent-keys.ts";
 import type { AgentAdapter, AgentCall, AgentCommand } from "../../src/runner/agents/adapter.ts";
 import { claude } from "../../src/runner/agents/claude/claude.ts";
 import { codex } from "../../src/runner/agents/codex/codex.ts";

@@ -195,7 +195,7 @@ describe.each(programs)("$command", (program) => {
       stateless(program.asks ?? shell(TOOL), text("All done.")),
     );
     const result = await project.finish("run", "p.yaml");
-    // Some go on without it, and some end their turn.
+    // Some agents continue without it, and some end their turn.
     expect([0, 3], result.stdout + result.stderr).toContain(result.exit);
     expect(result.stdout).toContain("not permitted: execute(echo tool");
     expect(project.effects().tool).toBeUndefined();
@@ -213,7 +213,7 @@ describe.each(programs)("$command", (program) => {
     expect(project.effects()).toEqual({ tool: 1, next: 1 });
   });
 
-  it.each(["SIGKILL", "SIGINT"] as const)("goes on after %s", async (signal) => {
+  it.each(["SIGKILL", "SIGINT"] as const)("continues its session after %s", async (signal) => {
     const project = await AcpProject.open(program, "all", STALLED);
     const runner = project.begin("run", "p.yaml");
     await project.model.stalled();

@@ -76,7 +76,7 @@ none
 effects
 `;
 
-  it("stops at a tool, takes the agent's notes, and goes on from them in a new conversation", async () => {
+  it("stops at a tool, takes the agent's notes, and continues from them in a new conversation", async () => {
     const project = await AgentProject.forTest(
       agent,
       when("handed it over", effect("second"), text("All done.")),

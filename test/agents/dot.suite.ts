@@ -31,7 +31,7 @@ describe.runIf(CHOSEN.includes("claude"))("a prompt of a DOT pipeline", () => {
     expect(project.read("hooks")).toBe("pre\npost\n");
   });
 
-  it("skips a call that its hook forbids, and goes on", async () => {
+  it("skips a call that its hook forbids, and continues", async () => {
     const script = queue(shell("echo tool >> effects; echo counted"), text("All done."));
     project = await AgentProject.open("claude", script);
     project.write("flow.dot", flow("echo pre >> hooks; exit 1"));

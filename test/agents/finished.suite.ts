@@ -3,7 +3,6 @@
  * model is told of the call when the conversation continues, and the effect happens once.
  */
 import { globSync } from "node:fs";
-import { setImmediate as nextLook } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import { readClaim } from "../../src/runner/process/attempt-folder.ts";
 import { conversationOf } from "../rig/model/conversation.ts";
@@ -63,7 +62,7 @@ describe.each(AGENTS)("%s", (agent) => {
     project.pipeline("Do it.");
     const runner = project.begin(["run", "p.yaml"]);
     const ended = ENDED[agent]("counted");
-    while (!ended.test(project.streams())) await nextLook();
+    await eventually("the tool has ended", () => ended.test(project.streams()));
     killNow();
     const { exit, stdout } = await runner.ended;
 

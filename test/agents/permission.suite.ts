@@ -115,7 +115,7 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
 });
 
 describe.each(CHOSEN)("the other keys of %s", (agent) => {
-  it("start it: plan, effort, directories and MCP servers, as far as it takes them", async () => {
+  it("start it: system text, plan, effort, directories and MCP servers, where it takes them", async () => {
     const project = await AgentProject.forTest(agent, stateless(text("Planned.")));
     const keys = {
       claude: "effort: low, directories: [home], mcp: { none: { command: 'true' } }",
@@ -124,9 +124,10 @@ describe.each(CHOSEN)("the other keys of %s", (agent) => {
       opencode: "directories: [home]",
     }[agent];
     project.steps(`
-  - { id: work, agent: worker, permissions: plan, prompt: Plan it., ${keys} }
+  - { id: work, agent: worker, permissions: plan, prompt: Plan it., system: Be brief., ${keys} }
 `);
     expectDone(await project.begin(["run", "p.yaml"]).ended);
     expect(project.events("step.completed")[0]?.answer).toBe("Planned.");
+    expect(lastRequest(project)).toContain("Be brief.");
   });
 });

@@ -48,7 +48,7 @@ async function carried(agent: AgentProject["agent"]): Promise<string> {
 
 const portable = CHOSEN.filter((name) => agentAdapter(name)?.carried !== undefined);
 describe.each(portable)("%s", (agent) => {
-  it("goes on with its conversation on another machine", async () => {
+  it("continues its conversation on another machine", async () => {
     expect(await carried(agent)).toContain("1 conversation");
     const before = here.model.requests("work").length;
     await good(there.begin(["resume"]));
@@ -69,7 +69,7 @@ describe.each(portable)("%s", (agent) => {
 
 const bound = CHOSEN.filter((name) => agentAdapter(name)?.carried === undefined);
 describe.each(bound)("%s", (agent) => {
-  it("says that its conversation begins anew elsewhere, and begins it", async () => {
+  it("says that its conversation starts anew elsewhere, and starts it", async () => {
     expect(await carried(agent)).toContain("begins anew elsewhere");
     await good(there.begin(["resume"]));
     expect(there.events("step.started")[1]?.conversation).toMatchObject({ kind: "start" });

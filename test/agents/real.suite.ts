@@ -19,9 +19,11 @@ const DONE = text("All done.");
 const GRACE = "    grace: 1s\n";
 
 const asked = { type: "user", text: "Do it." };
-const goOn = user("You were interrupted");
+const continuePrompt = user("You were interrupted");
 /** The continue prompt, with the call that was open when the agent died. */
-const goOnAfterCall = user(/You were interrupted.*had begun.*\n- \w+: [^\n]*echo tool >> effects/s);
+const continueAfterCall = user(
+  /You were interrupted.*had begun.*\n- \w+: [^\n]*echo tool >> effects/s,
+);
 const called = { type: "call", input: expect.stringContaining("echo tool >> effects") };
 const counted = result("counted");
 
@@ -38,7 +40,7 @@ interface Habits {
   readonly namesSession: boolean;
 }
 
-/** Claude answers a turn that was cut off, itself. */
+/** Claude Code itself answers an interrupted turn. */
 const noResponse = assistant("No response requested.");
 const claude: Habits = {
   written: {
@@ -49,10 +51,10 @@ const claude: Habits = {
     "after a tool": /"tool_result"/,
   },
   told: {
-    "before the first byte": [asked, noResponse, goOn],
-    "in mid-stream": [asked, noResponse, goOn],
-    "during a tool": [asked, called, result("interrupted"), noResponse, goOnAfterCall],
-    "after a tool": [asked, called, counted, noResponse, goOn],
+    "before the first byte": [asked, noResponse, continuePrompt],
+    "in mid-stream": [asked, noResponse, continuePrompt],
+    "during a tool": [asked, called, result("interrupted"), noResponse, continueAfterCall],
+    "after a tool": [asked, called, counted, noResponse, continuePrompt],
   },
   printsOpenCalls: true,
   namesSession: true,
@@ -66,10 +68,10 @@ const codex: Habits = {
     "after a tool": /"function_call_output"/,
   },
   told: {
-    "before the first byte": [asked, goOn],
-    "in mid-stream": [asked, goOn],
-    "during a tool": [asked, called, result("aborted"), goOnAfterCall],
-    "after a tool": [asked, called, counted, goOn],
+    "before the first byte": [asked, continuePrompt],
+    "in mid-stream": [asked, continuePrompt],
+    "during a tool": [asked, called, result("aborted"), continueAfterCall],
+    "after a tool": [asked, called, counted, continuePrompt],
   },
   printsOpenCalls: true,
   namesSession: true,
@@ -84,11 +86,11 @@ const gemini: Habits = {
     "after a tool": /"type":"user","content":\[\{"functionResponse"/,
   },
   told: {
-    "before the first byte": [asked, goOn],
-    "in mid-stream": [asked, goOn],
+    "before the first byte": [asked, continuePrompt],
+    "in mid-stream": [asked, continuePrompt],
     // So the call is not in its conversation any more; only our prompt knows of it.
-    "during a tool": [asked, goOnAfterCall],
-    "after a tool": [asked, called, counted, assistant("was interrupted"), goOn],
+    "during a tool": [asked, continueAfterCall],
+    "after a tool": [asked, called, counted, assistant("was interrupted"), continuePrompt],
   },
   printsOpenCalls: true,
   namesSession: false,
@@ -102,12 +104,12 @@ const opencode: Habits = {
     "after a tool": /"status":"completed"/,
   },
   told: {
-    "before the first byte": [asked, goOn],
+    "before the first byte": [asked, continuePrompt],
     // It keeps half a call, without its input, and says that it was interrupted.
-    "in mid-stream": [asked, { type: "call", input: "{}" }, result("interrupted"), goOn],
+    "in mid-stream": [asked, { type: "call", input: "{}" }, result("interrupted"), continuePrompt],
     // It prints a call only when it has ended, so our prompt cannot name it; its history does.
-    "during a tool": [asked, called, result("interrupted"), goOn],
-    "after a tool": [asked, called, counted, goOn],
+    "during a tool": [asked, called, result("interrupted"), continuePrompt],
+    "after a tool": [asked, called, counted, continuePrompt],
   },
   printsOpenCalls: false,
   namesSession: true,
@@ -158,10 +160,10 @@ describe.each(CHOSEN)("%s", (agent) => {
     project.model.release();
     const before = project.model.requests("work").length;
     await completes(project.begin(["resume"]));
-    goesOn(project.model.requests("work")[before], told[moment]);
+    continues(project.model.requests("work")[before], told[moment]);
   });
 
-  it("runner and agent killed during a tool, which is ended before anything goes on", async () => {
+  it("runner and agent killed during a tool, which is ended before anything continues", async () => {
     await open();
     const hold = project.hold("tool");
     // Codex takes its shell with it when it dies; what the shell runs lives on with all agents.
@@ -181,7 +183,7 @@ describe.each(CHOSEN)("%s", (agent) => {
     await project.stalled(resumed);
     expect(tools.filter(isAlive)).toEqual([]);
     expect(project.effects()).toEqual({ tool: 1 });
-    goesOn(project.model.stalls()[0], told["during a tool"]);
+    continues(project.model.stalls()[0], told["during a tool"]);
     project.model.release();
     await completes(resumed);
   });
@@ -199,7 +201,7 @@ describe.each(CHOSEN)("%s", (agent) => {
     project.model.release();
     const before = project.model.requests("work").length;
     await completes(project.begin(["resume"]));
-    goesOn(project.model.requests("work")[before], told["after a tool"]);
+    continues(project.model.requests("work")[before], told["after a tool"]);
   });
 
   async function open(...replies: readonly Reply[]): Promise<void> {
@@ -214,7 +216,7 @@ describe.each(CHOSEN)("%s", (agent) => {
   }
 
   /** The first request of the second attempt: all of the conversation, in the same session. */
-  function goesOn(request: ModelRequest | undefined, expected: readonly object[]): void {
+  function continues(request: ModelRequest | undefined, expected: readonly object[]): void {
     const turns = request === undefined ? [] : conversationOf(request);
     expect(turns).toEqual(expected.map((turn) => expect.objectContaining(turn)));
     expect(idsOf(turns, "result")).toEqual(idsOf(turns, "call"));

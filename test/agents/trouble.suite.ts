@@ -1,6 +1,6 @@
 /**
- * Real agents whose model is in trouble: what it was is told apart, in the journal and to the
- * person who looks, and no try of the step is used up by it.
+ * Real agents whose model is in trouble: the journal and `show` name the kind of trouble, and it uses
+ * up no attempt of the step.
  */
 import { describe, expect, it } from "vitest";
 import type { PauseReason } from "../../src/core/event.ts";
@@ -29,7 +29,7 @@ const TROUBLES: readonly Trouble[] = [
 ];
 
 // The tests wait for seconds while nothing happens, so they wait together.
-describe.concurrent.each(agents)("%s waits and uses up no try", (agent) => {
+describe.concurrent.each(agents)("%s waits and uses up no attempt", (agent) => {
   it.for(TROUBLES)("$reason", async ({ reply, reason }, { onTestFinished }) => {
     const project = await AgentProject.open(agent, stateless(times("always", reply)));
     onTestFinished(() => project.close());

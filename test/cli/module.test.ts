@@ -98,20 +98,14 @@ export default definePipeline({
       |
     1 | import { definePipeline } from "perdure";
       | ^
-      = help: it is read anew by every \`run\`, \`validate\` and \`graph\`; let steps do the work
-
-    error[unknown-step]: there is no step \`z\`
-     --> p.ts:7:37 (steps[1].run)
-      |
-    7 |     { id: "b", run: "ls \${{ outputs.z.x }}", needs: ["aa"] as never },
-      |                                     ^
-      = help: did you mean \`a\`?
+      = help: every \`run\`, \`validate\` and \`graph\` reads it again; do the work in steps
 
     error[unknown-need]: there is no step \`aa\` to wait for
-     --> p.ts:7:54 (steps[1].needs[0])
-      |
-    7 |     { id: "b", run: "ls \${{ outputs.z.x }}", needs: ["aa"] as never },
-      |                                                      ^^^^
+     --> p.ts: steps[1].needs[0]
+      = help: did you mean \`a\`?
+
+    error[unknown-step]: there is no step \`z\`
+     --> p.ts: steps[1].run
       = help: did you mean \`a\`?
 
     2 errors, 1 warning
@@ -124,7 +118,11 @@ export default definePipeline({
   expect(JSON.parse(json.stdout)).toMatchObject([
     {
       valid: false,
-      diagnostics: [{ rule: "module-prints" }, { path: "steps[1].run" }, { line: 7 }],
+      diagnostics: [
+        { rule: "module-prints" },
+        { path: "steps[1].needs[0]" },
+        { path: "steps[1].run" },
+      ],
     },
   ]);
   expect(project.exists(".perdure")).toBe(false);

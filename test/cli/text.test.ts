@@ -842,7 +842,6 @@ it("help", async () => {
       restore [options] <run> <point>         take the files of a checkpoint back; what is there is set aside
       timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
       validate [options] <files...>           find every mistake in pipeline files, without running them
-      convert [options] <file>                write a pipeline in the other language: DOT as YAML, or YAML as DOT
       clean [options] [runs...]               remove the files of completed runs; their records stay
       export [options] [run]                  write a run into a file, to go on with it elsewhere
       import [options] <file>                 take in a run from a file; perdure resume goes on with it

@@ -139,7 +139,7 @@ describe("pauses", () => {
     expect(play.launched).toHaveLength(50);
     expect(play.events.at(-2)).toMatchObject({ type: "step.paused" });
     play.open().end("a", busy);
-    expect(play.run.waiting.size).toBe(1);
+    expect(play.run.waiting.retry.size).toBe(1);
   });
 });
 

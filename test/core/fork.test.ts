@@ -42,7 +42,7 @@ it("adopts no attempt: what ran is ready, and its number is not used again", () 
   const play = new Play(planOf("a b")).open();
   expect(play.running()).toEqual(["a", "b"]);
   const run = forked(play);
-  expect([run.running.size, run.ready.size, run.state.status]).toEqual([0, 2, "stopped"]);
+  expect([run.running.size, run.waiting.slot.size, run.state.status]).toEqual([0, 2, "stopped"]);
   const again = new Play(play.plan);
   again.run = run;
   again.tell({ type: "opened", owner: OWNER, epoch: 9 });
@@ -54,7 +54,7 @@ it("goes on with no conversation of the other run, and the money still counts", 
   play.end("a", { ...ok(), spent: SPENT });
   expect([...play.running()]).toEqual(["b"]);
   const run = forked(play);
-  const [b] = run.ready;
+  const [b] = run.waiting.slot;
   expect(b?.talk?.session).toBeUndefined();
   expect([...run.shared.values()].filter(({ left }) => left !== true)).toEqual([]);
   expect(run.spent).toEqual(SPENT);

@@ -24,7 +24,7 @@ function given(choice: string | undefined, more: Partial<Answer> = {}): Answer {
 
 /** Answers the question of a step. */
 function answer(play: Play, path: string, what: Answer): Play {
-  const visit = [...play.run.asked].find((one) => stepPath(attemptOf(one)) === path);
+  const visit = [...play.run.waiting.person].find((one) => stepPath(attemptOf(one)) === path);
   if (visit === undefined) throw new Error(`${path} is not asked`);
   return play.tell({ type: "answered", at: attemptOf(visit), answer: what });
 }
@@ -121,17 +121,25 @@ describe("a gate", () => {
   it("is asked again by a retry, a resume and a fork, under another number", () => {
     const play = answer(new Play(planOf("ask>b", { ask: APPROVE })).open(), "ask", given("R"));
     play.open();
-    expect([...play.run.asked].map((visit) => attemptText(attemptOf(visit)))).toEqual(["ask@1.2"]);
+    expect([...play.run.waiting.person].map((visit) => attemptText(attemptOf(visit)))).toEqual([
+      "ask@1.2",
+    ]);
     answer(play, "ask", given("A")).end("b");
     play.open({ type: "rewind-requested", step: "ask" });
-    expect([...play.run.asked].map((visit) => attemptText(attemptOf(visit)))).toEqual(["ask@2.1"]);
+    expect([...play.run.waiting.person].map((visit) => attemptText(attemptOf(visit)))).toEqual([
+      "ask@2.1",
+    ]);
     expectSame(play);
   });
 
   it("needs no room, and does not wait behind what needs some", () => {
     const plan = planOf("a b c ask", { ask: APPROVE }, { maxParallel: 1 });
     const play = new Play(plan).open();
-    expect([play.running(), play.run.asked.size, play.run.ready.size]).toEqual([["a"], 1, 2]);
+    expect([play.running(), play.run.waiting.person.size, play.run.waiting.slot.size]).toEqual([
+      ["a"],
+      1,
+      2,
+    ]);
     expect(waitsForPerson(play.run)).toBe(false);
     play.end("a").end("b").end("c");
     expect(waitsForPerson(play.run)).toBe(true);
@@ -141,7 +149,7 @@ describe("a gate", () => {
   it("is no stall, however often it is rejected", () => {
     const play = new Play(planOf("ask>b ask!>fix fix>ask", { ask: APPROVE })).open();
     for (let round = 0; round < 5; round++) answer(play, "ask", given("R")).end("fix");
-    expect(play.run.asked.size).toBe(1);
+    expect(play.run.waiting.person.size).toBe(1);
     expectSame(play);
   });
 
@@ -159,7 +167,7 @@ describe("a gate", () => {
     const graph: Graph = planOf("ask>b", { ask: APPROVE }).graph;
     const each = { kind: "each", items: "[1, 2]", graph, maxParallel: 2, onItemFailure: "fail" };
     const play = new Play(planOf("each", { each: { work: { ...each } as never } })).open();
-    expect(play.run.asked.size).toBe(2);
+    expect(play.run.waiting.person.size).toBe(2);
     answer(play, "each@1.1[1]/ask", given("A")).end("each@1.1[1]/b");
     expect(waitsForPerson(play.run)).toBe(true);
     answer(play, "each@1.1[0]/ask", given("A")).end("each@1.1[0]/b");
@@ -185,7 +193,7 @@ describe("the time for an answer", () => {
     play.now = 1_500;
     play.tell();
     expect(play.operations("expire").map(({ at }) => attemptText(at))).toEqual(["ask@1.1"]);
-    expect(play.run.asked.size).toBe(1);
+    expect(play.run.waiting.person.size).toBe(1);
     answer(play, "ask", given("A", { from: "timeout" }));
     expect(play.running()).toEqual(["b"]);
     expectSame(play);

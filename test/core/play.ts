@@ -23,6 +23,7 @@ import { type Replayed, replayTurns } from "../../src/core/replay.ts";
 import { retriedBy } from "../../src/core/rewind.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
 import { encodeTurns, recordedTurn, TurnLog } from "../../src/core/turn.ts";
+import { waitsFor } from "../../src/core/visit-state.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 
@@ -161,10 +162,10 @@ export class Play {
   }
 
   #passPause(path: string): void {
-    const waits = [...this.run.waiting].find(
+    const waits = [...this.run.waiting.retry].find(
       (visit) => stepPath(attemptOf(visit)) === path && visit.losses > 0,
     );
-    if (waits?.state.status !== "waiting" || waits.state.until <= this.now) return;
+    if (!waitsFor(waits?.state, "retry") || waits.state.until <= this.now) return;
     this.now = waits.state.until;
     this.tell();
   }

@@ -2,9 +2,14 @@
 import { describe, expect, it } from "vitest";
 import { EVENT_VERSION, type RunEvent } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
-import { currentVisit, type VisitStatus } from "../../src/core/run.ts";
-import { RUN_TRANSITIONS, VISIT_TRANSITIONS } from "../../src/core/transition.ts";
-import { planOf } from "./plans.ts";
+import { currentVisit } from "../../src/core/run.ts";
+import {
+  RUN_TRANSITIONS,
+  type StepEventType,
+  VISIT_TRANSITIONS,
+} from "../../src/core/transition.ts";
+import { type StateName, stateName } from "../../src/core/visit-state.ts";
+import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, OWNER, ok, Play } from "./play.ts";
 
 const at = { scope: "", step: "a", visit: 1 };
@@ -13,28 +18,48 @@ const NOTHING = { outputs: {}, context: {}, arrows: [] };
 const QUESTION = { choices: [{ key: "Y", label: "yes" }], text: "none" } as const;
 const GATE = { kind: "gate", ask: "Go?", ...QUESTION } as const;
 
+const RETRY = {
+  attempts: 2,
+  backoff: { initialMs: 9, factor: 1, maxMs: 9, jitter: 0 },
+  onResume: "fresh",
+} as const;
+const LOOP = {
+  kind: "loop",
+  graph: graphOf("inner"),
+  iterationsMax: 3,
+  onExhausted: "fail",
+} as const;
+
+function stopping(play: Play): Play {
+  return play.tell({ type: "stop-requested", mode: "after-step", by: "x" });
+}
+
 /** A run in which the visit a@1 is in this state. */
-const REACH: Readonly<Record<VisitStatus, () => Play>> = {
-  ready: () => new Play(planOf("a")),
+const REACH: Readonly<Record<StateName, () => Play>> = {
+  "waiting for start": () => new Play(planOf("a", { a: { work: GATE } })),
+  "waiting for slot": () => new Play(planOf("a")),
+  "waiting for retry": () => new Play(planOf("a", { a: { retry: RETRY } })).open().end("a", bad),
   running: () => new Play(planOf("a")).open(),
-  waiting: () => {
-    const retry = {
-      attempts: 2,
-      backoff: { initialMs: 9, factor: 1, maxMs: 9, jitter: 0 },
-      onResume: "fresh",
-    } as const;
-    return new Play(planOf("a", { a: { retry } })).open().end("a", bad);
-  },
-  interrupted: () =>
+  "waiting for owner": () =>
     new Play(planOf("a"))
       .open()
       .tell({ type: "stop-requested", mode: "now", by: "x" })
       .end("a", { how: "stopped", message: "x" }),
-  unsettled: () => new Play(planOf("a", { a: { once: true, probe: "x" } })).open().end("a", lost),
-  asked: () => new Play(planOf("a", { a: { work: GATE } })).open(),
-  sleeping: () => new Play(planOf("a", { a: { work: { kind: "wait", forMs: 9 } } })).open(),
+  "waiting for probe": () =>
+    new Play(planOf("a", { a: { once: true, probe: "x" } })).open().end("a", lost),
+  // An agent may ask too, and its question is followed by another attempt.
+  "waiting for person": () => {
+    const play = new Play(planOf("a")).open();
+    apply(play, stepEvents(1)["step.asked"]);
+    return play;
+  },
+  "waiting for time": () =>
+    new Play(planOf("a", { a: { work: { kind: "wait", forMs: 9 } } })).open(),
+  // A run that stops does not decide any more how its composite visits end.
+  "waiting for close": () =>
+    stopping(new Play(planOf("a", { a: { work: LOOP } })).open()).end("a@1.1[0]/inner", ok()),
   completed: () => new Play(planOf("a")).open().end("a", ok()),
-  // In doubt: the only failure that a person can settle.
+  // Its effect is uncertain: the only failure that a person can settle.
   failed: () => new Play(planOf("a", { a: { once: true } })).open().end("a", lost),
   skipped: () => new Play(planOf("a", { a: { when: "false" } })).open(),
   abandoned: () => {
@@ -44,58 +69,42 @@ const REACH: Readonly<Record<VisitStatus, () => Play>> = {
 };
 
 const ANSWER = { choice: "Y", by: "ann@laptop", from: "command", given: 1 } as const;
+const HELD = { exit: 0, outputs: {}, context: {} };
+const FILE = { path: "/f", sha256: "0", bytes: 1 };
 
-function stepEvent(type: string, attempts: number): RunEvent {
-  const attempt = type === "step.started" ? attempts + 1 : attempts;
-  const events: Readonly<Record<string, RunEvent>> = {
-    "step.started": { type: "step.started", ...at, attempt },
-    "step.completed": { type: "step.completed", ...at, attempt, exit: 0, ...NOTHING },
-    "step.failed": {
-      type: "step.failed",
-      ...at,
-      attempt,
-      reason: "exit",
-      message: "m",
-      arrows: [],
+/** One event of each type about the visit a@1. */
+function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>> {
+  const ref = { ...at, attempt: attempts };
+  const message = "m";
+  return {
+    "step.started": { type: "step.started", ...at, attempt: attempts + 1 },
+    "step.completed": { type: "step.completed", ...ref, exit: 0, ...NOTHING },
+    "step.failed": { type: "step.failed", ...ref, reason: "exit", message, arrows: [] },
+    "step.lost": { type: "step.lost", ...ref, message },
+    "step.paused": { type: "step.paused", ...ref, reason: "quota", message },
+    "step.session": { type: "step.session", ...ref, session: "s" },
+    "step.adopted": { type: "step.adopted", ...ref, found: "alive" },
+    "step.based": { type: "step.based", ...ref, base: "c" },
+    "step.saved": { type: "step.saved", ...ref, snapshot: { commit: "c" } },
+    "step.iterated": { type: "step.iterated", ...ref, iteration: 1 },
+    "step.continued": { type: "step.continued", ...ref, ask: { kind: "message", why: "w" } },
+    "step.relayed": { type: "step.relayed", ...ref, checkpoint: FILE },
+    "step.submitted": { type: "step.submitted", ...ref, held: HELD },
+    "step.conflicted": {
+      ...{ type: "step.conflicted", ...ref, paths: ["p"], message, base: "c", held: HELD },
     },
-    "step.lost": { type: "step.lost", ...at, attempt, message: "m" },
-    "step.paused": { type: "step.paused", ...at, attempt, reason: "quota", message: "m" },
-    "step.session": { type: "step.session", ...at, attempt, session: "s" },
-    "step.interrupted": { type: "step.interrupted", ...at, attempt, message: "m" },
-    "step.unsettled": {
-      type: "step.unsettled",
-      ...at,
-      attempt,
-      cause: "lost",
-      message: "m",
-      asks: "probe",
-    },
-    "step.probed": { type: "step.probed", ...at, attempt, answer: "unknown", message: "m" },
-    "step.settled": { type: "step.settled", ...at, attempt, as: "done", by: "ann@laptop" },
-    "step.asked": { type: "step.asked", ...at, attempt, question: "Go?", ...QUESTION },
-    "step.answered": { type: "step.answered", ...at, attempt, ...ANSWER },
+    "step.interrupted": { type: "step.interrupted", ...ref, message },
+    "step.unsettled": { type: "step.unsettled", ...ref, cause: "lost", message, asks: "probe" },
+    "step.probed": { type: "step.probed", ...ref, answer: "unknown", message },
+    "step.settled": { type: "step.settled", ...ref, as: "done", by: "ann@laptop" },
+    "step.asked": { type: "step.asked", ...ref, question: "Go?", ...QUESTION },
+    "step.answered": { type: "step.answered", ...ref, ...ANSWER },
     "step.skipped": { type: "step.skipped", ...at, arrows: [] },
     "step.granted": { type: "step.granted", ...at, attempts: 1 },
   };
-  return events[type] as RunEvent;
 }
 
-const STEP_EVENTS = [
-  "step.started",
-  "step.completed",
-  "step.failed",
-  "step.lost",
-  "step.paused",
-  "step.session",
-  "step.interrupted",
-  "step.unsettled",
-  "step.probed",
-  "step.settled",
-  "step.asked",
-  "step.answered",
-  "step.skipped",
-  "step.granted",
-] as const;
+const STEP_EVENTS = Object.keys(stepEvents(0)) as readonly StepEventType[];
 
 function apply(play: Play, event: RunEvent): void {
   const recorded = { seq: play.run.seq + 1, time: play.now, version: EVENT_VERSION, event };
@@ -103,30 +112,30 @@ function apply(play: Play, event: RunEvent): void {
 }
 
 describe("a visit that is", () => {
-  const pairs = (Object.keys(REACH) as VisitStatus[]).flatMap((status) =>
-    STEP_EVENTS.map((type) => ({ status, type })),
+  const pairs = (Object.keys(REACH) as StateName[]).flatMap((state) =>
+    STEP_EVENTS.map((type) => ({ state, type })),
   );
-  it.each(pairs)("$status meets $type", ({ status, type }) => {
-    const play = REACH[status]();
+  it.each(pairs)("$state meets $type", ({ state, type }) => {
+    const play = REACH[state]();
     const visit = play.run.scopes.get("")?.steps[0]?.visits[0];
-    expect(visit?.state.status).toBe(status);
-    const event = stepEvent(type, visit?.attempts ?? 0);
-    const allowed = VISIT_TRANSITIONS[status][type];
+    expect(visit && stateName(visit.state)).toBe(state);
+    const event = stepEvents(visit?.attempts ?? 0)[type];
+    const allowed = VISIT_TRANSITIONS[state][type];
     if (allowed === undefined) {
       expect(() => apply(play, event)).toThrow(/illegal event/);
       return;
     }
     apply(play, event);
-    expect(allowed).toContain(visit?.state.status);
+    expect(allowed).toContain(visit && stateName(visit.state));
   });
 });
 
 describe("a run that is", () => {
   const reach: Readonly<Record<keyof typeof RUN_TRANSITIONS, () => Play>> = {
-    created: REACH.ready,
+    created: REACH["waiting for slot"],
     running: REACH.running,
-    stopping: () => REACH.running().tell({ type: "stop-requested", mode: "after-step", by: "x" }),
-    stopped: REACH.interrupted,
+    stopping: () => stopping(REACH.running()),
+    stopped: REACH["waiting for owner"],
     completed: REACH.completed,
     failed: REACH.failed,
   };
@@ -137,6 +146,9 @@ describe("a run that is", () => {
     { type: "run.updated", fingerprint: "f", envNames: [], kept: ["a"], rerun: [], gone: [] },
     { type: "run.stopped", reason: { code: "requested", by: "x" } },
     { type: "run.moved", from: "/a", to: "/b" },
+    { type: "run.placed", workspace: { kind: "here", path: "/w" } },
+    { type: "run.restoring", commit: "c", of: "a@1.1" },
+    { type: "run.restored", commit: "c" },
     { type: "run.completed" },
     { type: "run.failed", message: "m" },
   ];
@@ -157,10 +169,10 @@ describe("a run that is", () => {
 
 it("refuses an event out of order, of another attempt, or for a place that is not there", () => {
   const play = REACH.running();
-  const event = stepEvent("step.completed", 1);
+  const event = stepEvents(1)["step.completed"];
   const recorded = { seq: play.run.seq + 2, time: 0, version: EVENT_VERSION, event };
   expect(() => evolve(play.plan, play.run, recorded)).toThrow(/cannot follow/);
-  expect(() => apply(play, stepEvent("step.completed", 7))).toThrow(/attempt 7 is not 1/);
+  expect(() => apply(play, stepEvents(7)["step.completed"])).toThrow(/attempt 7 is not 1/);
   const elsewhere = { ...event, step: "nobody" } as RunEvent;
   expect(() => apply(play, elsewhere)).toThrow(/not there/);
   expect(currentVisit(play.run.scopes.get("")?.steps[0])?.state.status).toBe("running");

@@ -33,9 +33,9 @@ function update(play: Play, plan: Plan): RunUpdated {
 }
 
 function sums(run: Play["run"]): unknown {
-  const { ready, running, waiting, failed, total, done, gone } = snapshot(run);
+  const { running, waiting, failed, total, done, gone } = snapshot(run);
   const rows = fullSummary(run).steps.map(({ stepId, state }) => [stepId, state]);
-  return { ready, running, waiting, failed, total, done, gone, rows };
+  return { running, waiting, failed, total, done, gone, rows };
 }
 
 function states(play: Play): Readonly<Record<string, string>> {

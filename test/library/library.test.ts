@@ -165,7 +165,7 @@ describe("a run in a program", () => {
     expect(await started.ended).toMatchObject({ exit: 0, stdout: "[0,0,0,0]", stderr: "" });
   });
 
-  it("may be a file, with places in its mistakes", async () => {
+  it("may be a file, with paths in its mistakes", async () => {
     project.write("p.ts", 'export default { steps: [{ id: "a", run: "ls" }] };\n');
     expect((await (await run("p.ts", { cwd })).done).exitCode).toBe(0);
     project.write("p.ts", 'export default {\n  steps: [{ id: "a", run: "ls", needs: "b" }],\n};\n');
@@ -173,7 +173,7 @@ describe("a run in a program", () => {
     expect(error).toBeInstanceOf(PipelineInvalid);
     expect(error).toMatchObject({
       code: "invalid-pipeline",
-      diagnostics: [{ rule: "unknown-need", line: 2, path: "steps[0].needs" }],
+      diagnostics: [{ rule: "unknown-need", path: "steps[0].needs" }],
     });
   });
 });

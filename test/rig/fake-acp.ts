@@ -1,10 +1,10 @@
 /**
  * A fake agent that speaks the Agent Client Protocol: `node fake-acp.ts` on a pair of pipes. It does
  * what $FAKE_ACP_SCRIPT says (a JSON list of actions), and writes each action that it has done into
- * a transcript, so that a conversation that is continued goes on behind them.
+ * a transcript, so that a continued conversation starts after them.
  *
  * Owns: the agent's side of the protocol, its transcripts in $FAKE_ACP_HOME. $FAKE_ACP_CONTINUES
- * says how it continues: `resume`, `load` (which replays, and goes on with it after its answer, as
+ * says how it continues: `resume`, `load` (which replays, and continues that after its answer, as
  * Gemini CLI does), or `never`. With $FAKE_ACP_SIGTERM=dies it dies of the signal.
  * Does not: ask a model.
  */
@@ -41,7 +41,7 @@ export type AcpAction =
   | { readonly do: "error"; readonly code: number; readonly message: string }
   | { readonly do: "exit"; readonly status: number; readonly stderr: string }
   | { readonly do: "close-output" }
-  /** Hears and does nothing any more, whatever it is told. */
+  /** Ignores everything from now on. */
   | { readonly do: "hang" }
   | { readonly do: "stop"; readonly reason: StopReason };
 
@@ -159,7 +159,7 @@ async function permitted(
   return outcome.outcome === "selected" && outcome.optionId === "yes";
 }
 
-/** Tells the history again; the last of it after the session was opened. */
+/** Replays the history; the last of it after the session was opened. */
 function replay(client: AgentContext, session: string): void {
   const told = actions.slice(0, doneIn(session));
   setTimeout(() => {
@@ -227,6 +227,6 @@ agent()
       Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>,
     ),
   );
-// A runner's signal comes to the whole group; some agents leave it to the client what it means.
+// A runner signals the whole group; some agents leave the reaction to the client.
 if (process.env.FAKE_ACP_SIGTERM !== "dies") process.on("SIGTERM", () => undefined);
 process.stdin.on("close", () => process.exit(0));

@@ -15,7 +15,7 @@
  * - F1 a reply is recorded when it is whole, a result before the next question; both are printed
  *   first. What was printed or recorded stays.
  * - F2 SIGINT: a last event that says error, exit 0. SIGTERM: the running command is ended, no
- *   last event, exit 143. SIGKILL: the command lives on.
+ *   last event, exit 143. SIGKILL: the command keeps running.
  */
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
@@ -34,7 +34,7 @@ const EXIT_TERMINATED = 143;
 const LOOK_MS = 10;
 const DONE: Omit<Ending, "result"> = { subtype: "success", isError: false, reason: "completed" };
 
-/** A conversation while this process leads it. */
+/** A conversation that this process has. */
 class Agent {
   readonly #home: string;
   readonly #session: string;
@@ -57,13 +57,13 @@ class Agent {
     this.#record({ role: "user", content: [{ type: "text", text: prompt }] });
   }
 
-  /** Says how it ended; the sums are kept for the next process of the session. */
+  /** Prints how it ended; the sums are kept for the next process of the session. */
   end(ending: Ending): void {
     this.#stream.result(ending);
     this.#transcript.append({ type: "spent", spent: this.#stream.spent });
   }
 
-  /** Talks with the model until it calls no more tools. */
+  /** Asks the model until it calls no more tools. */
   async converse(): Promise<Ending> {
     for (let turn = 1; ; turn++) {
       const reply = await askModel(this.#session, this.#messages, this.#stream);
@@ -90,7 +90,7 @@ class Agent {
       if (action.do === "usage") usage = action;
       if (action.do === "text") result = action.text;
       if (index < done || action.do === "usage") continue;
-      // What ends or troubles the process is done once: it is noted before.
+      // An action that ends or disturbs the process happens once, so it is recorded before.
       const before = ["crash", "exit", "rate-limit", "api-error"].includes(action.do);
       if (before) this.#transcript.append({ type: "action", index });
       const ending = await this.#act(action, usage);
@@ -199,7 +199,7 @@ class Agent {
   }
 }
 
-/** Whether a call that is denied otherwise is among the tools that the agent was told to allow. */
+/** Whether a call that would be denied is among the tools that the flags allow. */
 function isAllowed(command: string): boolean {
   const allowed = (process.env.FAKE_AGENT_ALLOWED ?? "").split("\n");
   return allowed.includes(`Bash(${command})`);

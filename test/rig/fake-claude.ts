@@ -1,5 +1,5 @@
 /**
- * A project whose agent is the fake one behind Claude's flags, with the fake model behind it.
+ * A project whose agent is the fake agent with the flags of Claude Code, asking the fake model.
  *
  * Owns: the program that stands for `claude`, its home, and the events of the run.
  */

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * A program that behaves like `codex exec --json` in what a runner sees of it: the events on stdout
- * and the rollout by session, with the model and what each answer used. It asks nobody: each answer
+ * and the rollout by session, with the model and what each answer used. It asks no model: each answer
  * runs the next command of FAKE_CODEX_COMMANDS (a JSON list), the last one ends it. All answers but
  * the first wait for the file FAKE_CODEX_ANSWERS_AFTER, if one is named.
  *

@@ -2,7 +2,7 @@
  * A project directory for tests, and the real program run in it.
  *
  * Steps are held and counted without sleeping: `hold` gives a command that waits on a FIFO until the
- * test lets it go, `effect` one that adds a line to a file that the test counts.
+ * test releases it, `effect` one that adds a line to a file that the test counts.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
@@ -28,7 +28,7 @@ export interface Result {
 export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** A program and its arguments that run ours, which is put behind them. */
+  /** A program and its arguments; the program under test and its arguments follow them. */
   readonly through?: readonly string[];
   /** The user and group to run as; only root can. */
   readonly uid?: number;
@@ -75,8 +75,8 @@ export class Program {
 }
 
 /**
- * A step that waits until the test lets it go. The step acknowledges that it goes on: a step that was
- * killed keeps its end of the FIFO open until the system has taken it apart, and what is written
+ * A step that waits until the test releases it. The step acknowledges the release: a step that was
+ * killed keeps its end of the FIFO open until the system has removed it, and what is written
  * meanwhile reaches nobody.
  */
 export class Hold {

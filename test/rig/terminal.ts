@@ -100,7 +100,7 @@ export class Terminal {
     this.key("Enter");
   }
 
-  /** Makes the window larger or smaller; who runs in it is told by the system. */
+  /** Makes the window larger or smaller; the system informs the program in it. */
   async resize({ columns, rows }: TerminalSize): Promise<void> {
     this.#emulator.resize(columns, rows);
     const device = await this.#findDevice();

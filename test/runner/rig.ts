@@ -17,7 +17,7 @@ const LONE_RUNNER = fileURLToPath(new URL("lone-runner.ts", import.meta.url));
 /** Generous limits; a test overrides the one it is about. */
 export const LIMITS: Limits = { outputBytesMax: 10_000_000, graceMs: 10_000 };
 
-/** One attempt of a test: its folder, and a place of its own to work in. */
+/** One attempt of a test: its folder, and a directory of its own to work in. */
 export class Attempt {
   readonly root = mkdtempSync(join(tmpdir(), "perdure-runner-"));
   readonly dir = join(this.root, "attempt");
@@ -40,7 +40,7 @@ export class Attempt {
     return { dir: this.dir, cwd: this.cwd, env, script, separateStderr: false, ...more };
   }
 
-  /** A pipe on which a step waits until the test lets it go. */
+  /** A pipe on which a step waits until the test releases it. */
   fifo(name: string): string {
     const path = join(this.cwd, name);
     execFileSync("mkfifo", [path]);
@@ -107,7 +107,7 @@ export async function waitFor<T>(what: string, probe: () => T | undefined | fals
   }
 }
 
-/** Lets a step that reads this pipe go on. */
+/** Releases a step that reads this pipe. */
 export async function release(fifo: string): Promise<void> {
   const handle = await open(fifo, "w");
   await handle.write("go\n");

@@ -4,13 +4,14 @@ import { EVENTS_PER_TURN } from "../../src/core/advance.ts";
 import { contextOwner } from "../../src/core/context.ts";
 import type { AttemptRef, Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import { missedGoal } from "../../src/core/goal.ts";
 import { missingJudge } from "../../src/core/judge.ts";
 import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
+import { missedGoal } from "../../src/core/run-end.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { PlanUpdate } from "../../src/core/update.ts";
+import { statusWord } from "../../src/core/visit-state.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
@@ -90,7 +91,8 @@ export class Checkers {
       const record = [...run.scopes.values()][0]?.steps.find(
         (one) => one && stepOf(one).id === step,
       );
-      const status = currentVisit(record)?.state.status ?? "ready";
+      const visit = currentVisit(record);
+      const status = visit === undefined ? "ready" : statusWord(visit.state);
       if (status !== "ready") fail(`${step} begins anew, but it is ${status}`);
     }
     this.#sameRows(run);

@@ -2,6 +2,7 @@
 import type { RunEvent } from "../../src/core/event.ts";
 import { attemptText } from "../../src/core/place.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../../src/core/run.ts";
+import { waitsFor } from "../../src/core/visit-state.ts";
 import type { Journal } from "../../src/journal/journal.ts";
 import { arrowAt, indexOf } from "../../src/plan/graph-index.ts";
 import { Violation } from "./talk-checkers.ts";
@@ -45,7 +46,7 @@ export class PeopleCheckers {
 
   /** What waits for a gate in the same round does not run while the gate is asked. */
   afterAppend(run: Run): void {
-    for (const visit of run.asked) {
+    for (const visit of run.waiting.person) {
       const { graph, steps } = visit.record.scope;
       if (graph.arrows.some(({ back }) => back)) continue;
       for (const index of indexOf(graph).outgoing[visit.record.position] ?? []) {
@@ -59,7 +60,7 @@ export class PeopleCheckers {
 
 /** True for what was started since the question was put, and runs. */
 function isUnder(run: Run, behind: Visit, { state }: Visit): boolean {
-  const since = state.status === "asked" ? state.since : 0;
+  const since = waitsFor(state, "person") ? state.since : 0;
   return run.running.has(behind) && (behind.startedAt ?? 0) > since;
 }
 

@@ -555,7 +555,7 @@ class Simulation {
 
   /** People answer whenever they like, more than one of them, and whether an owner lives or not. */
   #people(run: Run): void {
-    for (const visit of run.asked) {
+    for (const visit of run.waiting.person) {
       while (this.#random.chance(0.4)) this.#answer(visit);
       if (this.#bug !== "answers-itself") continue;
       const planted = { choice: "A", by: "x@h", from: "terminal", given: 0 } as const;
@@ -615,11 +615,11 @@ class Simulation {
     const others = [this.#world.nextEnd(), this.#files.nextEnd()];
     const due = others.filter((time) => time !== undefined);
     // A run that asks looks for answers now and then, whatever else it waits for.
-    const asks = run.asked.size > 0;
+    const asks = run.waiting.person.size > 0;
     const times = waitMs === undefined ? due : [...due, this.#world.now + Math.max(0, waitMs)];
     if (asks && (due.length === 0 || this.#random.chance(0.2))) {
       // Sooner or later somebody does.
-      for (const visit of run.asked) this.#answer(visit);
+      for (const visit of run.waiting.person) this.#answer(visit);
       if (times.length === 0) return;
     }
     if (times.length === 0) throw new Violation("the run is stuck: nothing will ever happen");

@@ -4,6 +4,7 @@ import { answerGate, askedAt, openQuestions } from "../../app/give-answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { findRunId, openProject } from "../../app/project.ts";
 import type { Visit } from "../../core/run.ts";
+import { waitsFor } from "../../core/visit-state.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -54,7 +55,7 @@ function show(known: KnownRun, gate: string | undefined, options: OutputOptions)
 
 function questionJson(visit: Visit): JsonObject {
   const { state } = visit;
-  if (state.status !== "asked") return {};
+  if (!waitsFor(state, "person")) return {};
   return {
     gate: gateName(visit),
     question: state.question,

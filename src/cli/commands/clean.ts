@@ -12,7 +12,7 @@ import {
 } from "../../app/project.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { removeRun, storeOf } from "../../app/run-removal.ts";
-import { outputsNamedBy } from "../../core/handed-on.ts";
+import { outputsNamedBy } from "../../core/outputs.ts";
 import { runDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/journal.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";

@@ -24,7 +24,7 @@ import { runEnvironment } from "../../app/run-environment.ts";
 import { relinkWorktrees } from "../../app/run-workspace.ts";
 import { masked } from "../../app/secret-mask.ts";
 import { packageVersion } from "../../app/version.ts";
-import { outputsNamedBy } from "../../core/handed-on.ts";
+import { outputsNamedBy } from "../../core/outputs.ts";
 import { stepPath } from "../../core/place.ts";
 import { attemptOf, placeOf } from "../../core/run.ts";
 import { type Departure, saveForDeparture } from "../../engine/departure.ts";

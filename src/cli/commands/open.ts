@@ -164,7 +164,7 @@ function endLines({ run, shortId }: KnownRun, visit: Visit, left: number): reado
   if (run.state.status === "completed") return [...ended, `Look: ${perdure("show", shortId)}`];
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   // Files that changed in a workspace of the run would else be taken for somebody else's.
-  const cut = run.interrupted.size + run.running.size > 0;
+  const cut = run.waiting.owner.size + run.running.size > 0;
   const files = own && !cut ? ["--files", "keep"] : [];
   const name = stepPath(placeOf(visit));
   const resume = perdure("resume", shortId, ...files);

@@ -6,7 +6,8 @@ import { leaveMessage, newMessage } from "../../app/leave-message.ts";
 import { ownerText } from "../../app/owner.ts";
 import { openProject, resolveRunId } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
-import { currentVisit, type LeftMessage, type VisitStatus } from "../../core/run.ts";
+import { currentVisit, type LeftMessage } from "../../core/run.ts";
+import { statusWord, type VisitStatus } from "../../core/visit-state.ts";
 import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { print } from "../print.ts";
@@ -50,7 +51,8 @@ function saidLines(
     const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
     return [`${left}, but ${who} has not taken it in yet.`, `After that has ended: ${resume}`];
   }
-  const status = currentVisit(record)?.state.status;
+  const visit = currentVisit(record);
+  const status = visit && statusWord(visit.state);
   const over = status === "completed" || status === "skipped" || status === "abandoned";
   if (over) {
     const again = `Run it again: ${perdure("retry", shortId, path)}`;

@@ -9,6 +9,7 @@ import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts"
 import { attemptText } from "../../core/place.ts";
 import { replyIn } from "../../core/question.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
+import { waitsFor } from "../../core/visit-state.ts";
 import { cutText, plainText, wrapText } from "../../view/display-text.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
 import type { ScreenKind } from "./output-options.ts";
@@ -57,7 +58,9 @@ class TerminalPrompt implements QuestionPrompt {
 
   /** Puts the first question of the run that stands; lets go of the terminal when none does. */
   update(run: Run): void {
-    const open = [...run.asked].filter((visit) => !this.#given.has(attemptText(attemptOf(visit))));
+    const open = [...run.waiting.person].filter(
+      (visit) => !this.#given.has(attemptText(attemptOf(visit))),
+    );
     const [first] = open;
     const before = this.#visit;
     if (before !== undefined && open.some((visit) => visit === before)) return;
@@ -71,7 +74,7 @@ class TerminalPrompt implements QuestionPrompt {
   /** The question as the last lines of the live view. */
   footer(width: number): readonly string[] {
     const visit = this.#visit;
-    if (visit?.state.status !== "asked" || !this.#line.isReachable) return [];
+    if (!waitsFor(visit?.state, "person") || !this.#line.isReachable) return [];
     const { state } = visit;
     const [lead = "", ...rest] = state.question.split("\n").map((line) => plainText(line));
     const lines = [`◆ ${gateName(visit)} asks: ${lead}${deadlineText(state)}`, ...rest];
@@ -95,14 +98,14 @@ class TerminalPrompt implements QuestionPrompt {
   }
 
   #sayQuestion(visit: Visit): void {
-    if (visit.state.status !== "asked") return;
+    if (!waitsFor(visit.state, "person")) return;
     const keys = choicesText(visit.state);
     this.#screen?.say(`Type an answer to ${gateName(visit)}: ${keys}${wordsHint(visit)}`);
   }
 
   #take(line: string): void {
     const visit = this.#visit;
-    if (visit?.state.status !== "asked" || line.trim() === "") return;
+    if (!waitsFor(visit?.state, "person") || line.trim() === "") return;
     const reply = replyIn(visit.state, line);
     if (!reply.ok) return this.#say(reply.message);
     const at = attemptOf(visit);
@@ -120,7 +123,7 @@ class TerminalPrompt implements QuestionPrompt {
 }
 
 function wordsHint({ state }: Visit): string {
-  const rule = state.status === "asked" ? state.text : "none";
+  const rule = waitsFor(state, "person") ? state.text : "none";
   if (rule === "none") return "";
   return rule === "required" ? ", then words of your own" : ", words of your own may follow";
 }

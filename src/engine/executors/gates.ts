@@ -13,6 +13,7 @@ import type { Answer, AttemptRef } from "../../core/event.ts";
 import { approvingChoice, deadlineOf } from "../../core/gate.ts";
 import { attemptText } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
+import { waitsFor } from "../../core/visit-state.ts";
 import type { Answered, Journal } from "../../journal/journal.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { GatesExecutor, Outlet } from "./executor.ts";
@@ -42,7 +43,9 @@ export class GateExecutor implements GatesExecutor {
   /** Takes up what was answered, and approves what is asked where that was wanted. */
   look(outlet: Outlet): void {
     const { journal, run, autoApprove } = this.#options;
-    const open = [...run().asked].map(attemptOf).filter((at) => !this.#taken.has(attemptText(at)));
+    const open = [...run().waiting.person]
+      .map(attemptOf)
+      .filter((at) => !this.#taken.has(attemptText(at)));
     if (open.length === 0) return;
     const answers = journal.answersOf(run().id);
     for (const at of open) {
@@ -56,7 +59,7 @@ export class GateExecutor implements GatesExecutor {
   begin({ at }: Extract<Operation, { type: "expire" }>, outlet: Outlet): void {
     const { run } = this.#options;
     const visit = findVisit(run(), at);
-    if (visit?.state.status !== "asked" || this.#taken.has(attemptText(at))) return;
+    if (!waitsFor(visit?.state, "person") || this.#taken.has(attemptText(at))) return;
     const { default: otherwise } = visit.state;
     this.#claim(outlet, at, "timeout", otherwise === undefined ? {} : { choice: otherwise });
   }
@@ -74,7 +77,7 @@ export class GateExecutor implements GatesExecutor {
     const visit = findVisit(this.#options.run(), at);
     // Whoever approves everything approves of the pipeline, not of calls that it does not name.
     if (visit !== undefined && stepOf(visit).work.kind !== "gate") return;
-    const choices = visit?.state.status === "asked" ? visit.state.choices : [];
+    const choices = waitsFor(visit?.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;
     if (choice !== undefined) this.#claim(outlet, at, "auto-approve", { choice });
   }

@@ -47,7 +47,7 @@ export interface AgentCall {
 }
 
 /** A conversation that a person continues in the agent's own program; no prompt is given. */
-export type OpenCall = Omit<AgentCall, "kind" | "session" | "promptFile" | "dir"> & {
+type OpenCall = Omit<AgentCall, "kind" | "session" | "promptFile" | "dir"> & {
   readonly session: string;
 };
 

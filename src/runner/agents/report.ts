@@ -33,13 +33,13 @@ const DENIED_CALLS_MAX = 64;
 export const STALL_FAILURES = 5;
 
 /** A call that failed again and again in the same way. */
-export interface Stall {
+interface Stall {
   readonly name: string;
   readonly input: string;
   readonly failures: number;
 }
 
-export interface AgentResult {
+interface AgentResult {
   readonly ok: boolean;
   readonly text?: string;
   readonly structured?: Json;

@@ -20,7 +20,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 };
 
 /** What is known of an error. */
-export interface Symptoms {
+interface Symptoms {
   readonly message: string;
   /** The HTTP status that the service answered with. */
   readonly status?: number | undefined;
@@ -99,7 +99,7 @@ function wordsIn(message: string): string {
 }
 
 /** How a stream ended that has no terminal event in it. */
-export interface Unfinished {
+interface Unfinished {
   readonly exit: number | undefined;
   readonly stderr: string | undefined;
   /** Whether it printed any event. */

@@ -45,7 +45,7 @@ export interface Rates {
 }
 
 /** What a model costs. */
-export interface Price extends Rates {
+interface Price extends Rates {
   /** The rates of calls whose input is longer than `LONG_INPUT_TOKENS`, where they differ. */
   readonly over200k?: Rates;
 }
@@ -67,10 +67,10 @@ export interface PricedTokens extends Tokens {
 }
 
 /** Where a price comes from: Perdure's list, the user's file, or the pipeline. */
-export type PriceOrigin = "list" | "file" | "pipeline";
+type PriceOrigin = "list" | "file" | "pipeline";
 
 /** The price of a model, and where it comes from. */
-export interface FoundPrice extends Price {
+interface FoundPrice extends Price {
   readonly origin: PriceOrigin;
 }
 

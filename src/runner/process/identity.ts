@@ -31,7 +31,7 @@ export interface Identity {
 }
 
 /** Whose process table this process sees: the part of an identity that all of them share. */
-export type System = Pick<Identity, "boot" | "namespace" | "machine">;
+type System = Pick<Identity, "boot" | "namespace" | "machine">;
 
 /** What is known of a process from here. */
 export type Life = "alive" | "dead" | "unknown";

@@ -36,7 +36,7 @@ export interface FollowedFile {
   close(): Promise<void>;
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly fromOffset?: number;
   readonly bytesMax?: number;
   /** The file cannot be read any more, or `onLine` threw; called once, and no line follows. */

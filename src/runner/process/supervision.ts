@@ -31,7 +31,7 @@ import { endAll, endLeftovers } from "./sweep.ts";
 import { longTimer } from "./waiting.ts";
 
 /** What is supervised. */
-export interface Subject {
+interface Subject {
   readonly dir: string;
   readonly tree: ProcessTree;
   readonly limits: Limits;

@@ -67,7 +67,7 @@ export async function sweep(marker: string): Promise<number> {
 }
 
 /** How to end a process tree. */
-export interface EndOptions {
+interface EndOptions {
   readonly graceMs: number;
   /** Once it is aborted, the grace period is over. */
   readonly hurry: AbortSignal;

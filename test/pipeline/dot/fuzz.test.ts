@@ -5,10 +5,10 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Diagnostic } from "../../../src/pipeline/diagnostic.ts";
-import { loadDot } from "../../../src/pipeline/dot/load-dot.ts";
-import { printDot } from "../../../src/pipeline/dot/print.ts";
+import { loadDot } from "../../../src/pipeline/dot/load.ts";
 import { damaged } from "../mutation.ts";
 import { FIXTURES } from "./fixtures.ts";
+import { printDot } from "./print.ts";
 import { withoutPlaces } from "./tree.ts";
 
 const INPUTS = Number(process.env.PERDURE_FUZZ_INPUTS ?? "4000");

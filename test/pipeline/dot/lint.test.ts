@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { renderDiagnostics } from "../../../src/pipeline/diagnostic-text.ts";
-import { loadDot } from "../../../src/pipeline/dot/load-dot.ts";
+import { renderDiagnostics } from "../../../src/pipeline/diagnostic.ts";
+import { loadDot } from "../../../src/pipeline/dot/load.ts";
 import { brief } from "./tree.ts";
 
 const ENDS = "start [shape=Mdiamond] exit [shape=Msquare]";

@@ -1,4 +1,4 @@
-import { loadDot } from "../../../src/pipeline/dot/load-dot.ts";
+import { loadDot } from "../../../src/pipeline/dot/load.ts";
 import type { DotNode, DotPipeline } from "../../../src/pipeline/dot/model.ts";
 
 /** A tree without the places of things, for comparing. */

@@ -1,22 +1,21 @@
 /**
- * What a script (`FAKE_AGENT_SCRIPT`: a file, or the JSON itself) tells the fake agent to do
- * without a model: a list of these. An agent that is resumed goes on after the last action that is
- * done.
+ * The actions of a script (`FAKE_AGENT_SCRIPT`: a file, or the JSON itself), which the fake agent
+ * carries out without a model. A resumed agent continues after the last action that is done.
  */
 import * as fs from "node:fs";
 import { type Json, parseJson, textAt } from "../model/json.ts";
 
 export type Action =
   | { readonly do: "text"; readonly text: string }
-  /** `recorded: false`: run and printed, but lost to the transcript: Claude's open window. */
+  /** `recorded: false`: run and printed, but not in the transcript, as after a kill of Claude at the wrong moment. */
   | { readonly do: "shell"; readonly command: string; readonly recorded?: boolean }
   /** Waits until a file is there. */
   | { readonly do: "wait-for-file"; readonly path: string }
-  /** Says that the model was busy, so often, and goes on. */
+  /** Reports so often that the model is busy, then continues. */
   | { readonly do: "rate-limit"; readonly times?: number; readonly delayMs?: number }
   /** Gives up as after the last retry. */
   | { readonly do: "api-error"; readonly status: number; readonly message?: string }
-  /** A call that is not permitted; the agent goes on and says success. */
+  /** A call that is not permitted; the agent continues and reports success. */
   | { readonly do: "denied"; readonly command: string }
   /** What the replies after it cost. */
   | { readonly do: "usage"; readonly input: number; readonly output: number }

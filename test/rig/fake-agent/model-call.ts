@@ -1,4 +1,4 @@
-/** One question of the fake agent to its model, tried again as Claude does. */
+/** One request of the fake agent to its model, retried as Claude Code does. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { at, type Json, listAt, parseJson, textAt } from "../model/json.ts";
@@ -10,7 +10,7 @@ export interface ModelReply {
   readonly content: readonly Json[];
 }
 
-/** The model cannot be asked: no use in trying again, or tried often enough. */
+/** The model gave no answer, and there is no further retry. */
 export class ModelError extends Error {
   readonly status: number | null;
 
@@ -30,7 +30,7 @@ const HTTP_TIMEOUT = 408;
 const HTTP_TOO_MANY = 429;
 const HTTP_SERVER = 500;
 
-/** Asks until there is an answer; each new try is told on the stream. */
+/** Asks until there is an answer; the stream reports each retry. */
 export async function askModel(
   session: string,
   messages: readonly Message[],
@@ -80,7 +80,7 @@ async function post(session: string, messages: readonly Message[]): Promise<Answ
     const refused = { ok: false, again, status, message } as const;
     return after === null ? refused : { ...refused, retryAfterS: Number(after) };
   } catch (error) {
-    // fetch says TypeError for every trouble of the connection.
+    // fetch throws TypeError for every problem of the connection.
     if (!(error instanceof TypeError)) throw error;
     return { ok: false, again: true, status: null, message: `API Error: ${error.message}` };
   }

@@ -37,7 +37,7 @@ export async function runShell(command: string, home: string): Promise<ToolOutco
   }
 }
 
-/** Ends the commands that run: what Claude does when it is told to terminate. */
+/** Ends the running commands, as Claude Code does on SIGTERM. */
 export function endShells(): void {
   for (const pid of running) {
     try {

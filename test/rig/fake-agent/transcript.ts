@@ -46,7 +46,7 @@ export class Transcript {
     fs.appendFileSync(this.#file, `${JSON.stringify(line)}\n`);
   }
 
-  /** The messages, mended as Claude mends them: a call without a result gets one that says so. */
+  /** The messages, repaired as Claude Code does it: a call without a result gets one that says so. */
   resumed(): readonly Message[] {
     const messages = this.#lines().flatMap((line) => ("message" in line ? [line.message] : []));
     const last = messages.at(-1);

@@ -41,7 +41,7 @@ export const anthropic: Protocol = {
   complaint: (message) => wrong(400, message),
 };
 
-/** What a request for the count of its tokens is told. */
+/** The answer to a request that only counts its tokens. */
 export function countedTokens(body: Json): Json {
   return { input_tokens: Math.ceil(JSON.stringify(body).length / 4) };
 }

@@ -1,6 +1,6 @@
 /**
  * What an agent asked, in words that belong to no protocol: the conversation so far and the tools
- * on offer. Also tells the calls of the agent's work from those that it makes on the side.
+ * on offer. Also distinguishes the agent's work from its side calls.
  */
 import { createHash } from "node:crypto";
 import type { Json } from "./json.ts";
@@ -44,8 +44,8 @@ export interface Ask {
 }
 
 /**
- * How the agents word the result of a call that was cut off: one that they made up, or that a signal
- * ended the command, which is what they get to see when a step is stopped.
+ * How the agents word the result of an interrupted call: a result that they made up, or that a
+ * signal ended the command, which is what they see when a step is stopped.
  */
 const INTERRUPTED =
   /^\[?(Tool call interrupted|aborted$|Tool execution was interrupted|Request interrupted|Exit code 1(29|30|37|43)\b)/;

@@ -1,5 +1,5 @@
 /**
- * The test's hand on a fake model that runs as a program: `/__control`.
+ * The endpoint through which a test controls a fake model that runs as a program: `/__control`.
  *
  * GET: how it stands (`?requests=work` adds those requests). POST `{"do": "release"}`: lets stalls
  * go; `{"do": "await-stall"}`: answers when a request stalls; `{"do": "play", "scripts": [...]}`:

@@ -8,7 +8,7 @@
 import type { Turn } from "./ask.ts";
 import type { ModelRequest } from "./request-log.ts";
 
-/** Agents tell the model about the machine and themselves in turns that begin with a tag. */
+/** Agents describe the machine and themselves in turns that begin with a tag. */
 const OWN_WORDS = /^\s*<[a-z]/;
 
 /** The turns of a request, oldest first, without those that say nothing or are the agent's own. */

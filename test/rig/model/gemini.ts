@@ -65,7 +65,7 @@ function turnsOf(content: Json, index: number): readonly Turn[] {
   return listAt(content, "parts").flatMap((part, place): readonly Turn[] => {
     const call = at(part, "functionCall");
     const result = at(part, "functionResponse");
-    // Without an id of the agent's own, the place tells two results apart.
+    // Without an id from the agent, the position distinguishes two results.
     const id = textAt(call ?? result, "id") || `${index}.${place}`;
     if (call !== undefined) {
       const input = JSON.stringify(at(call, "args") ?? null);

@@ -1,6 +1,6 @@
 /**
  * The fake model as a program: `node test/rig/model/main.ts --port 0 --script FILE`. It prints its
- * address as a JSON line and serves until it is told to stop. FILE holds one script or a list.
+ * address as a JSON line and serves until a signal ends it. FILE holds one script or a list.
  */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";

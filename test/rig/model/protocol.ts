@@ -23,9 +23,9 @@ export interface Frames {
   readonly head: readonly string[];
   readonly body: readonly string[];
   readonly tail: readonly string[];
-  /** The frame that tells the tokens of the input before the rest, where there is one. */
+  /** The frame that reports the tokens of the input before the rest, where there is one. */
   readonly inputTold?: string;
-  /** The frame that tells all tokens. */
+  /** The frame that reports all tokens. */
   readonly allTold: string;
 }
 
@@ -75,7 +75,7 @@ export function offered(name: string, schema: Json | undefined, freeform = false
   return { name, parameters, freeform, listParameters };
 }
 
-/** The headers of a refusal that says when to come back. */
+/** The headers of a refusal that says how long to wait. */
 export function retryHeaders(fault: RefusingFault): Readonly<Record<string, string>> {
   if (fault.type !== "refuse" || fault.retryAfterS === undefined) return {};
   return { "retry-after": String(fault.retryAfterS) };

@@ -60,7 +60,7 @@ export interface Script {
   readonly when?: string;
   readonly replies: readonly Reply[];
   /**
-   * What a stateless script makes of a result that says that the call was cut off: `repeat` the
+   * What a stateless script does with the result of an interrupted call: `repeat` the
    * call (the default), or take it for an answer.
    */
   readonly interrupted?: "repeat" | "answer";

@@ -30,24 +30,24 @@ export interface ModelRequest {
   outcome: Outcome;
   status: number | undefined;
   usage: Usage | undefined;
-  /** What of its usage the agent was told. */
+  /** The part of its usage that was reported to the agent. */
   told: "nothing" | "input" | "all";
   stalledAt: StreamPoint | undefined;
 }
 
-/** The tokens of a conversation: paid for and received, and lost in answers that broke off. */
+/** The tokens of a conversation: paid for and received, and lost in interrupted answers. */
 export interface Tokens {
   readonly requests: number;
   readonly received: Usage;
   readonly lost: Usage;
 }
 
-/** The usage that one request's agent was told: its input, or all of it. */
+/** The usage that was reported for one request: its input, or all of it. */
 export interface Served {
   readonly sequence: number;
   readonly conversation: string;
   readonly usage: Usage;
-  /** Whether it was told completely: the output counts only then. */
+  /** Whether all of it was reported: the output counts only then. */
   readonly whole: boolean;
 }
 
@@ -105,7 +105,7 @@ export class RequestLog {
     return kind === undefined ? all : all.filter((request) => request.kind === kind);
   }
 
-  /** What agents were told that they used, request by request; those told nothing are not in it. */
+  /** The usage that was reported to agents, by request; without requests that reported nothing. */
   served(kind?: RequestKind): readonly Served[] {
     return this.requests(kind).flatMap(({ sequence, ask, usage, told }) => {
       if (ask === undefined || usage === undefined || told === "nothing") return [];

@@ -3,13 +3,13 @@
  *
  * Owns: the listening socket, which request is work and which is done on the side, stalls and
  * their release, the log of requests.
- * Does not: know a wire format (the protocols do) or choose a reply (the playbook does).
+ * Does not: know a wire format (the protocols do) or choose a reply (playbook.ts).
  *
  * Invariants:
  * - M1 only a request for work uses the script up; side calls get an answer and an entry in the
  *   log.
  * - M2 the script's mistakes (none left, a tool that is not on offer) are answers 400 that say
- *   so, which no agent tries again.
+ *   so, which no agent retries.
  */
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";
@@ -37,7 +37,7 @@ export interface ModelOptions {
   readonly scripts?: readonly Script[];
   /** 0, the default: any free port. */
   readonly port?: number;
-  /** What is done on the side, where the rule of the house (no tools on offer) is wrong. */
+  /** Which requests are side calls, where the default rule (no tools on offer) is wrong. */
   readonly isSideCall?: (ask: Ask) => boolean;
 }
 
@@ -103,7 +103,7 @@ export class FakeModel {
     return this.#log.tokens();
   }
 
-  /** What agents were told that they used, request by request, oldest first. */
+  /** The usage that was reported to agents, by request, oldest first. */
   served(kind?: RequestKind): readonly Served[] {
     return this.#log.served(kind);
   }
@@ -124,7 +124,7 @@ export class FakeModel {
     }
   }
 
-  /** Lets all that wait go on; gives their number. */
+  /** Releases all stalls; gives their number. */
   release(): number {
     const stalls = this.#stalls;
     for (const stall of stalls) stall.release();

@@ -26,14 +26,14 @@ export interface AskedCall {
 }
 
 /** What the step allows. */
-export interface Allowance {
+interface Allowance {
   readonly permissions: PermissionLevel;
   readonly allow?: readonly string[];
   readonly deny?: readonly string[];
 }
 
 /** The answer to a request, and whether it allows what was asked. */
-export interface PermissionAnswer {
+interface PermissionAnswer {
   readonly allowed: boolean;
   readonly outcome:
     | { readonly outcome: "selected"; readonly optionId: string }

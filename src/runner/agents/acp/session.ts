@@ -28,7 +28,7 @@ const SET_MODEL = "session/set_model";
 type Ask = (method: string, params: object) => Promise<Json>;
 
 /** A conversation that is open. */
-export interface OpenSession {
+interface OpenSession {
   readonly id: string;
   /** Whether the agent replays its history, perhaps still after the session was opened. */
   readonly replays: boolean;

@@ -1,0 +1,104 @@
+/**
+ * The files that steps handed on and that others may still read when a run is resumed.
+ *
+ * Owns: which outputs an event names, which of them count now, and whether anything of the run may
+ * have changed them since.
+ * Does not: look at files.
+ */
+import type { Output, Recorded, RunEvent } from "./event.ts";
+import { placeText, stepPath } from "./place.ts";
+import {
+  currentVisit,
+  outermost,
+  placeOf,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "./run.ts";
+
+export interface CurrentOutput {
+  /** The step's path. */
+  readonly step: string;
+  /** The step of the pipeline itself that it is, or is part of. */
+  readonly root: string;
+  readonly name: string;
+  readonly output: Output;
+  /** No step whose work counts has worked since. */
+  readonly untouched: boolean;
+}
+
+/** The files that an event says were handed on, or will be after a merge or a judge's verdict. */
+export function outputsNamedBy(event: RunEvent): readonly Output[] {
+  switch (event.type) {
+    case "step.completed":
+      return Object.values(event.outputs);
+    case "step.submitted":
+    case "step.conflicted":
+      return Object.values(event.held.outputs);
+    case "run.rewound":
+      return Object.values(event.outputs ?? {}).flatMap((outputs) => Object.values(outputs));
+    default:
+      return [];
+  }
+}
+
+/** The outputs of done steps; of those with the same path only the last one counts. */
+export function currentOutputs(
+  run: Run,
+  events: Iterable<Recorded>,
+  reopened: ReadonlySet<string>,
+): readonly CurrentOutput[] {
+  const { endOf, lastWork } = workIn(run, events);
+  const found = new Map<string, { readonly seq: number; readonly one: CurrentOutput }>();
+  for (const scope of run.scopes.values()) {
+    if (!isOpen(scope)) continue;
+    for (const record of scope.steps) {
+      const visit = currentVisit(record);
+      if (visit?.state.status !== "completed") continue;
+      const root = stepOf(outermost(visit)).id;
+      if (reopened.has(root)) continue;
+      const seq = endOf.get(placeText(placeOf(visit))) ?? 0;
+      const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq };
+      for (const [name, output] of Object.entries(visit.state.outputs)) {
+        if ((found.get(output.path)?.seq ?? 0) > seq) continue;
+        found.set(output.path, { seq, one: { ...common, name, output } });
+      }
+    }
+  }
+  return [...found.values()].map(({ one }) => one);
+}
+
+/** When each visit completed, and when the last attempt ended whose work stays. */
+function workIn(
+  run: Run,
+  events: Iterable<Recorded>,
+): { readonly endOf: ReadonlyMap<string, number>; readonly lastWork: number } {
+  const endOf = new Map<string, number>();
+  const staying = new Set<string>();
+  for (const scope of run.scopes.values()) {
+    for (const record of scope.steps) {
+      for (const visit of record?.visits ?? []) {
+        if (workStays(visit)) staying.add(placeText(placeOf(visit)));
+      }
+    }
+  }
+  let lastWork = 0;
+  for (const { event, seq } of events) {
+    if (!("attempt" in event)) continue;
+    const place = placeText(event);
+    if (event.type === "step.completed") endOf.set(place, seq);
+    if (staying.has(place)) lastWork = seq;
+  }
+  return { endOf, lastWork };
+}
+
+/** Interrupted work is put back before its next attempt, unless a conversation continues it. */
+function workStays({ state, talk, crowded }: Visit): boolean {
+  const over = state.status === "completed" || state.status === "failed";
+  return over || crowded === true || talk?.session !== undefined;
+}
+
+function isOpen({ parent }: Scope): boolean {
+  return parent === undefined || parent.state.status !== "completed";
+}

@@ -1,0 +1,253 @@
+/**
+ * The settings of an agent: keys that a step with a prompt, an entry of `agents` and `defaults` may
+ * have. A step overrides its agent, and that overrides `defaults`.
+ *
+ * Owns: these keys, and which of them an adapter cannot pass on to its agent.
+ * Does not: know the flags of any agent (runner/agents).
+ * Invariants:
+ * - access/A1 A key that an agent cannot be given is an error in the file, never silently dropped.
+ */
+import * as z from "zod";
+import { type McpServer, PERMISSION_LEVELS } from "../util/agent-access.ts";
+import { isObject, type Json, parseJson } from "../util/json.ts";
+import { type FieldsOf, key, type McpServers, type UncountedOf } from "./key-row.ts";
+import { relay } from "./key-values.ts";
+import { bounded, command, ENTRIES_MAX, env, id, jsonSchema, path } from "./values.ts";
+
+const TURNS_MAX = 10_000;
+/** The agents' words for it; not every agent, nor every model, has all of them. */
+const EFFORTS = ["minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
+const TOOL = /^[^\s(),]+(\(.+\))?$/s;
+const tools = z.array(z.string().regex(TOOL, "bad-tool")).max(ENTRIES_MAX);
+const texts = bounded(z.record(z.string(), z.string()));
+const server = z.union([
+  z.strictObject({
+    command: command.describe("The program of a server that speaks MCP on its pipes."),
+    args: z.array(z.string()).max(ENTRIES_MAX).optional().describe("Its arguments."),
+    env: env.optional().describe("Variables of its environment; values may hold ${{ }}."),
+    type: z.literal("stdio").optional(),
+  }),
+  z.strictObject({
+    url: z.string().regex(/\S/, "empty-text").describe("The address of a server."),
+    type: z.enum(["http", "sse"]).optional().describe("How it is spoken to. Default: http."),
+    headers: texts.optional().describe("Headers of each request; values may hold ${{ }}."),
+  }),
+]);
+const servers = bounded(z.record(id, server));
+
+const AGENT = { on: ["agent"] } as const;
+
+/** The table; see key-row.ts for what a row says. */
+export const AGENT_KEYS = {
+  model: key({
+    ...AGENT,
+    schema: z.string().regex(/\S/, "empty-text"),
+    doc: "The model, by the name that the agent has for it.",
+    example: "model: opus",
+    fingerprint: true,
+    lower: (model) => ({ model }),
+  }),
+  system: key({
+    ...AGENT,
+    schema: command,
+    doc: "Text added to the agent's own instructions; may hold ${{ }}.",
+    example: "system: Write short commit messages.",
+    fingerprint: true,
+    lower: (system) => ({ system }),
+  }),
+  permissions: key({
+    ...AGENT,
+    schema: z.enum(PERMISSION_LEVELS),
+    doc:
+      "What the agent may do without asking: its own default, only read and plan, edit files, " +
+      "or everything.",
+    example: "permissions: edit",
+    fingerprint: false,
+    lower: (permissions) => ({ permissions }),
+  }),
+  tools: key({
+    ...AGENT,
+    schema: z.strictObject({
+      allow: tools.optional().describe("Tools that the agent may use without asking."),
+      deny: tools.optional().describe("Tools that the agent must not use, whatever is allowed."),
+    }),
+    doc: 'Single tools, by the agent\'s own names: "Edit" or "Bash(npm test:*)".',
+    example: 'tools: {allow: ["Bash(npm test:*)"]}',
+    fingerprint: false,
+    lower: ({ allow = [], deny = [] }): { tools: ToolRules } => ({ tools: { allow, deny } }),
+  }),
+  on_denied: key({
+    ...AGENT,
+    schema: z.enum(["continue", "ask", "fail"]),
+    doc:
+      "When a tool call is denied: the result and the check decide (the default), a person is " +
+      "asked, or the step fails.",
+    example: "on_denied: ask",
+    fingerprint: false,
+    lower: (onDenied) => ({ onDenied }),
+  }),
+  effort: key({
+    ...AGENT,
+    schema: z.enum(EFFORTS),
+    doc: "How hard the model thinks.",
+    example: "effort: high",
+    fingerprint: true,
+    lower: (effort): { effort: string } => ({ effort }),
+  }),
+  mcp: key({
+    ...AGENT,
+    schema: z.union([path, servers]),
+    doc: "MCP servers by name, or a JSON file with `mcpServers` beside the pipeline's file.",
+    example: "mcp: {docs: {command: docs-server}}",
+    expects: "a file or a map of servers",
+    fingerprint: true,
+    lower: (mcp, { mcpFile }): { mcp?: McpServers } => {
+      const found = typeof mcp === "string" ? mcpFile(mcp) : lowerServers(mcp);
+      return found === undefined ? {} : { mcp: found };
+    },
+  }),
+  directories: key({
+    ...AGENT,
+    schema: z.array(path).max(ENTRIES_MAX),
+    doc: "More directories that the agent may work in, relative to where the run starts.",
+    example: "directories: [../shared-lib]",
+    fingerprint: false,
+    lower: (directories): { directories: readonly string[] } => ({ directories }),
+  }),
+  max_turns: key({
+    ...AGENT,
+    schema: z.int().min(1).max(TURNS_MAX),
+    doc: "How many times the model may answer in one conversation.",
+    example: "max_turns: 50",
+    fingerprint: false,
+    lower: (maxTurns) => ({ maxTurns }),
+  }),
+  output_schema: key({
+    ...AGENT,
+    schema: jsonSchema,
+    doc: "The JSON Schema that the agent's answer must satisfy.",
+    example: "output_schema: {type: object, required: [verdict]}",
+    fingerprint: true,
+    lower: (schema): { outputSchema: Json } => ({ outputSchema: schema as Json }),
+  }),
+  billing: key({
+    ...AGENT,
+    schema: z.enum(["api", "subscription"]),
+    doc: "subscription: tokens are paid for otherwise and cost no dollars. Default: api.",
+    example: "billing: subscription",
+    fingerprint: false,
+    lower: (billing) => ({ billing }),
+  }),
+  relay: key({
+    ...AGENT,
+    schema: relay,
+    doc: "When the conversation is this full, the agent writes notes and continues in a new one.",
+    example: "relay: {at: 70%}",
+    fingerprint: true,
+    lower: ({ at }): { relay: Relay } => ({
+      relay: typeof at === "number" ? { tokens: at } : { share: Number.parseInt(at, 10) / 100 },
+    }),
+  }),
+};
+
+export type AgentKey = keyof typeof AGENT_KEYS;
+export const AGENT_KEY_NAMES = Object.keys(AGENT_KEYS) as AgentKey[];
+
+/** What an agent, or a step for its own call of it, may set. */
+export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
+
+/** The settings that are not part of a step's fingerprint. */
+export type UncountedSetting = UncountedOf<typeof AGENT_KEYS>;
+
+/** `Name` or `Name(pattern)`, in the agent's own words for its tools. */
+export interface ToolRules {
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+}
+
+/**
+ * How full a conversation may become before a new one continues from its notes: tokens, or a share
+ * of the model's window.
+ */
+export type Relay = { readonly tokens: number } | { readonly share: number };
+
+/** Keys that some adapter cannot pass on. */
+export const ACCESS_KEYS = ["tools", "on_denied", "effort", "mcp", "directories"] as const;
+export type AccessKey = (typeof ACCESS_KEYS)[number];
+
+/** The MCP servers in files of their own, by the file's name. */
+export type McpFiles = ReadonlyMap<string, McpServers>;
+
+function lowerServers(shape: z.infer<typeof servers>): McpServers {
+  return Object.fromEntries(
+    Object.entries(shape).map(([name, one]): [string, McpServer] => {
+      if ("url" in one) {
+        const { url, type = "http", headers = {} } = one;
+        return [name, { url, type, headers }];
+      }
+      const variables = Object.entries(one.env ?? {}).map(([key, value]) => [key, String(value)]);
+      const { command: program, args = [] } = one;
+      return [name, { command: program, args, env: Object.fromEntries(variables) }];
+    }),
+  );
+}
+
+type ReadServers =
+  | { readonly ok: true; readonly servers: McpServers }
+  | { readonly ok: false; readonly message: string };
+
+/** The servers in the text of a file, or what is wrong with it. */
+export function readServers(text: string): ReadServers {
+  const parsed = parseJson(text);
+  if (!parsed.ok) return { ok: false, message: `it is not JSON: ${parsed.message}` };
+  const { json } = parsed;
+  const inner = isObject(json) && isObject(json.mcpServers) ? json.mcpServers : json;
+  const read = servers.safeParse(inner);
+  if (read.success) return { ok: true, servers: lowerServers(read.data) };
+  const where = read.error.issues[0]?.path.join(".") ?? "";
+  return { ok: false, message: `\`${where}\` is no server: it needs a \`command\` or a \`url\`` };
+}
+
+/** Why an adapter cannot be told a key, and what to do instead. */
+interface Inability {
+  readonly why: string;
+  readonly help: string;
+}
+
+const NO_TOOLS: Inability = {
+  why: "its sandbox decides by files and network, not by tool",
+  help: "use `permissions: plan`, `edit` or `all`",
+};
+
+const INABILITIES: Readonly<Record<string, Partial<Readonly<Record<AccessKey, Inability>>>>> = {
+  codex: {
+    tools: NO_TOOLS,
+    on_denied: {
+      why: "it does not report what its sandbox denied",
+      help: "leave it out; a `check` finds out whether the work was done",
+    },
+  },
+  gemini: {
+    effort: { why: "it has no such setting", help: "leave it out, or choose another `model`" },
+    mcp: {
+      why: "it takes servers from its own settings alone",
+      help: "add them with `gemini mcp add`, and leave `mcp` out",
+    },
+  },
+  acp: {
+    effort: {
+      why: "the protocol has no such setting",
+      help: "set it in the agent's own configuration, or by its `args`",
+    },
+    directories: {
+      why: "the protocol knows one directory",
+      help: "set them in the agent's own configuration, or by its `args`",
+    },
+  },
+};
+
+/** Why an agent cannot be told a key; undefined when it can. */
+export function inabilityOf(adapter: string, key: AccessKey): Inability | undefined {
+  return INABILITIES[adapter]?.[key];
+}

@@ -1,0 +1,131 @@
+/**
+ * One row of the table of step keys, and the types that follow from a table.
+ *
+ * Owns: what is said about a key.
+ * Does not: name any key (keys.ts, agent-keys.ts).
+ */
+import type * as z from "zod";
+import type { McpServer } from "../util/agent-access.ts";
+import type { PipelineCheck } from "./key-values.ts";
+
+/** What a step can be: a key is allowed on some of these. */
+export const STEP_KINDS = ["command", "agent", "group", "gate", "wait", "pass"] as const;
+export type StepKind = (typeof STEP_KINDS)[number];
+
+/** MCP servers by name. */
+export type McpServers = Readonly<Record<string, McpServer>>;
+
+/** What a value needs of its surroundings to be lowered. */
+export interface Lowering {
+  /** The id of the step; empty in `defaults`. */
+  readonly id: string;
+  /** The author's own spelling of a number or a boolean: `1.10` and not 1.1. */
+  readonly spelling: (...keys: readonly string[]) => string | undefined;
+  /** The MCP servers in a file of their own. */
+  readonly mcpFile: (name: string) => McpServers | undefined;
+  /** The checks of the step in their one form; they may stand in files of their own. */
+  readonly checks: () => readonly PipelineCheck[];
+}
+
+export interface KeyRow<
+  Schema extends z.ZodType = z.ZodType,
+  On extends StepKind = StepKind,
+  Fields extends object = object,
+  Counts extends boolean = boolean,
+> {
+  /** What the value alone may look like. */
+  readonly schema: Schema;
+  /** What the key means, for editors and for the reference page. */
+  readonly doc: string;
+  /** A line of YAML. */
+  readonly example: string;
+  /** The kinds of steps that may have it. */
+  readonly on: readonly On[];
+  /** On a fan-out of one step: it belongs to each item, not to the fan-out as a whole. */
+  readonly perItem?: true;
+  /** For a value of several forms: what it must be, in a diagnostic. */
+  readonly expects?: string;
+  /** True: another value makes another result, so the step runs again after an update. */
+  readonly fingerprint: Counts;
+  /**
+   * The fields of the plan that the value becomes. Absent: the key says what the step does or where
+   * it leads, which lower-work.ts and step-edges.ts read.
+   */
+  readonly lower?: (value: z.output<Schema>, at: Lowering) => Fields;
+}
+
+/** A row with the types of its own schema, kinds and fields. */
+export function key<
+  Schema extends z.ZodType,
+  const On extends StepKind,
+  const Counts extends boolean,
+  Fields extends object = object,
+>(row: KeyRow<Schema, On, Fields, Counts>): KeyRow<Schema, On, Fields, Counts> {
+  return row;
+}
+
+type AnyTable = Readonly<Record<string, unknown>>;
+
+/** The zod shape of a table: every key is optional. */
+export type ShapeOf<Table extends AnyTable> = {
+  readonly [Key in keyof Table]: Table[Key] extends {
+    readonly schema: infer Schema extends z.ZodType;
+  }
+    ? z.ZodOptional<Schema>
+    : never;
+};
+
+/** The names of the keys that a kind of step may have. */
+export type KeysOn<Table extends AnyTable, Kind extends StepKind> = {
+  [Key in keyof Table]: Table[Key] extends { readonly on: readonly (infer On)[] }
+    ? Kind extends On
+      ? Key
+      : never
+    : never;
+}[keyof Table];
+
+type Intersection<Union> = (Union extends unknown ? (one: Union) => void : never) extends (
+  all: infer All,
+) => void
+  ? All
+  : never;
+
+type LoweredBy<Row> = Row extends { readonly lower?: (value: never, at: Lowering) => infer Fields }
+  ? Fields
+  : never;
+
+type Merged<Fields> = { readonly [Field in keyof Fields]?: Fields[Field] };
+
+/** All fields that a table lowers to; what the author does not write is absent. */
+export type FieldsOf<Table extends AnyTable> = Merged<Intersection<LoweredBy<Table[keyof Table]>>>;
+
+/** The fields that are not part of the fingerprint. */
+export type UncountedOf<Table extends AnyTable> = keyof Intersection<
+  LoweredBy<Extract<Table[keyof Table], { readonly fingerprint: false }>>
+>;
+
+/** The optional schemas of a table, each with its sentence. */
+export function shapeOf<Table extends Readonly<Record<string, KeyRow>>>(
+  table: Table,
+): ShapeOf<Table> {
+  return Object.fromEntries(
+    Object.entries(table).map(([name, { schema, doc }]) => [name, schema.optional().describe(doc)]),
+  ) as ShapeOf<Table>;
+}
+
+/** Lowers the keys of a table that stand in a value, as far as they are wanted. */
+export function lowerKeys<Table extends Readonly<Record<string, KeyRow>>>(
+  table: Table,
+  written: object,
+  at: Lowering,
+  wanted: (row: KeyRow) => boolean = () => true,
+): FieldsOf<Table> {
+  const fields = {};
+  const values = new Map<string, unknown>(Object.entries(written));
+  for (const [name, row] of Object.entries(table)) {
+    const value = values.get(name);
+    if (value === undefined || row.lower === undefined || !wanted(row)) continue;
+    Object.assign(fields, row.lower(value, at));
+  }
+  return fields;
+}

@@ -1,0 +1,317 @@
+/**
+ * The shapes of values that are more than a text or a number: retry, edges, gates, waits, checks.
+ *
+ * Owns: what each value alone may look like. The message of a pattern is the name of its rule.
+ * Does not: say which steps may have it (keys.ts) or compare values with each other (the rules).
+ */
+import * as z from "zod";
+import type { Json } from "../util/json.ts";
+import { FIDELITIES } from "./fidelity.ts";
+import {
+  command,
+  duration,
+  expression,
+  id,
+  jsonSchema,
+  milliseconds,
+  name,
+  path,
+  visits,
+} from "./values.ts";
+
+const ATTEMPTS_MAX = 1_000;
+/** Less would be used up by the agent's own instructions. */
+const RELAY_TOKENS_MIN = 1_000;
+const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
+
+const backoff = z.strictObject({
+  initial: duration.optional().describe("The first delay. Default: 1s."),
+  factor: z
+    .number()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe("Each delay is this much longer. Default: 2."),
+  max: duration.optional().describe("No delay is longer than this. Default: 1m."),
+  jitter: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe("0 = none; 0.5 = each delay times a number between 0.5 and 1.5. Default: 0.5."),
+});
+
+const attempts = z.int().min(1).max(ATTEMPTS_MAX);
+/** How often a step is tried, and when again. */
+export const retry = z.union([
+  attempts,
+  z.strictObject({
+    attempts: attempts
+      .optional()
+      .describe("How many tries in all, the first included. Default: 1."),
+    backoff: z
+      .union([duration, backoff])
+      .optional()
+      .describe("The delay before the next try: a first delay, or the whole rule."),
+    on: z
+      .enum(["any", "retry"])
+      .optional()
+      .describe(
+        "What is tried again: any failure, or only where the step asks for it. " +
+          "Default: all but what the step itself calls a failure.",
+      ),
+    on_resume: z
+      .enum(["fresh", "keep"])
+      .optional()
+      .describe("What `perdure resume` grants a failed step: all its tries again, or none."),
+    conversation: z
+      .enum(["continue", "fresh"])
+      .optional()
+      .describe(
+        "After a failed attempt of an agent: its conversation continues, and it is told what " +
+          "failed (the default); or the next attempt starts a new one.",
+      ),
+  }),
+]);
+
+/** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
+export interface RetrySettings {
+  readonly attempts?: number;
+  readonly initialMs?: number;
+  readonly factor?: number;
+  readonly maxMs?: number;
+  readonly jitter?: number;
+  readonly on?: "any" | "retry";
+  readonly onResume?: "fresh" | "keep";
+  readonly conversation?: "continue" | "fresh";
+}
+
+/** The one form of a retry rule. */
+export function lowerRetry(rule: z.output<typeof retry>): RetrySettings {
+  if (typeof rule === "number") return { attempts: rule };
+  const { attempts, backoff, on, on_resume, conversation } = rule;
+  const delays = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
+  const { initial, factor, max, jitter } = delays;
+  return {
+    ...(attempts === undefined ? {} : { attempts }),
+    ...(initial === undefined ? {} : { initialMs: milliseconds(initial) }),
+    ...(factor === undefined ? {} : { factor }),
+    ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
+    ...(jitter === undefined ? {} : { jitter }),
+    ...(on === undefined ? {} : { on }),
+    ...(on_resume === undefined ? {} : { onResume: on_resume }),
+    ...(conversation === undefined ? {} : { conversation }),
+  };
+}
+
+/** When a conversation is handed over to a new one. */
+export const relay = z.strictObject({
+  at: z
+    .union([z.int().min(RELAY_TOKENS_MIN), z.string().regex(RELAY_SHARE, "bad-share")])
+    .describe("Tokens, or a share of the model's window such as 70%."),
+});
+
+/** How many steps one step may wait for or lead to. */
+export const NEEDS_MAX = 1_000;
+const WEIGHT_MAX = 1_000_000;
+
+/** One way to leave a step. */
+export const edge = z.strictObject({
+  to: z.string().describe("The step that it leads to."),
+  when: expression.optional().describe("An expression; the edge can be taken when it is true."),
+  label: z
+    .string()
+    .optional()
+    .describe("Its name: taken when the step asks for it in $PERDURE_STATUS_FILE."),
+  weight: z
+    .number()
+    .min(-WEIGHT_MAX)
+    .max(WEIGHT_MAX)
+    .optional()
+    .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
+  fidelity: z
+    .enum(FIDELITIES)
+    .optional()
+    .describe("What the agent behind it is told, whatever its step says."),
+  thread: id.optional().describe("For `full`: the conversation, unless the step names one."),
+});
+
+/** Steps that are repeated until a condition holds. */
+export const loop = z.strictObject({
+  until: expression.describe("An expression over the results of `steps`; true ends the loop."),
+  max_iterations: visits.describe("The loop never repeats more often than this."),
+  on_exhausted: z
+    .enum(["fail", "continue"])
+    .optional()
+    .describe("When `until` is still not true after the last iteration. Default: fail."),
+});
+
+/** Where the items of a fan-out come from. */
+export const itemSource = z.union([
+  z.string(),
+  z.array(z.unknown()),
+  z.strictObject({ file: path.describe("A JSON file that holds a list, in the workspace.") }),
+  z.strictObject({ glob: path.describe("A pattern for files of the workspace: src/**/*.ts") }),
+]);
+
+const EXIT_STATUS_MAX = 255;
+const form = z.enum(["text", "lines", "json", "number"]);
+
+export const once = z.union([
+  z.boolean(),
+  z.strictObject({
+    probe: command
+      .optional()
+      .describe(
+        "A command that says whether it happened: exit 0 is yes, 1 is no, all else unknown.",
+      ),
+    not_done: z
+      .array(z.int().min(1).max(EXIT_STATUS_MAX))
+      .max(EXIT_STATUS_MAX)
+      .optional()
+      .describe("Exit statuses of the step that prove that nothing has happened."),
+  }),
+]);
+
+export const capture = z.union([
+  form,
+  z.strictObject({
+    as: form.describe("text, lines (a list of texts), json or number."),
+    to: name.describe("The key of the context."),
+  }),
+]);
+
+const CHOICES_MAX = 50;
+const CHOICE_KEY = /^\w+$/;
+
+const gateChoice = z.union([
+  command,
+  z.strictObject({
+    label: command.describe("What is chosen, in words."),
+    key: z
+      .string()
+      .regex(CHOICE_KEY, "bad-choice-key")
+      .optional()
+      .describe("What to type for it. Default: its first letter."),
+    fails: z
+      .boolean()
+      .optional()
+      .describe("True: the step fails when it is chosen. Default: only `reject` does."),
+  }),
+]);
+
+/** A question to a person. */
+export const gate = z.union([
+  command,
+  z.strictObject({
+    ask: command.describe("The question; may hold ${{ }}."),
+    choices: z
+      .array(gateChoice)
+      .min(1)
+      .max(CHOICES_MAX)
+      .optional()
+      .describe("The answers. Default: the labels of its `edges`, else approve and reject."),
+    text: z
+      .enum(["none", "optional", "required"])
+      .optional()
+      .describe("Whether words of one's own belong to the answer. Default: optional."),
+    timeout: duration.optional().describe("How long the question stands. Default: for ever."),
+    default: z
+      .string()
+      .optional()
+      .describe("The choice that counts when nobody answers in time. Default: the step fails."),
+  }),
+]);
+
+/** Time that passes. */
+export const wait = z.union([
+  duration,
+  z.strictObject({ for: duration.describe("How long to wait.") }),
+  z.strictObject({
+    until: command.describe("A moment such as 2026-12-01T08:00:00Z; may hold ${{ }}."),
+  }),
+]);
+
+/** How many checks a step may have. */
+const CHECKS_MAX = 32;
+
+const meaning = {
+  on_fail: z
+    .enum(["retry", "warn", "fail"])
+    .optional()
+    .describe(
+      "When it does not pass: retry the step while it has attempts left (the default), only " +
+        "warn, or fail at once.",
+    ),
+};
+
+const judge = {
+  agent: z
+    .string()
+    .optional()
+    .describe("The agent that judges. Default: the agent of the step, then that of `defaults`."),
+  model: z.string().regex(/\S/, "empty-text").optional().describe("The model of the judge."),
+  ...meaning,
+};
+
+const oneCheck = z.union([
+  command,
+  z.strictObject({
+    run: command.describe("A command that exits with 0 when the work is good."),
+    ...meaning,
+  }),
+  z.strictObject({
+    file: path.describe("A JSON file that the step writes."),
+    schema: z
+      .union([jsonSchema, path])
+      .describe(
+        "The JSON Schema that the file must satisfy, or the path of a JSON file that holds it, " +
+          "relative to the pipeline's; read when a run begins.",
+      ),
+    ...meaning,
+  }),
+  z.strictObject({
+    judge: command.describe("What the work must satisfy: an agent reads it and decides."),
+    ...judge,
+  }),
+  z.strictObject({
+    judge_file: path.describe(
+      "A file with what the work must satisfy, relative to the pipeline's; read when a run begins.",
+    ),
+    ...judge,
+  }),
+]);
+
+/** One check as it is written. */
+export type CheckShape = z.infer<typeof oneCheck>;
+
+export const check = z.union([
+  ...oneCheck.options,
+  z.array(oneCheck).min(1, "empty-checks").max(CHECKS_MAX),
+]);
+
+/** In which form what a step prints becomes a value of the context, and under which key. */
+export interface Capture {
+  readonly as: "text" | "lines" | "json" | "number";
+  readonly to: string;
+}
+
+/** What decides whether the work of a step is good, after it exited with 0. */
+export type PipelineCheck = (
+  | { readonly kind: "command"; readonly run: string }
+  /** `file` is a template, relative to the step's directory. */
+  | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
+  /** An agent that looks at the work and says whether it satisfies the rubric, a template. */
+  | {
+      readonly kind: "judge";
+      readonly rubric: string;
+      readonly agent: string;
+      readonly model?: string;
+    }
+) & {
+  /**
+   * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
+   * attempt, after which the step may be retried.
+   */
+  readonly onFail?: "warn" | "fail";
+};

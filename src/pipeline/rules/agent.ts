@@ -1,0 +1,362 @@
+/**
+ * The rules on agents and on the steps that ask them: what they are asked, with which settings, and
+ * in which conversation.
+ *
+ * Owns: these rules, and reading the prompts that stand in files of their own.
+ * Does not: judge what stands in a prompt (rules/expression.ts).
+ */
+import {
+  ACCESS_KEYS,
+  type AccessKey,
+  AGENT_KEY_NAMES,
+  inabilityOf,
+  type McpFiles,
+  readServers,
+} from "../agent-keys.ts";
+import type { MistakeReport, Report } from "../report.ts";
+import {
+  ADAPTERS,
+  KNOWN_AGENTS,
+  type PipelineShape,
+  PROTOCOL_ADAPTER,
+  type StepShape,
+} from "../schema.ts";
+import type { Path } from "../source.ts";
+import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
+
+export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
+
+/** Who is asked by a step: the agent that it names, or that of all steps with a prompt. */
+export function agentOf(shape: PipelineShape, step: StepShape): string | undefined {
+  const asks = step.prompt !== undefined || step.prompt_file !== undefined;
+  return step.agent ?? (asks && step.run === undefined ? shape.defaults?.agent : undefined);
+}
+
+/** The prompts that stand in files of their own. */
+export function readPrompts(
+  root: StepList,
+  readNamed: (name: string) => string | undefined,
+  report: Report,
+): ReadonlyMap<StepShape, string> {
+  const prompts = new Map<StepShape, string>();
+  for (const list of allLists(root)) {
+    for (const [index, step] of list.steps.entries()) {
+      const { prompt_file: name } = step;
+      if (name === undefined || isCut(list, index)) continue;
+      const text = readNamed(name);
+      if (text !== undefined && text.trim() !== "") {
+        prompts.set(step, text);
+        continue;
+      }
+      const [message, help] =
+        text === undefined
+          ? [`there is no file \`${name}\``, "the path is relative to the pipeline's file"]
+          : [`the file \`${name}\` is empty`, "write into it what the agent is asked to do"];
+      report.add({ rule: "prompt-file", message, help, path: pathIn(list, index, "prompt_file") });
+    }
+  }
+  return prompts;
+}
+
+/** The MCP servers that stand in files of their own, by the file's name. */
+export function readMcpFiles(
+  shape: PipelineShape,
+  root: StepList,
+  readNamed: (name: string) => string | undefined,
+  report: Report,
+): McpFiles {
+  const found = new Map<string, NonNullable<ReturnType<McpFiles["get"]>>>();
+  const read = (name: unknown, path: Path): void => {
+    if (typeof name !== "string" || found.has(name)) return;
+    const text = readNamed(name);
+    const servers = text === undefined ? undefined : readServers(text);
+    if (servers?.ok === true) {
+      found.set(name, servers.servers);
+      return;
+    }
+    const message =
+      servers === undefined ? `there is no file \`${name}\`` : `\`${name}\`: ${servers.message}`;
+    const help =
+      servers === undefined
+        ? "the path is relative to the pipeline's file"
+        : 'write it like {"mcpServers": {"docs": {"command": "docs-server"}}}';
+    report.add({ rule: "mcp-file", message, help, path });
+  };
+  read(shape.defaults?.mcp, ["defaults", "mcp"]);
+  for (const [name, agent] of Object.entries(shape.agents ?? {})) {
+    if (typeof agent !== "string") read(agent.mcp, ["agents", name, "mcp"]);
+  }
+  for (const list of allLists(root)) {
+    for (const [index, step] of list.steps.entries()) {
+      if (!isCut(list, index)) read(step.mcp, pathIn(list, index, "mcp"));
+    }
+  }
+  return found;
+}
+
+/** A report about another file, which stands behind one value of this one. */
+export function inFile(report: Report, name: string, text: string): MistakeReport {
+  return {
+    suggest: (...args) => report.suggest(...args),
+    add: ({ rule, message, help, severity = "error", path, offset = 0 }) => {
+      const line = text.slice(0, offset).split("\n").length;
+      report.add({ rule, message: `${name}, line ${line}: ${message}`, help, severity, path });
+    },
+  };
+}
+
+/** An agent is any command, or one that an adapter knows how to talk to. */
+export function checkAgent(agent: AgentShape, path: Path, report: Report): void {
+  if (agent.adapter === PROTOCOL_ADAPTER && agent.command === undefined) {
+    const message = `\`adapter: ${PROTOCOL_ADAPTER}\` needs the \`command\` that starts the agent`;
+    const help = 'add `command:`, for example "opencode acp" or "gemini --acp"';
+    report.add({ rule: "agent-command", message, help, path: [...path, "adapter"] });
+  }
+  if (agent.adapter !== undefined) {
+    for (const key of ACCESS_KEYS) {
+      if (agent[key] !== undefined) checkAbility(agent.adapter, key, [...path, key], report);
+    }
+    return;
+  }
+  if (agent.command === undefined) {
+    const message = "the agent has neither `command` nor `adapter`";
+    const help = `add \`command:\` with a program, or \`adapter:\` with one of ${ADAPTERS.join(", ")}`;
+    report.add({ rule: "agent-command", message, help, path, on: "key" });
+  }
+  for (const key of ["args", ...AGENT_KEY_NAMES] as const) {
+    if (agent[key] === undefined) continue;
+    const message = `\`${key}\` means nothing to an agent that is only a command`;
+    const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
+    report.add({ rule: "agent-setting", message, help, path: [...path, key], on: "key" });
+  }
+}
+
+/** The agent of all steps must be there. */
+export function checkDefaultAgent(
+  shape: PipelineShape,
+  cut: ReadonlySet<string>,
+  report: Report,
+): void {
+  const agent = shape.defaults?.agent;
+  if (agent === undefined || cut.has("agents")) return;
+  checkName(agent, ["defaults", "agent"], shape, report);
+}
+
+/** Reports an agent that is neither declared nor known; true when there is nothing to report. */
+export function checkName(
+  agent: string,
+  path: Path,
+  shape: PipelineShape,
+  report: Report,
+): boolean {
+  const known = [...Object.keys(shape.agents ?? {}), ...KNOWN_AGENTS];
+  if (known.includes(agent)) return true;
+  const help = report.suggest(agent, known, "declare it under `agents`; there are");
+  report.add({ rule: "unknown-agent", message: `there is no agent \`${agent}\``, help, path });
+  return false;
+}
+
+/** A step runs a command or asks an agent: one of them, and all that belongs to it. */
+export function checkWork(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const at = (key: string): Path => pathIn(list, index, key);
+  const { cut } = list;
+  const keys = [
+    "run",
+    "agent",
+    "prompt",
+    "prompt_file",
+    "steps",
+    "pipeline",
+    "for_each",
+    "gate",
+    "wait",
+  ];
+  if (isCut(list, index, ...keys) || cut.has("defaults.agent")) return;
+  const step = list.steps[index] as StepShape;
+  const problem = workProblem(step, agentOf(shape, step));
+  if (problem !== undefined) {
+    const { key, on, ...words } = problem;
+    report.add({ rule: "step-work", ...words, path: at(key), on });
+  }
+  checkAgentSettings(shape, list, index, report);
+  if (step.agent !== undefined && !cut.has("agents")) {
+    checkName(step.agent, at("agent"), shape, report);
+  }
+}
+
+interface WorkProblem {
+  readonly message: string;
+  readonly help: string;
+  readonly key: string;
+  readonly on: "key" | "value";
+}
+
+function workProblem(step: StepShape, agent: string | undefined): WorkProblem | undefined {
+  const { id, run, prompt, prompt_file } = step;
+  const asking = prompt === undefined ? "prompt_file" : "prompt";
+  const asks = prompt !== undefined || prompt_file !== undefined;
+  const problem = (message: string, help: string, key: string): WorkProblem => ({
+    message: `step \`${id}\` ${message}`,
+    help,
+    key,
+    on: key === "id" ? "value" : "key",
+  });
+  if (run !== undefined && step.agent !== undefined) {
+    return problem("has both `run` and `agent`", "make two steps of it", "agent");
+  }
+  if (run !== undefined && asks) {
+    const help = "name the `agent` that it is for, or leave it out";
+    return problem(`has a \`${asking}\` but no agent`, help, asking);
+  }
+  if (prompt !== undefined && prompt_file !== undefined) {
+    return problem("has both `prompt` and `prompt_file`", "leave one of them out", "prompt_file");
+  }
+  if (run === undefined && agent === undefined) {
+    if (asks) {
+      const help = "add `agent:`, or `agent:` under `defaults:` for all steps";
+      return problem(`has a \`${asking}\` but no agent`, help, asking);
+    }
+    const help = "add `run:` with a command, `agent:` and `prompt:`, or `gate:` with a question";
+    return problem("has neither `run` nor `agent`", help, "id");
+  }
+  if (run === undefined && !asks) {
+    return problem("asks an agent but has no `prompt`", "add `prompt:`", "agent");
+  }
+  return undefined;
+}
+
+/** Settings of an agent's call need an agent that understands them. */
+function checkAgentSettings(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const step = list.steps[index] as StepShape;
+  const agent = agentOf(shape, step);
+  if (talks(shape, list.cut, agent)) {
+    checkAccess(shape, list, index, report);
+    return;
+  }
+  for (const key of ["session", ...AGENT_KEY_NAMES] as const) {
+    if (step[key] === undefined) continue;
+    const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
+    const message = `\`${key}\` means nothing to ${whose}`;
+    const path = pathIn(list, index, key);
+    report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
+  }
+  if (typeof step.retry !== "object" || step.retry.conversation === undefined) return;
+  const message = "`conversation` means nothing to a step that has no conversation with an agent";
+  const path = pathIn(list, index, "retry", "conversation");
+  report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
+}
+
+/** What a step's agent is told beside its prompt must be something that it understands (A1). */
+function checkAccess(shape: PipelineShape, list: StepList, index: number, report: Report): void {
+  const step = list.steps[index] as StepShape;
+  const name = agentOf(shape, step) ?? "";
+  const declared = shape.agents?.[name];
+  const own: Partial<AgentShape> = typeof declared === "object" ? declared : {};
+  const adapter = own.adapter ?? name;
+  const at = (key: string): Path => pathIn(list, index, key);
+  for (const key of ACCESS_KEYS) {
+    if (step[key] !== undefined) checkAbility(adapter, key, at(key), report);
+    else if (own[key] === undefined && shape.defaults?.[key] !== undefined) {
+      checkAbility(adapter, key, ["defaults", key], report, `, which step \`${step.id}\` asks`);
+    }
+  }
+  const level = step.permissions ?? own.permissions ?? shape.defaults?.permissions;
+  if (adapter !== "codex" || level !== undefined || step.output_schema !== undefined) return;
+  report.add({
+    rule: "read-only-agent",
+    severity: "warning",
+    message: `step \`${step.id}\` can change no file: by itself codex works in a read-only sandbox`,
+    help: "add `permissions: edit` or `all`; `permissions: plan` says that it is only to read",
+    path: step.agent === undefined ? at("id") : at("agent"),
+  });
+}
+
+function checkAbility(
+  adapter: string,
+  key: AccessKey,
+  path: Path,
+  report: Report,
+  whose = "",
+): void {
+  const inability = inabilityOf(adapter, key);
+  if (inability === undefined) return;
+  const message = `\`${key}\` means nothing to ${adapter}${whose}: ${inability.why}`;
+  report.add({ rule: "agent-setting", message, help: inability.help, path, on: "key" });
+}
+
+/** Whether an adapter talks to the agent, as far as the file says what it is. */
+export function talks(
+  shape: PipelineShape,
+  cut: ReadonlySet<string>,
+  agent: string | undefined,
+): boolean {
+  if (agent === undefined) return false;
+  const declared = shape.agents?.[agent];
+  if (declared === undefined || cut.has(`agents.${agent}`)) return true;
+  return typeof declared !== "string" && declared.adapter !== undefined;
+}
+
+/** Steps in one conversation have one agent and run one after the other, in the file's order. */
+export function checkSessions(
+  shape: PipelineShape,
+  list: StepList,
+  comesBefore: ((first: number, second: number) => boolean) | undefined,
+  report: Report,
+): void {
+  const last = new Map<string, number>();
+  list.steps.forEach((step, index) => {
+    const { session } = step;
+    if (session === undefined || isCut(list, index)) return;
+    // It was told already that a session means nothing to such a step.
+    if (!talks(shape, list.cut, agentOf(shape, step))) return;
+    const before = last.get(session);
+    last.set(session, index);
+    const other = before === undefined ? undefined : list.steps[before];
+    if (before === undefined || other === undefined) return;
+    const order = orderOf(comesBefore, before, index);
+    const problem = sharing(shape, other, step, order);
+    if (problem === undefined) return;
+    report.add({ rule: "shared-session", ...problem, path: pathIn(list, index, "session") });
+  });
+}
+
+type Order = "in-order" | "reversed" | "at-once";
+
+function orderOf(
+  comesBefore: ((first: number, second: number) => boolean) | undefined,
+  before: number,
+  index: number,
+): Order {
+  if (comesBefore === undefined || comesBefore(before, index)) return "in-order";
+  return comesBefore(index, before) ? "reversed" : "at-once";
+}
+
+/** What is wrong with two steps in one conversation. */
+function sharing(
+  shape: PipelineShape,
+  other: StepShape,
+  step: StepShape,
+  order: Order,
+): { readonly message: string; readonly help: string } | undefined {
+  const both = `steps \`${other.id}\` and \`${step.id}\` share a session`;
+  if (agentOf(shape, other) !== agentOf(shape, step)) {
+    return { message: `${both} but not an agent`, help: "give each agent a session of its own" };
+  }
+  if (order === "in-order") return undefined;
+  return order === "reversed"
+    ? { message: `${both} but run in another order`, help: `put \`${step.id}\` above it` }
+    : {
+        message: `${both} but may run at once`,
+        help: `add \`needs: ${other.id}\` to \`${step.id}\``,
+      };
+}

@@ -1,0 +1,298 @@
+/**
+ * What the expressions of a file may name: variables, steps that come before, outputs, input keys.
+ *
+ * Owns: every rule about expressions and templates, with the place inside the text.
+ * Does not: parse them (util/expression.ts, util/template.ts, util/shell.ts).
+ */
+import {
+  EXPRESSION_VARIABLES,
+  type Expression,
+  parseExpression,
+  type Reference,
+} from "../../util/expression.ts";
+import { checkShellTemplate, reparsedValues } from "../../util/shell.ts";
+import { parseTemplate } from "../../util/template.ts";
+import type { MistakeReport } from "../report.ts";
+import type { Path } from "../source.ts";
+
+/** Variables that exist only in something that is repeated. */
+const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);
+/** Variables that exist only where a step is left: in the conditions of its edges. */
+const LEAVING: ReadonlySet<string> = new Set(["outcome", "preferred_label"]);
+const VARIABLES = EXPRESSION_VARIABLES.filter((name) => !REPEATED.has(name) && !LEAVING.has(name));
+const EXPRESSION_HELP = 'expressions are CEL, such as: input.n > 3 && context.risk != "high"';
+const UNWRAP_HELP = "write the expression without ${{ and }}";
+const SHELL_HELP = 'pass the value through `env` and use "$NAME" in the script';
+
+/** What the expressions of one file can refer to. */
+export interface Referable {
+  /** Position of each step by its id. */
+  readonly steps: ReadonlyMap<string, number>;
+  /** The output names of a step. */
+  readonly outputsOf: (step: number) => readonly string[];
+  /** False when the outputs of a step are themselves a mistake. */
+  readonly outputsKnown: (step: number) => boolean;
+  /** Absent when the graph has mistakes, which must not cause others. */
+  readonly comesBefore?: ((first: number, second: number) => boolean) | undefined;
+  /** The only keys that the input can have; absent when it may have others. */
+  readonly inputKeys?: readonly string[] | undefined;
+  /** True for a step that is done for each item of a list. */
+  readonly fansOut: (step: number) => boolean;
+  /** Variables that exist only here: `item`, `index`, and those that the author named. */
+  readonly variables: ReadonlySet<string>;
+  /** The list around this one, and the step of it that this one stands in. */
+  readonly parent?: { readonly known: Referable; readonly step: number } | undefined;
+}
+
+/** Where an expression stands: in a step, or in what counts for every step. */
+export interface Site {
+  readonly path: Path;
+  readonly step?: number;
+  /** Asked when a step is over: it sees that step's own result, or those of all steps. */
+  readonly sees?: "own" | "all";
+  /** Its value is kept in the journal, where no secret of the environment may come. */
+  readonly kept?: true;
+}
+
+/** Checks the texts of one file. */
+export class ExpressionRules {
+  readonly #report: MistakeReport;
+  readonly #known: Referable;
+
+  constructor(report: MistakeReport, known: Referable) {
+    this.#report = report;
+    this.#known = known;
+  }
+
+  /** A text with `${{ }}`. */
+  text(text: string, site: Site): void {
+    const parsed = parseTemplate(text);
+    if (!parsed.ok) {
+      const { message, offset } = parsed;
+      const help = "close it with }}, or write $${{ for a literal ${{";
+      this.#report.add({ rule: "bad-template", message, help, path: site.path, offset, length: 3 });
+      return;
+    }
+    for (const part of parsed.parts) {
+      if (part.kind === "expression") this.#expression(part.source, part.offset, site);
+    }
+  }
+
+  /** A shell command with `${{ }}`. */
+  shell(text: string, site: Site): void {
+    this.text(text, site);
+    if (!parseTemplate(text).ok) return;
+    for (const problem of checkShellTemplate(text)) {
+      const [message, ...help] = problem.message.split("; ");
+      this.#report.add({
+        rule: "bad-shell-place",
+        message: message ?? "",
+        help: help.join("; ") || SHELL_HELP,
+        path: site.path,
+        offset: problem.offset,
+      });
+    }
+    for (const { source, offset, by } of reparsedValues(text)) {
+      const message = `\`${by}\` parses this value again, so it can become a command`;
+      const help = reparsedHelp(by, `\${{ ${source.trim()} }}`);
+      const place = { path: site.path, offset, length: source.length };
+      this.#report.add({ rule: "reparsed-value", severity: "warning", message, help, ...place });
+    }
+  }
+
+  /** A bare expression. */
+  expression(text: string, site: Site): void {
+    const { source, offset } = bareCondition(text);
+    this.#expression(source, offset, site);
+  }
+
+  /** The condition of a step. */
+  condition(text: string, site: Site): void {
+    this.expression(text, site);
+    if (bareCondition(text).source !== "false") return;
+    const message = "this step is always skipped, because its condition is false";
+    const help = "leave the step out, or give it a condition that can be true";
+    const { path } = site;
+    this.#report.add({ rule: "unreachable-step", severity: "warning", message, help, path });
+  }
+
+  #expression(source: string, base: number, site: Site): void {
+    const parsed = parseExpression(source);
+    if (!parsed.ok) {
+      const offset = base + parsed.offset;
+      const general = source.includes("${{") ? UNWRAP_HELP : EXPRESSION_HELP;
+      const { message, help = general } = parsed;
+      this.#report.add({ rule: "bad-expression", message, help, path: site.path, offset });
+      return;
+    }
+    if (this.#dashedStep(source, base, site)) return;
+    this.#unknownVariables(parsed.expression, base, site);
+    for (const reference of parsed.expression.references) this.#reference(reference, base, site);
+  }
+
+  /** `outputs.my-step` is a subtraction to CEL; without this, two riddles would be reported. */
+  #dashedStep(source: string, base: number, site: Site): boolean {
+    for (const match of source.matchAll(/\b(outputs|results)\.([A-Za-z_]\w*(?:-\w+)+)/g)) {
+      const [text, variable, id = ""] = match;
+      if (this.#find(id, site) === undefined) continue;
+      this.#report.add({
+        rule: "dashed-step",
+        message: `\`${text}\` reads as a subtraction`,
+        help: `write ${variable}["${id}"]`,
+        path: site.path,
+        offset: base + match.index,
+        length: text.length,
+      });
+      return true;
+    }
+    return false;
+  }
+
+  #unknownVariables({ unknown }: Expression, base: number, { path }: Site): void {
+    for (const { name, offset } of unknown) {
+      if (this.#known.variables.has(name)) continue;
+      const message = `unknown variable \`${name}\``;
+      const candidates = [...VARIABLES, ...this.#known.variables];
+      const help = this.#report.suggest(name, candidates, "variables");
+      const place = { path, offset: base + offset, length: name.length };
+      this.#report.add({ rule: "unknown-variable", message, help, ...place });
+    }
+  }
+
+  #reference(reference: Reference, base: number, site: Site): void {
+    const { variable, keys, computed } = reference;
+    const [first] = keys;
+    if (variable === "outputs" || variable === "results") this.#step(reference, base, site);
+    else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, site);
+    else if (LEAVING.has(variable)) this.#leaving(variable, base + reference.offset, site);
+    else if (variable === "env" && (site.sees !== undefined || site.kept === true)) {
+      const message = site.kept
+        ? "what is kept in the journal cannot use `env`"
+        : "what is asked at the end of a step cannot use `env`";
+      const help = site.kept
+        ? "use `env` in the steps themselves"
+        : "hand the value on in `context`, or ask for it in the `when` of a step";
+      const place = { path: site.path, offset: base + reference.offset, length: 3 };
+      this.#report.add({ rule: "no-env-here", message, help, ...place });
+    } else if (variable === "env" && first === undefined && computed) {
+      const message = "the name after `env` must be written out";
+      const help = "write env.NAME, so that a resume on another machine knows what it needs";
+      const place = { path: site.path, offset: base + reference.offset, length: 3 };
+      this.#report.add({ rule: "computed-env", message, help, ...place });
+    } else if (variable === "input" && first !== undefined) {
+      const { inputKeys } = this.#known;
+      if (inputKeys === undefined || inputKeys.includes(first.name)) return;
+      const message = `the input has no key \`${first.name}\``;
+      const help = this.#report.suggest(first.name, inputKeys, "`input` declares");
+      this.#atKey({ rule: "unknown-input", message, help }, first, base, site);
+    }
+  }
+
+  #repeated(variable: string, offset: number, { path }: Site): void {
+    if (this.#known.variables.has(variable)) return;
+    const shown = variable === "loop_index" ? "loop.index" : variable;
+    const where = { item: "a fan-out", index: "a fan-out or a loop" }[variable] ?? "a loop";
+    const message = `\`${shown}\` exists only inside ${where}`;
+    const help = `variables: ${VARIABLES.join(", ")}`;
+    const place = { path, offset, length: shown.length };
+    this.#report.add({ rule: "unknown-variable", message, help, ...place });
+  }
+
+  #leaving(variable: string, offset: number, { path, sees }: Site): void {
+    if (sees === "own") return;
+    const message = `\`${variable}\` exists only in the conditions of \`edges\``;
+    const help = "elsewhere a step's own word is in results.<step>.outcome";
+    const place = { path, offset, length: variable.length };
+    this.#report.add({ rule: "unknown-variable", message, help, ...place });
+  }
+
+  /** The step of this name in the list, or in one around it, as seen from there. */
+  #find(name: string, site: Site): { known: Referable; at: number; site: Site } | undefined {
+    let known = this.#known;
+    let seenFrom = site;
+    for (;;) {
+      const at = known.steps.get(name);
+      if (at !== undefined) return { known, at, site: seenFrom };
+      if (known.parent === undefined) return undefined;
+      seenFrom = { path: site.path, step: known.parent.step };
+      known = known.parent.known;
+    }
+  }
+
+  #step({ variable, keys }: Reference, base: number, here: Site): void {
+    const [first, second] = keys;
+    if (first === undefined) return;
+    const found = this.#find(first.name, here);
+    if (found === undefined) {
+      const help = this.#report.suggest(first.name, this.#known.steps.keys(), "steps");
+      const message = `there is no step \`${first.name}\``;
+      this.#atKey({ rule: "unknown-step", message, help }, first, base, here);
+      return;
+    }
+    const { known, at, site } = found;
+    this.#order(first, found, base);
+    if (variable !== "outputs" || second === undefined || at === site.step) return;
+    if (known.fansOut(at)) {
+      const message = `step \`${first.name}\` has outputs for each of its items`;
+      const help = `they are in results["${first.name}"].items`;
+      this.#atKey({ rule: "unknown-output", message, help }, second, base, site);
+      return;
+    }
+    const names = known.outputsOf(at);
+    if (names.includes(second.name) || !known.outputsKnown(at)) return;
+    const message = `step \`${first.name}\` has no output \`${second.name}\``;
+    const help = this.#report.suggest(second.name, names, "its outputs");
+    this.#atKey({ rule: "unknown-output", message, help }, second, base, site);
+  }
+
+  #order(key: Key, found: { known: Referable; at: number; site: Site }, base: number): void {
+    const { known, at, site } = found;
+    const rule = "not-before";
+    if (site.sees === "all" || (site.sees === "own" && site.step === at)) return;
+    if (site.step === undefined) {
+      const message = "what counts for every step cannot use the result of one";
+      const help = "move it to the `env` of the steps that come after it";
+      this.#atKey({ rule, message, help }, key, base, site);
+    } else if (site.step === at) {
+      const message = "a step cannot use its own result";
+      const help = "its own outputs are in $PERDURE_OUTPUT_<NAME>";
+      this.#atKey({ rule, message, help }, key, base, site);
+    } else if (known.comesBefore?.(at, site.step) === false) {
+      const message = `step \`${key.name}\` is not always over before this one starts`;
+      const help = `add \`${key.name}\` to the \`needs\` of this step`;
+      this.#atKey({ rule, message, help }, key, base, site);
+    }
+  }
+
+  #atKey(
+    what: { rule: string; message: string; help: string },
+    key: Key,
+    base: number,
+    { path }: Site,
+  ): void {
+    this.#report.add({ ...what, path, offset: base + key.offset, length: key.name.length });
+  }
+}
+
+/** How to hand a value to a command without making it part of what that parses. */
+function reparsedHelp(by: string, value: string): string {
+  const [name = "", option] = by.split(" ");
+  if (name === "ssh") return `send it as input: printf %s ${value} | ssh HOST 'x=$(cat); ... "$x"'`;
+  if (option === undefined) return 'pass it through `env`, and let the text name it: "$NAME"';
+  if (!name.endsWith("sh")) return `pass it as an argument: ${by} '...' ${value}`;
+  return `pass it as an argument: ${by} '... "$1"' ${name} ${value}`;
+}
+
+interface Key {
+  readonly name: string;
+  readonly offset: number;
+}
+
+/** A condition without the `${{ }}` that some write around the whole of it. */
+export function bareCondition(text: string): { readonly source: string; readonly offset: number } {
+  const parsed = parseTemplate(text.trim());
+  const lead = text.length - text.trimStart().length;
+  const [only] = parsed.ok && parsed.parts.length === 1 ? parsed.parts : [];
+  if (only?.kind === "expression") return { source: only.source, offset: lead + only.offset };
+  return { source: text.trim(), offset: lead };
+}

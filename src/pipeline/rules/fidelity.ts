@@ -1,0 +1,98 @@
+/**
+ * The rules on what agents are told of the run, and in which conversation.
+ *
+ * Owns: these rules, for steps and for the edges that lead to them.
+ * Does not: know what is told (core/briefing.ts).
+ */
+
+import type { StepKind } from "../key-row.ts";
+import type { Report } from "../report.ts";
+import type { PipelineShape, StepShape } from "../schema.ts";
+import type { Path } from "../source.ts";
+import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
+import { agentOf, talks } from "./agent.ts";
+import { kindOf } from "./key.ts";
+
+const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
+const EDGE_KEYS = ["fidelity", "thread"] as const;
+/** rules/key.ts judges the others. */
+const WITH_PROCESS: ReadonlySet<StepKind> = new Set(["command", "agent"]);
+
+interface Told {
+  readonly shape: PipelineShape;
+  readonly list: StepList;
+  readonly ids: ReadonlyMap<string, number>;
+  readonly report: Report;
+}
+
+/** Adds the mistakes in what the agents of a list are told. */
+export function checkFidelity(told: Told): void {
+  const { list } = told;
+  const edges = list.steps.flatMap((step) => step.edges ?? []);
+  const full = new Set(edges.filter(({ fidelity }) => fidelity === "full").map(({ to }) => to));
+  list.steps.forEach((step, index) => {
+    if (isCut(list, index)) return;
+    if (WITH_PROCESS.has(kindOf(step))) checkStep(told, step, index, full);
+    checkEdges(told, step, index);
+  });
+}
+
+/** Everybody can be told something; only an agent with an adapter has a conversation to share. */
+function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet<string>): void {
+  const { shape, list, report } = told;
+  if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
+  const agent = agentOf(shape, step);
+  const add = (key: string, message: string, help: string): void => {
+    const path = pathIn(list, index, key);
+    report.add({ rule: "agent-setting", message, help, path, on: "key" });
+  };
+  const none = (key: string, whose: string): void => {
+    add(key, `\`${key}\` means nothing to ${whose}`, "leave it out");
+  };
+  const given = KEYS.filter((key) => step[key] !== undefined);
+  if (agent === undefined) {
+    for (const key of given) none(key, "a step without an agent");
+    return;
+  }
+  if (!talks(shape, list.cut, agent)) {
+    for (const key of given) if (key !== "fidelity") none(key, "an agent that is a command");
+    if (step.fidelity === "full") {
+      const message = "an agent that is a command has no conversation to go on with";
+      add("fidelity", message, "write `summary:high`, or add an `adapter` to the agent");
+    }
+    return;
+  }
+  if (step.session !== undefined && step.thread !== undefined) {
+    const message = `step \`${step.id}\` has both \`session\` and \`thread\``;
+    add("thread", message, "both name the conversation that it shares: leave one out");
+    return;
+  }
+  if (!full.has(step.id)) checkThread(told, step, index);
+}
+
+/** A thread that no edge, step or default asks for is a mistake, but harms nobody. */
+function checkThread({ shape, list, report }: Told, step: StepShape, index: number): void {
+  if (step.thread === undefined || list.cut.has("defaults.fidelity")) return;
+  if (isCut(list, index, "fidelity")) return;
+  if ((step.fidelity ?? shape.defaults?.fidelity) === "full") return;
+  const message = `the thread of step \`${step.id}\` is never used: it is for \`fidelity: full\``;
+  const help = "add `fidelity: full`, or leave `thread` out";
+  const path: Path = pathIn(list, index, "thread");
+  report.add({ rule: "unused-thread", severity: "warning", message, help, path, on: "key" });
+}
+
+/** What an edge says is for an agent behind it. */
+function checkEdges({ shape, list, ids, report }: Told, step: StepShape, index: number): void {
+  step.edges?.forEach((edge, position) => {
+    const at = ids.get(edge.to);
+    const target = at === undefined || isCut(list, at) ? undefined : list.steps[at];
+    if (target === undefined || hasBody(target) || target.run === undefined) return;
+    if (agentOf(shape, target) !== undefined) return;
+    for (const key of EDGE_KEYS) {
+      if (edge[key] === undefined) continue;
+      const message = `\`${key}\` means nothing to step \`${edge.to}\`, which has no agent`;
+      const path: Path = [...pathIn(list, index), "edges", position, key];
+      report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
+    }
+  });
+}

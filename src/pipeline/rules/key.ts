@@ -1,0 +1,72 @@
+/**
+ * The rule that a key stands only on a kind of step that the table allows (keys.ts).
+ *
+ * Owns: the diagnostics for keys that mean nothing where they stand.
+ * Does not: judge the keys of a command or an agent; rules/agent.ts knows which agent it is.
+ */
+import type { KeyRow, StepKind } from "../key-row.ts";
+import type { Report } from "../report.ts";
+import { ALL_STEP_KEYS, type StepShape } from "../schema.ts";
+import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
+
+/** What the step is, by the key that says what it does. */
+export function kindOf(step: StepShape): StepKind {
+  if (step.pass === true) return "pass";
+  if (step.gate !== undefined) return "gate";
+  if (step.wait !== undefined) return "wait";
+  if (hasBody(step)) return "group";
+  const asks = step.prompt ?? step.prompt_file ?? step.agent;
+  return asks !== undefined && step.run === undefined ? "agent" : "command";
+}
+
+interface Wording {
+  readonly rule: string;
+  readonly whose: string;
+  readonly help: (key: string) => string;
+}
+
+const WORDINGS: Readonly<Partial<Record<StepKind, Wording>>> = {
+  group: {
+    rule: "body-setting",
+    whose: "a step that holds steps",
+    help: () => "put it on the steps in it",
+  },
+  gate: {
+    rule: "gate-setting",
+    whose: "a gate: nothing is run for it",
+    help: (key) =>
+      key === "timeout" ? "put it into the gate: `gate: {ask: ..., timeout: 2h}`" : "leave it out",
+  },
+  wait: {
+    rule: "gate-setting",
+    whose: "a wait: nothing is run for it",
+    help: () => "leave it out",
+  },
+  pass: {
+    rule: "pass-setting",
+    whose: "a step that passes: nothing is run for it",
+    help: (key) => `leave out \`${key}\`, or \`pass\``,
+  },
+};
+
+/** Keys that each say what a step does. */
+const WORK_KEYS: readonly string[] = ["run", "steps", "pipeline", "loop", "iterations", "wait"];
+
+/** Adds a mistake for every key that means nothing to its kind of step. */
+export function checkKeys(list: StepList, index: number, report: Report): void {
+  const step = list.steps[index] as StepShape;
+  const kind = kindOf(step);
+  const wording = WORDINGS[kind];
+  if (wording === undefined || isCut(list, index, "steps", "pipeline", "for_each")) return;
+  for (const [key, row] of Object.entries<KeyRow>(ALL_STEP_KEYS)) {
+    if (step[key as keyof StepShape] === undefined || row.on.includes(kind)) continue;
+    const path = pathIn(list, index, key);
+    if ((kind === "gate" || kind === "wait") && WORK_KEYS.includes(key)) {
+      const message = `step \`${step.id}\` has both \`${kind}\` and \`${key}\``;
+      report.add({ rule: "step-work", message, help: "make two steps of it", path, on: "key" });
+    } else {
+      const message = `\`${key}\` means nothing to ${wording.whose}`;
+      report.add({ rule: wording.rule, message, help: wording.help(key), path, on: "key" });
+    }
+  }
+}

@@ -1,0 +1,429 @@
+/**
+ * Everything that the shape of a file cannot say: work that must be there, names that must exist,
+ * and what the texts of the file refer to.
+ *
+ * Owns: the rules on steps and the pipeline, and the order in which rules are asked.
+ * Does not: know types and patterns (schema.ts), the graph (rules/edges.ts,
+ * rules/edges.ts), agents (rules/agent.ts), steps that hold steps (rules/body.ts)
+ * or expressions (rules/expression.ts).
+ * Invariants:
+ * - D1 Linear in the size of the file.
+ * - D2 A mistake is told once: nothing is judged by a piece that is itself wrong.
+ */
+import { isObject } from "../../util/json.ts";
+import type { McpFiles } from "../agent-keys.ts";
+import { checkJsonSchema } from "../json-schema.ts";
+import type { Pipeline } from "../pipeline.ts";
+import type { Report } from "../report.ts";
+import type { PipelineShape, StepShape } from "../schema.ts";
+import type { ReadShape } from "../shape.ts";
+import type { Path } from "../source.ts";
+import type { StepEdges } from "../step-edges.ts";
+import {
+  createPrecedence,
+  createReach,
+  failureTarget,
+  linksOf,
+  type StepGraph,
+} from "../step-edges.ts";
+import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../step-list.ts";
+import {
+  type AgentShape,
+  checkAgent,
+  checkDefaultAgent,
+  checkSessions,
+  checkWork,
+  inFile,
+} from "./agent.ts";
+import { checkBody, parallelOf } from "./body.ts";
+import { type CheckFiles, checkChecks } from "./check.ts";
+import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
+import { ExpressionRules, type Referable, type Site } from "./expression.ts";
+import { checkFidelity } from "./fidelity.ts";
+import { checkPrompt, gateOf } from "./gate.ts";
+import { checkKeys, kindOf } from "./key.ts";
+import { reportOutputClashes, reportOutputsOutside } from "./output.ts";
+
+/** How deep lists of steps may stand in each other. */
+const NESTING_MAX = 16;
+const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
+const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** What a pipeline names that stands in other files. */
+export interface NamedFiles {
+  readonly prompts: ReadonlyMap<StepShape, string>;
+  readonly checks: CheckFiles;
+  readonly pipelines: ReadonlyMap<StepShape, Pipeline>;
+  readonly mcp: McpFiles;
+}
+
+/** Adds every mistake beyond the shape to the report. */
+export function validate(read: ReadShape, files: NamedFiles, report: Report): void {
+  const { shape } = read;
+  const file: File = { shape, files, report };
+  const known = checkList(rootList(read), file, {
+    inputKeys: closedKeys(shape.input),
+    variables: new Set(),
+    depth: 0,
+    atOnce: false,
+  });
+  checkPipeline(read, new ExpressionRules(report, known), report);
+}
+
+interface File {
+  readonly shape: PipelineShape;
+  readonly files: NamedFiles;
+  readonly report: Report;
+}
+
+/** What is around a list of steps. */
+interface Around extends Pick<Referable, "inputKeys" | "variables" | "parent"> {
+  readonly depth: number;
+  /** Several instances of the list may run at the same time. */
+  readonly atOnce: boolean;
+}
+
+/** Adds the mistakes of a list and of all lists in it; gives what can be named in it. */
+function checkList(list: StepList, file: File, around: Around): Referable {
+  const { report, shape } = file;
+  const ids = indexSteps(list, report);
+  const links = linksOf(list);
+  const graph = resolveNeeds(list, links, ids, report);
+  if (graph !== undefined) reportCycles(graph, list, report);
+  const edges = checkJumps({ list, links, ids, report });
+  const { inputKeys, variables, parent } = around;
+  const known: Referable = {
+    steps: ids,
+    outputsOf: (step) => outputNames(list.steps[step]),
+    outputsKnown: (step) =>
+      !isCut(list, step, "outputs", "steps", "for_each") && !list.steps[step]?.pipeline,
+    fansOut: (step) => list.steps[step]?.for_each !== undefined,
+    comesBefore: orderIn(list, graph, edges),
+    ...{ inputKeys, variables, parent },
+  };
+  list.steps.forEach((_, index) => {
+    if (!isCut(list, index)) checkStep(list, index, file, { ...around, known });
+  });
+  checkSessions(shape, list, known.comesBefore, report);
+  checkFidelity({ shape, list, ids, report });
+  if (around.atOnce) reportSharedSessions(list, report);
+  reportOutputClashes(list, report);
+  return known;
+}
+
+/** Answers whether a step can be over before another one; undefined when nobody knows. */
+function orderIn(
+  list: StepList,
+  graph: StepGraph | undefined,
+  edges: StepEdges | undefined,
+): Referable["comesBefore"] {
+  return graph?.cycles.length === 0 ? precedence(list, graph, edges) : undefined;
+}
+
+/** Where steps jump, what comes before may not always have come; that it can is enough. */
+function precedence(
+  { steps }: StepList,
+  graph: StepGraph,
+  edges: StepEdges | undefined,
+): Referable["comesBefore"] {
+  const jumps = steps.some(
+    (step) => step.goto ?? step.edges ?? failureTarget(step) ?? step.join === "any",
+  );
+  if (!jumps) return createPrecedence(graph);
+  return edges && createReach(steps.length, edges.edges);
+}
+
+/** What `outputs.<step>` may be followed by. */
+function outputNames(step: StepShape | undefined): readonly string[] {
+  return step?.steps?.map(({ id }) => id) ?? Object.keys(step?.outputs ?? {});
+}
+
+function checkStep(
+  list: StepList,
+  index: number,
+  file: File,
+  around: Around & { readonly known: Referable },
+): void {
+  const { report, shape, files } = file;
+  const { known } = around;
+  const step = list.steps[index] as StepShape;
+  checkBody(list, index, report);
+  checkKeys(list, index, report);
+  checkOwnWorkspace(shape, list, index, report);
+  checkLeavesRunning(shape, list, index, report);
+  const rules = new ExpressionRules(report, known);
+  const variables = new Set([...around.variables, ...namesIn(step)]);
+  const inside = { ...known, variables };
+  checkPrompt(list, index, report);
+  const kind = kindOf(step);
+  const works = (kind === "command" || kind === "agent") && !repeatsNothing(step);
+  if (works) checkWork(shape, list, index, report);
+  checkOuterTexts(list, index, rules);
+  checkStepTexts(list, index, new ExpressionRules(report, inside), report);
+  checkChecks({
+    ...{ shape, list, index, report, files: files.checks },
+    rulesFor: (into) => new ExpressionRules(into, inside),
+    checkSchema: (schema, path) => checkSchema(schema, path, report),
+  });
+  const prompt = files.prompts.get(step);
+  if (prompt !== undefined) {
+    const texts = new ExpressionRules(inFile(report, step.prompt_file ?? "", prompt), inside);
+    texts.text(prompt, { path: pathIn(list, index, "prompt_file"), step: index });
+  }
+  checkInside(list, index, file, { ...around, variables });
+}
+
+/** What is done in a workspace of its own is merged by snapshots. */
+function checkOwnWorkspace(
+  { workspace }: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const off = typeof workspace === "object" && workspace.snapshots === false;
+  if (!off || list.steps[index]?.workspace !== "own") return;
+  const message = "`workspace: own` needs snapshots, and this pipeline turns them off";
+  const help = "take `snapshots: false` out of the pipeline's `workspace`";
+  report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
+}
+
+/** What an isolated step leaves running ends with it. */
+function checkLeavesRunning(
+  { defaults }: PipelineShape,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  const { leaves_running: leaves, isolate = defaults?.isolate } = list.steps[index] as StepShape;
+  if (leaves !== true || isolate !== true) return;
+  const message = "an isolated step cannot leave anything running: it ends with its first process";
+  const help = "write `isolate: false` in this step, or take `leaves_running` out";
+  report.add({
+    rule: "leaves-running",
+    message,
+    help,
+    path: pathIn(list, index, "leaves_running"),
+  });
+}
+
+/** The list in a step, and what is said about all of it. */
+function checkInside(
+  list: StepList,
+  index: number,
+  file: File,
+  around: Around & { readonly known: Referable },
+): void {
+  const step = list.steps[index] as StepShape;
+  const body = listIn(list, index);
+  const path = pathIn(list, index, "loop", "until");
+  const { until } = step.loop ?? {};
+  if (body === undefined) {
+    const ids = new Map([[step.id, 0]]);
+    const whole = { ...around.known, steps: ids, variables: around.variables };
+    const rules = new ExpressionRules(file.report, whole);
+    if (until !== undefined) rules.expression(String(until), { path, sees: "all" });
+    return;
+  }
+  if (around.depth >= NESTING_MAX) {
+    reportDepth(body, file);
+    return;
+  }
+  const known = checkList(body, file, {
+    inputKeys: step.input === undefined ? around.inputKeys : Object.keys(step.input),
+    variables: around.variables,
+    parent: { known: around.known, step: index },
+    depth: around.depth + 1,
+    atOnce: around.atOnce || (step.for_each !== undefined && parallelOf(step) !== 1),
+  });
+  const rules = new ExpressionRules(file.report, known);
+  if (until !== undefined) rules.expression(String(until), { path, sees: "all" });
+}
+
+function reportDepth({ path }: StepList, { report }: File): void {
+  const message = `steps stand more than ${NESTING_MAX} deep in each other`;
+  const help = "make a pipeline file of the inner ones";
+  report.add({ rule: "too-deep", message, help, path, on: "key" });
+}
+
+/** True for a step that only says how often; that it does not say what is told already. */
+function repeatsNothing(step: StepShape): boolean {
+  const repeats = step.for_each ?? step.loop ?? step.iterations;
+  return repeats !== undefined && (step.run ?? step.prompt ?? step.prompt_file) === undefined;
+}
+
+/** The variables that exist in what a step repeats. */
+function namesIn(step: StepShape): readonly string[] {
+  if (step.loop !== undefined || step.iterations !== undefined) return ["index", "loop_index"];
+  if (step.for_each === undefined) return [];
+  const name = fanOutOf(step)?.as ?? step.as;
+  return ["item", "index", ...(name === undefined ? [] : [name])];
+}
+
+function checkPipeline(read: ReadShape, rules: ExpressionRules, report: Report): void {
+  const { shape, cut } = read;
+  checkInput(shape.input, report);
+  checkTexts(shape.env, { path: ["env"] }, rules);
+  for (const [name, agent] of Object.entries(shape.agents ?? {})) {
+    const path = ["agents", name];
+    if (typeof agent === "string") rules.shell(agent, { path });
+    else {
+      checkAgent(agent, path, report);
+      checkAgentTexts(agent, path, rules, report);
+    }
+  }
+  checkTexts(shape.defaults?.env, { path: ["defaults", "env"] }, rules);
+  const { cwd, system, output_schema, mcp, directories } = shape.defaults ?? {};
+  checkInputTexts({ mcp, directories }, { path: ["defaults"] }, rules);
+  if (cwd !== undefined) rules.text(cwd, { path: ["defaults", "cwd"] });
+  if (system !== undefined) rules.text(system, { path: ["defaults", "system"] });
+  if (output_schema !== undefined) {
+    checkSchema(output_schema, ["defaults", "output_schema"], report);
+  }
+  checkDefaultAgent(shape, cut, report);
+}
+
+function checkAgentTexts(
+  agent: AgentShape,
+  path: Path,
+  rules: ExpressionRules,
+  report: Report,
+): void {
+  const { adapter, command, system, output_schema } = agent;
+  checkTexts(agent.env, { path: [...path, "env"] }, rules);
+  if (system !== undefined) rules.text(system, { path: [...path, "system"] });
+  checkInputTexts({ mcp: agent.mcp, directories: agent.directories }, { path }, rules);
+  if (output_schema !== undefined) checkSchema(output_schema, [...path, "output_schema"], report);
+  if (adapter === undefined && command !== undefined) {
+    rules.shell(command, { path: [...path, "command"] });
+  }
+}
+
+function checkInput(input: PipelineShape["input"], report: Report): void {
+  if (input === undefined) return;
+  checkSchema(input, ["input"], report);
+  if (input.type !== undefined && input.type !== "object") {
+    const message = "the input of a pipeline is an object";
+    const help = "write `type: object`, with the keys under `properties`";
+    report.add({ rule: "bad-json-schema", message, help, path: ["input", "type"] });
+  }
+  for (const key of Object.keys(isObject(input.properties) ? input.properties : {})) {
+    if (INPUT_KEY.test(key)) continue;
+    const message = `\`${key}\` is not a valid name`;
+    const help = "start with a letter or _, go on with letters, digits and _";
+    const path = ["input", "properties", key];
+    report.add({ rule: "bad-name", message, help, path, on: "key" });
+  }
+}
+
+/** The keys of an input that can have no others. */
+function closedKeys(input: PipelineShape["input"]): readonly string[] | undefined {
+  if (input?.additionalProperties !== false || input.patternProperties !== undefined) {
+    return undefined;
+  }
+  return Object.keys(isObject(input.properties) ? input.properties : {});
+}
+
+/** Texts that are looked at before a step begins or after it is over, outside what it repeats. */
+function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules): void {
+  const step = list.steps[index] as StepShape;
+  const at = (...keys: (string | number)[]): Site => ({
+    path: [...pathIn(list, index), ...keys],
+    step: index,
+  });
+  if (step.when !== undefined) rules.condition(String(step.when), at("when"));
+  step.edges?.forEach(({ when }, position) => {
+    if (when === undefined) return;
+    rules.expression(String(when), { ...at("edges", position, "when"), sees: "own" });
+  });
+  const { for_each: each } = step;
+  const items = fanOutOf(step)?.in ?? each;
+  const key = items === each ? ["for_each"] : ["for_each", "in"];
+  if (typeof items === "string") rules.expression(items, { ...at(...key), kept: true });
+  else if (isObject(items)) {
+    const [name = "", text] = Object.entries(items)[0] ?? [];
+    if (typeof text === "string") rules.text(text, at(...key, name));
+  }
+}
+
+function checkStepTexts(
+  list: StepList,
+  index: number,
+  rules: ExpressionRules,
+  report: Report,
+): void {
+  const step = list.steps[index] as StepShape;
+  const at = (...keys: string[]): Site => ({ path: pathIn(list, index, ...keys), step: index });
+  if (step.run !== undefined) rules.shell(step.run, at("run"));
+  if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
+  checkPromptTexts(step, at, rules);
+  if (step.system !== undefined) rules.text(step.system, at("system"));
+  checkInputTexts({ mcp: step.mcp, directories: step.directories }, at(), rules);
+  if (step.output_schema !== undefined) {
+    checkSchema(step.output_schema, at("output_schema").path, report);
+  }
+  if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
+  checkTexts(step.env, at("env"), rules);
+  checkTexts(step.outputs, at("outputs"), rules);
+  reportOutputsOutside(step, at("outputs").path, report);
+  checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
+  const { once } = step;
+  if (typeof once === "object" && once.probe !== undefined) {
+    rules.shell(once.probe, at("once", "probe"));
+  }
+}
+
+/** What people are asked, and until when is waited, is kept in the journal. */
+function checkPromptTexts(
+  step: StepShape,
+  at: (...keys: string[]) => Site,
+  rules: ExpressionRules,
+): void {
+  const { gate, wait } = step;
+  const question = gateOf(step)?.ask;
+  if (question !== undefined) {
+    const site = typeof gate === "string" ? at("gate") : at("gate", "ask");
+    rules.text(question, { ...site, kept: true });
+  }
+  if (typeof wait === "object" && "until" in wait) {
+    rules.text(wait.until, { ...at("wait", "until"), kept: true });
+  }
+}
+
+/** All texts in the input of a sub-pipeline, however deep. */
+function checkInputTexts(value: unknown, site: Site, rules: ExpressionRules): void {
+  if (typeof value === "string") rules.text(value, site);
+  else if (Array.isArray(value) || isObject(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      const name = Array.isArray(value) ? Number(key) : key;
+      checkInputTexts(inner, { ...site, path: [...site.path, name] }, rules);
+    }
+  }
+}
+
+function checkTexts(
+  texts: Readonly<Record<string, string | number | boolean>> | undefined,
+  site: Site,
+  rules: ExpressionRules,
+): void {
+  for (const [name, text] of Object.entries(texts ?? {})) {
+    if (typeof text === "string") rules.text(text, { ...site, path: [...site.path, name] });
+  }
+}
+
+function checkSchema(schema: unknown, path: Path, report: Report): void {
+  for (const problem of checkJsonSchema(schema)) {
+    const { message, help = SCHEMA_HELP, on = "value" } = problem;
+    report.add({ rule: "bad-json-schema", message, help, on, path: [...path, ...problem.path] });
+  }
+}
+
+/** One conversation cannot be in several items at once. */
+function reportSharedSessions(list: StepList, report: Report): void {
+  list.steps.forEach(({ session }, index) => {
+    if (session === undefined) return;
+    const message = "items that may be worked on at once cannot share a session";
+    const help = "add `max_parallel: 1` to the `for_each`, or leave `session` out";
+    const path = pathIn(list, index, "session");
+    report.add({ rule: "shared-session", message, help, path, on: "key" });
+  });
+}

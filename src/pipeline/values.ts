@@ -1,0 +1,57 @@
+/**
+ * The small shapes that values of a pipeline file have: names, texts, durations, environments.
+ *
+ * Owns: what each of them may look like. The message of a pattern is the name of its rule.
+ * Does not: know in which key they stand (keys.ts, schema.ts).
+ */
+import * as z from "zod";
+import { assert } from "../util/assert.ts";
+import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
+
+export const NAME_LENGTH_MAX = 64;
+const VISITS_MAX = 10_000;
+/** How many entries an `env`, `outputs` or `agents` map may hold. */
+export const ENTRIES_MAX = 1_000;
+
+const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
+const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
+
+export const id = z.string().regex(ID, "bad-id").max(NAME_LENGTH_MAX, "bad-id");
+export const name = z.string().regex(NAME, "bad-name").max(NAME_LENGTH_MAX, "bad-name");
+export const envName = z
+  .string()
+  .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
+  .regex(/^(?!PERDURE_)/, "reserved-env-name");
+export const path = z.string().regex(/\S/, "empty-text");
+
+export const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T>) =>
+  entries.refine((map) => Object.keys(map).length <= ENTRIES_MAX, "too-many-entries");
+
+export const env = bounded(z.record(envName, z.union([z.string(), z.number(), z.boolean()])));
+export const jsonSchema = z.record(z.string(), z.unknown());
+
+export const visits = z.int().min(1).max(VISITS_MAX);
+export const expression = z.union([z.string(), z.boolean()]);
+
+/** How a JSON Schema recognizes a duration. */
+export const DURATION_PATTERN = "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$";
+const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
+
+/** A text that says something. */
+export const command = z.string().regex(/\S/, "empty-text");
+
+/** How long something takes. */
+export const duration = z
+  .string()
+  .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")
+  .meta({
+    pattern: DURATION_PATTERN,
+    description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
+  });
+
+/** The length of a duration that the schema accepted. */
+export function milliseconds(text: string): number {
+  const value = parseDuration(text);
+  assert(value !== undefined, "the schema accepted a bad duration");
+  return value;
+}

@@ -1,0 +1,157 @@
+/**
+ * Lowers a DOT pipeline, with the files that it names, to the plan that a run freezes.
+ *
+ * Owns: from files to one plan, the names of steps, and the context that a run begins with.
+ * Does not: read the disk; whoever calls it does that.
+ * Invariants:
+ * - W3 A file that has itself as a child, over whichever others, is refused.
+ */
+import type { Diagnostic } from "../../pipeline/diagnostic.ts";
+import { loadDot } from "../../pipeline/dot/load.ts";
+import type { DotPipeline } from "../../pipeline/dot/model.ts";
+import { dotSource } from "../../pipeline/dot/source.ts";
+import type { Json, JsonObject } from "../../util/json.ts";
+import { WORKSPACE_DEFAULT } from "../build.ts";
+import { type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "../plan.ts";
+import { DotAgents } from "./agent.ts";
+import { ATTRACTOR_FIDELITY, ATTRACTOR_PARALLEL_MAX } from "./defaults.ts";
+import { DotGraphs } from "./graph.ts";
+import { edgeIndexOf } from "./regions.ts";
+import { DotReport } from "./report.ts";
+import type { DotSite } from "./site.ts";
+
+/** A DOT file as it was read. */
+export interface DotFile {
+  /** Its name for people. */
+  readonly name: string;
+  readonly text: string;
+  /** A file that it names, with the names that it has in turn; undefined when it cannot be read. */
+  readonly other: (name: string) => DotFile | undefined;
+  /** What tells it from all others. */
+  readonly path: string;
+}
+
+export interface LoweredDot {
+  /** Absent when there is an error among the diagnostics. */
+  readonly plan?: Plan;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** The plan of a DOT file, or what is wrong with it. */
+export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
+  const agents = new DotAgents(reading);
+  const lowered = lowerFile(file, { reading, agents, above: [], cwd: undefined });
+  const { diagnostics, pipeline, graph } = lowered;
+  const broken = diagnostics.some(({ severity }) => severity === "error");
+  if (broken || pipeline === undefined || graph === undefined) return { diagnostics };
+  const plan: Plan = {
+    format: PLAN_FORMAT,
+    name: pipeline.name ?? file.name.replace(/^.*\//, "").replace(/\.\w+$/, ""),
+    maxParallel: ATTRACTOR_PARALLEL_MAX,
+    env: {},
+    agents: agents.definitions,
+    workspace: WORKSPACE_DEFAULT,
+    keys: "attractor",
+    context: contextOf(pipeline),
+    fidelity: pipeline.settings.defaultFidelity ?? ATTRACTOR_FIDELITY,
+    ...(pipeline.settings.defaultThreadId === undefined
+      ? {}
+      : { thread: pipeline.settings.defaultThreadId }),
+    ...(Object.keys(reading).length === 0 ? {} : { reading }),
+    graph,
+  };
+  return { plan, diagnostics };
+}
+
+interface Lowering {
+  readonly reading: PlanReading;
+  readonly agents: DotAgents;
+  /** The files that this one is a child of. */
+  readonly above: readonly string[];
+  readonly cwd: string | undefined;
+}
+
+interface LoweredFile {
+  readonly pipeline?: DotPipeline;
+  readonly graph?: Graph;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+function lowerFile(file: DotFile, around: Lowering): LoweredFile {
+  const { pipeline, diagnostics } = loadDot(file.name, file.text);
+  if (pipeline === undefined || diagnostics.some(({ severity }) => severity === "error")) {
+    return { diagnostics };
+  }
+  const report = new DotReport(dotSource(file.name, file.text));
+  const graphs = new DotGraphs(siteOf(file, pipeline, report, around));
+  const graph = graphs.whole();
+  if (graphs.tooLarge) {
+    const message = "its branches have too many copies of the nodes behind them";
+    report.error(
+      pipeline.span,
+      "too-many-steps",
+      message,
+      "let the branches meet in a fan-in node",
+    );
+  }
+  const all = [...diagnostics, ...report.diagnostics];
+  return graph === undefined ? { diagnostics: all } : { pipeline, graph, diagnostics: all };
+}
+
+function siteOf(
+  file: DotFile,
+  pipeline: DotPipeline,
+  report: DotReport,
+  around: Lowering,
+): DotSite {
+  const { reading, agents, above, cwd } = around;
+  const names = stepNames(pipeline);
+  return {
+    pipeline,
+    settings: pipeline.settings,
+    edgeIndex: edgeIndexOf(pipeline),
+    reading,
+    agents,
+    report,
+    ...(cwd === undefined ? {} : { cwd }),
+    readText: (name) => file.other(name)?.text,
+    child: (name, workdir) => {
+      const other = file.other(name);
+      if (other === undefined) return "there is no such file";
+      if (other.path === file.path || above.includes(other.path)) return "it is a part of itself";
+      const inside = { ...around, above: [...above, file.path], cwd: workdir ?? cwd };
+      const { graph, pipeline: inner, diagnostics } = lowerFile(other, inside);
+      report.addAll(diagnostics);
+      if (graph === undefined || inner === undefined) return "it is not valid";
+      return { kind: "pipeline", graph, context: contextOf(inner) };
+    },
+    stepId: (node) => names.get(node) ?? node,
+    endId: (node) => `to.${names.get(node) ?? node}`,
+  };
+}
+
+const STEP_NAME = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
+
+/** Nodes may be called anything that fits between quotes; steps are names of files as well. */
+function stepNames({ nodes }: DotPipeline): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  const taken = new Set([...nodes.keys()].filter((id) => STEP_NAME.test(id)));
+  for (const id of nodes.keys()) {
+    if (STEP_NAME.test(id)) continue;
+    const plain = `_${id}`.replaceAll(/[^A-Za-z0-9_.-]/g, "_").slice(0, 64);
+    let name = plain;
+    for (let number = 2; taken.has(name); number++) name = `${plain}_${number}`;
+    taken.add(name);
+    names.set(id, name);
+  }
+  return names;
+}
+
+/** What the graph itself says, for conditions and agents. */
+function contextOf({ attributes, settings }: DotPipeline): JsonObject {
+  const written = [...attributes].map(([name, { value }]): [string, Json] => [
+    `graph.${name}`,
+    value.text,
+  ]);
+  return { ...Object.fromEntries(written), "graph.goal": settings.goal };
+}

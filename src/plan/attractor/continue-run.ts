@@ -1,0 +1,42 @@
+/**
+ * A plan that goes on where another engine stopped: it begins with a step that passes on what the
+ * other one knew, and is left by the edges of the last node that was completed there.
+ *
+ * Owns: this beginning.
+ * Does not: read checkpoints (room `cli`).
+ * Invariants:
+ * - W4 What the other engine did is not done again unless an edge leads back to it. It is part of the
+ *   frozen plan, so it is resumed, replayed and updated like any other.
+ */
+
+import { indexOf } from "../graph-index.ts";
+import { type Arrow, markBackArrows, type Plan, type Step, type TakesUp } from "../plan.ts";
+import { plainStep } from "./work.ts";
+
+/** What the plan itself knows better. */
+const OWN_KEYS = /^graph\./;
+
+/** The plan from behind a node on; a text that says why not, when it cannot be. */
+export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan | string {
+  const { steps, arrows } = plan.graph;
+  const { byId, entries } = indexOf(plan.graph);
+  const position = byId.get(node);
+  const step = position === undefined ? undefined : steps[position];
+  if (step === undefined) return `there is no node \`${node}\` outside of branches`;
+  const on = context.outcome === "fail" ? "failed" : "completed";
+  const from = steps.length;
+  const onwards = arrows
+    .filter((arrow) => arrow.from === position && arrow.on === on)
+    .map((arrow): Arrow => ({ ...arrow, from, on: "completed" }));
+  if (on === "failed" && onwards.length === 0) return `\`${node}\` has failed, and nothing follows`;
+  const known = Object.entries(context).filter(([key]) => !OWN_KEYS.test(key));
+  const { preferred_label: label } = context;
+  // What a person chose is the way on; of other nodes the label may be an older one.
+  const chosen = step.work.kind === "gate" && typeof label === "string" ? { label } : {};
+  const takesUp = { node, completed, context: Object.fromEntries(known), ...chosen };
+  const first: Step = plainStep(`from.${node}`, { kind: "pass", takesUp }, 1);
+  // What would start by itself lies behind an end that this step never has.
+  const never = entries.map((to): Arrow => ({ from, to, on: "failed", weight: 0, back: false }));
+  const marked = markBackArrows(from + 1, [...arrows, ...onwards, ...never], [from]);
+  return { ...plan, graph: { steps: [...steps, first], arrows: marked } };
+}

@@ -1,0 +1,227 @@
+/**
+ * From the nodes and edges of a DOT pipeline to a graph of the plan: a walk, in which every step is
+ * started by each arrow that comes to it (join `any`) and left by one (split `one`).
+ *
+ * Owns: arrows and their order, goal gates, bounds on visits, and the copies that branches are.
+ * Does not: say what a node does (attractor/work.ts).
+ * Invariants:
+ * - W1 An edge with a condition is an arrow for both ends of its node; one without belongs to success
+ *   alone, so a failure that nobody asks for ends the run. A diamond asks in the place of the node
+ *   before it: an edge to one that has conditions is for both ends, too.
+ * - W2 The arrows of a step stand in the order of their targets' names: among equals that decides.
+ */
+import { conditionToCel } from "../../pipeline/dot/condition.ts";
+import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "../plan.ts";
+import { ATTRACTOR_VISITS_MAX } from "./defaults.ts";
+import { outcomesFor, outcomesToward } from "./needed-outcome.ts";
+import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./regions.ts";
+import type { DotSite } from "./site.ts";
+import { DotWork, passesOn, plainStep } from "./work.ts";
+
+/** How many steps a plan may have; each branch has its own copy of what it walks. */
+const DOT_STEPS_MAX = 50_000;
+
+/** A failure takes the edge to a retry target only when no other edge applies. */
+const WEIGHT_LAST = Number.MIN_SAFE_INTEGER;
+
+type Drawn = Omit<Arrow, "back">;
+
+/** Lowers the regions of one file. */
+export class DotGraphs {
+  readonly #site: DotSite;
+  readonly #work: DotWork;
+  #steps = 0;
+
+  constructor(site: DotSite) {
+    this.#site = site;
+    this.#work = new DotWork(site, (node, region) => this.#branches(node, region));
+  }
+
+  /** The graph of the whole file; undefined without a start. */
+  whole(): Graph | undefined {
+    const { pipeline, edgeIndex } = this.#site;
+    const start = [...pipeline.nodes.values()].find(({ handler }) => handler === "start");
+    if (start === undefined) return undefined;
+    const { retryTarget, fallbackRetryTarget } = pipeline.settings;
+    const jumps = [retryTarget, fallbackRetryTarget].filter(
+      (target) => target !== undefined && edgeIndex.nodes.has(target),
+    ) as readonly string[];
+    return this.#graph({ entry: start.id, closed: new Set() }, jumps);
+  }
+
+  #graph(region: Region, jumps: readonly string[] = []): Graph {
+    const { edgeIndex } = this.#site;
+    const ids = nodesIn(edgeIndex, region, jumps);
+    const nodes = ids.flatMap((id) => edgeIndex.nodes.get(id) ?? []);
+    this.#steps += nodes.length;
+    if (this.#steps > DOT_STEPS_MAX) return { steps: [], arrows: [] };
+    const ends = this.#endsOf(nodes, region);
+    const positions = new Map([...nodes.map(({ id }) => id), ...ends].map((id, at) => [id, at]));
+    const steps = [
+      ...nodes.map((node) => this.#step(node, region, positions)),
+      ...ends.map((id) => plainStep(this.#site.endId(id), { kind: "pass" }, 1)),
+    ];
+    const arrows = nodes.flatMap((node) => this.#arrows(node, region, positions));
+    const entry = positions.get(region.entry) ?? 0;
+    const all = [...arrows, ...neverStarted(steps.length, arrows, entry)];
+    return { steps, arrows: markBackArrows(steps.length, all, [entry]) };
+  }
+
+  /** True when the copies of branches are too many to run. */
+  get tooLarge(): boolean {
+    return this.#steps > DOT_STEPS_MAX;
+  }
+
+  /** What lies just outside of a region: a branch that comes there has ended. */
+  #endsOf(nodes: readonly DotNode[], region: Region): readonly string[] {
+    const targets = nodes.flatMap((node) => this.#edges(node, region).map(({ to }) => to));
+    return [...new Set(targets)].filter((id) => region.closed.has(id));
+  }
+
+  /** What leaves a node: its edges, or of a `component` the one to where its branches meet. */
+  #edges(node: DotNode, region: Region): readonly Pick<DotEdge, "to">[] {
+    const { edgeIndex } = this.#site;
+    if (!isFork(edgeIndex, node)) return edgeIndex.outgoing(node.id);
+    const { join } = forkOf(edgeIndex, node.id, region);
+    return join === undefined ? [] : [{ to: join }];
+  }
+
+  #step(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Step {
+    const { settings } = this.#site.pipeline;
+    const visitsMax = Math.max(1, node.maxVisits ?? settings.maxVisits ?? ATTRACTOR_VISITS_MAX);
+    const { work, ...rest } = this.#work.of(node, region);
+    const retryTarget = this.#goalTarget(node, positions);
+    const goal = {
+      holds: "visited",
+      ...(retryTarget === undefined ? {} : { retryTarget }),
+    } as const;
+    return {
+      ...plainStep(this.#site.stepId(node.id), work, visitsMax),
+      ...rest,
+      ...(node.goalGate ? { goal } : {}),
+    };
+  }
+
+  /** Where a missed goal goes back to: the first rung of the ladder that is a node of this region. */
+  #goalTarget(node: DotNode, positions: ReadonlyMap<string, number>): number | undefined {
+    const { settings, edgeIndex } = this.#site;
+    const ladder = [
+      node.retryTarget,
+      node.fallbackRetryTarget,
+      settings.retryTarget,
+      settings.fallbackRetryTarget,
+    ];
+    const target = ladder.find((id) => id !== undefined && edgeIndex.nodes.has(id));
+    return target === undefined ? undefined : positions.get(target);
+  }
+
+  #arrows(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Drawn[] {
+    const { edgeIndex } = this.#site;
+    const from = positions.get(node.id) ?? 0;
+    const drawn = isFork(edgeIndex, node)
+      ? this.#edges(node, region).map(({ to }) => plainArrow(from, positions.get(to) ?? 0))
+      : edgeIndex
+          .outgoing(node.id)
+          .toSorted((one, other) => compare(one.to, other.to))
+          .flatMap((edge) => this.#arrow(edge, from, positions.get(edge.to) ?? 0));
+    const retry = [node.retryTarget, node.fallbackRetryTarget].find(
+      (id) => id !== undefined && edgeIndex.nodes.has(id),
+    );
+    const back = retry === undefined ? undefined : positions.get(retry);
+    if (back === undefined) return drawn;
+    return [...drawn, { ...plainArrow(from, back), on: "failed", weight: WEIGHT_LAST }];
+  }
+
+  #arrow(edge: DotEdge, from: number, to: number): readonly Drawn[] {
+    const { settings, reading, edgeIndex } = this.#site;
+    const { label, weight, condition, loopRestart, fidelity, threadId } = edge;
+    const arrow: Drawn = {
+      ...plainArrow(from, to),
+      weight,
+      ...(label === undefined ? {} : { label }),
+      ...(fidelity === undefined ? {} : { fidelity }),
+      ...(threadId === undefined ? {} : { thread: threadId }),
+      ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
+    };
+    if (condition?.ok === true) {
+      const wants =
+        reading.simulate === undefined ? {} : { wants: outcomesFor(condition.condition) };
+      const asked = { ...arrow, condition: conditionToCel(condition.condition), ...wants };
+      return [asked, { ...asked, on: "failed" }];
+    }
+    const alone = edgeIndex.outgoing(edge.from).length === 1;
+    const next = this.#site.stepId(edge.to);
+    const plain = reading.simulate === undefined || alone ? {} : { wants: outcomesToward(next) };
+    const open = { ...arrow, ...plain };
+    return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
+  }
+
+  /** True for a diamond, or another node that only passes on, that asks how the node before it went. */
+  #asks(id: string): boolean {
+    const { edgeIndex } = this.#site;
+    const node = edgeIndex.nodes.get(id);
+    const passes = node !== undefined && passesOn(node, this.#site);
+    return passes && edgeIndex.outgoing(id).some(({ condition }) => condition !== undefined);
+  }
+
+  /** Names the edges by which branches go elsewhere than to where they meet, and what they do. */
+  #nameLeaving(id: string, fork: Fork, closed: ReadonlySet<string>): void {
+    const { edgeIndex, report } = this.#site;
+    const { join } = fork;
+    const meets = join === undefined ? "an end of its own" : `\`${join}\``;
+    for (const { edge, ends } of leavingEdges(edgeIndex, fork, closed)) {
+      const where = edge.to === id ? "back to it" : `to \`${edge.to}\``;
+      const what = ends
+        ? "the branch has ended there, and nothing is begun anew"
+        : `what lies behind it is walked in the branch, which does not come to ${meets} then`;
+      const message = `this edge leads out of a branch of \`${id}\`, ${where}: ${what}`;
+      report.warn(edge.span, "branch-leaves", message, `lead to ${meets}, and decide behind it`);
+    }
+  }
+
+  /** The branches of a `component`: for each edge a copy of what it leads to, up to the fan-in. */
+  #branches(node: DotNode, region: Region): Work {
+    const { edgeIndex, report } = this.#site;
+    const fork = forkOf(edgeIndex, node.id, region);
+    const { targets, join } = fork;
+    const closed = new Set([...region.closed, node.id, ...(join === undefined ? [] : [join])]);
+    this.#nameLeaving(node.id, fork, closed);
+    for (const { condition, span } of edgeIndex.outgoing(node.id)) {
+      if (condition === undefined) continue;
+      const message = `all edges of \`${node.id}\` are branches; the condition of this one is not asked`;
+      report.warn(span, "branch-condition", message);
+    }
+    const branches = targets.map((target) => ({
+      id: this.#site.stepId(target),
+      graph: closed.has(target)
+        ? { steps: [], arrows: [] }
+        : this.#graph({ entry: target, closed }),
+    }));
+    return {
+      kind: "branches",
+      branches,
+      maxParallel: node.maxParallel,
+      policy: node.joinPolicy,
+    };
+  }
+}
+
+function plainArrow(from: number, to: number): Drawn {
+  return { from, to, on: "completed", weight: 0 };
+}
+
+/** A step that nothing leads to would start at once; what only a missed goal leads to must not. */
+function neverStarted(count: number, arrows: readonly Drawn[], entry: number): readonly Drawn[] {
+  const reached = new Set([entry]);
+  const bySource = Map.groupBy(arrows, ({ from }) => from);
+  for (const step of reached) for (const { to } of bySource.get(step) ?? []) reached.add(to);
+  const others = Array.from({ length: count }, (_, step) => step).filter(
+    (step) => !reached.has(step),
+  );
+  return others.map((to) => ({ ...plainArrow(entry, to), condition: "false" }));
+}
+
+function compare(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}

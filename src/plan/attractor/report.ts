@@ -1,0 +1,39 @@
+/** The diagnostics of lowering a DOT file: what is done in another way, or not at all. */
+import type { Diagnostic } from "../../pipeline/diagnostic.ts";
+import {
+  type DotFinding,
+  type DotSource,
+  type DotSpan,
+  dotDiagnostic,
+} from "../../pipeline/dot/source.ts";
+
+/** Collects diagnostics; each rule is reported once for a place, however many copies a node has. */
+export class DotReport {
+  readonly diagnostics: Diagnostic[] = [];
+  readonly #source: DotSource;
+  readonly #reported = new Set<string>();
+
+  constructor(source: DotSource) {
+    this.#source = source;
+  }
+
+  warn(span: DotSpan, rule: string, message: string, help?: string): void {
+    this.#add(span, { severity: "warning", rule, message, help });
+  }
+
+  error(span: DotSpan, rule: string, message: string, help?: string): void {
+    this.#add(span, { severity: "error", rule, message, help });
+  }
+
+  /** Adds the diagnostics of another file. */
+  addAll(diagnostics: readonly Diagnostic[]): void {
+    this.diagnostics.push(...diagnostics);
+  }
+
+  #add(span: DotSpan, finding: DotFinding): void {
+    const key = `${finding.rule} ${span.start} ${finding.message}`;
+    if (this.#reported.has(key)) return;
+    this.#reported.add(key);
+    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+  }
+}
