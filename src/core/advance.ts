@@ -1,5 +1,5 @@
 /**
- * One turn of the engine, as a pure function: facts in; events, and the operations that may begin, out.
+ * One turn of the engine, as a pure function: facts in; events and the operations that may begin out.
  *
  * Owns: the order facts -> events -> decisions, until nothing follows by itself.
  * Does not: append or start anything. The caller makes the events durable before any operation (J1).

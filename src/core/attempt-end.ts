@@ -252,7 +252,7 @@ function outputOf({ output }: Ending): { readonly output?: string } {
   return output === undefined ? {} : { output };
 }
 
-/** The conversation goes on with a request, unless that was made often enough. */
+/** The conversation continues with a request, unless that was made often enough. */
 function ask(
   run: Run,
   visit: Visit,

@@ -39,7 +39,7 @@ export function briefingFor(
 ): Briefing | undefined {
   if (stepOf(visit).work.kind !== "agent") return undefined;
   const { kind, says = "task" } = conversation ?? {};
-  // Its own conversation goes on, and knows all that it was told.
+  // Its own conversation continues, and holds its briefing.
   if (kind === "continue" && says !== "task") return undefined;
   const anew = startsAnew(run, visit);
   const lost = hasBegun(visit) && kind === "start" && !anew;

@@ -1,8 +1,8 @@
 /**
- * What a visit has to do with its agent: the conversation that it is in, what is to be said next, and
- * what was handed over from one conversation to the next.
+ * The state of a visit's conversation with its agent: which conversation it is in, what is asked next, and
+ * what one conversation handed over to the next.
  *
- * Owns: the fold of events into a talk.
+ * Owns: the fold of events into this state.
  * Does not: choose the conversation of the next attempt (conversation.ts).
  * Invariants:
  * - K1 A conversation continues after a loss, a stop, a pause and a failure, unless a person or the
@@ -20,7 +20,7 @@ import type {
 } from "./event.ts";
 
 export interface ConversationState {
-  /** The conversation to take up again; absent after an end that calls for a new one. */
+  /** The conversation to continue; absent after an end that needs a new one. */
   readonly session?: string;
   /** What the current attempt is part of. */
   readonly conversation?: Conversation;
@@ -44,12 +44,12 @@ export interface ConversationState {
   readonly firstAttempt?: number;
 }
 
-/** Nothing was said yet. */
+/** The agent was not asked anything yet. */
 export const NO_CONVERSATION: ConversationState = { asks: 0, relays: 0, turns: 0 };
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
-/** The talk after one more event of its visit; undefined for a visit that talks to nobody. */
+/** The state after one more event of its visit; undefined for a visit without an agent. */
 export function stateAfter(
   before: ConversationState | undefined,
   event: StepEvent,
@@ -66,7 +66,7 @@ export function stateAfter(
   const talk = { ...(turns > before.turns ? withoutPermit(before) : before), ...said, turns };
   switch (event.type) {
     case "step.continued": {
-      // Whoever answers has been told what failed before.
+      // An agent that answers has been told what failed before.
       const { failure: _, ...informed } = talk;
       const { ask } = event;
       if (ask.kind !== "message") {
@@ -79,7 +79,7 @@ export function stateAfter(
     case "step.relayed": {
       const { checkpoint, why } = event;
       const relays = talk.relays + 1;
-      // Notes that an agent did not write do not say what it was told.
+      // Notes that the agent did not write do not report its last failure.
       const untold = why === undefined ? {} : failureOf(talk);
       return { ...NO_CONVERSATION, checkpoint, relays, turns, ...grantOf(talk), ...untold };
     }
@@ -114,7 +114,7 @@ function failureOf({ failure }: ConversationState): Pick<ConversationState, "fai
   return failure === undefined ? {} : { failure };
 }
 
-/** What a person said about a denied call is said once: an agent that has answered has heard it. */
+/** A person's word about a denied call is passed on once: an agent that answers has read it. */
 function withoutPermit(talk: ConversationState): ConversationState {
   const { ask, ...rest } = talk;
   return ask?.kind === "permitted" ? rest : talk;
@@ -132,13 +132,13 @@ function started(
 ): ConversationState {
   const { session, kind, says, gone } = conversation;
   const { ask } = talk;
-  // Who is given the task in a conversation of others was in another one when it was asked.
+  // A pending request belongs to the visit's own conversation, not to a shared one that it joins.
   const goesOn = kind === "continue" && says !== "task";
   const asked = goesOn && ask !== undefined ? { ask } : {};
   const { begun: _begun, failure, turns, turnsGranted: _, ...before } = withoutSession(talk);
-  // What begins with the task alone does not go on from notes, nor will what follows a loss of it.
+  // A fresh start drops the hand-over notes.
   const { checkpoint: _notes, ...anew } = before;
-  // A new conversation is told of a failure only where it takes the place of the one that failed.
+  // A new conversation reports a failure only when it replaces the one that failed.
   const told = goesOn || gone === true || says === "relayed";
   const isFresh = failure !== undefined && !told;
   return {
@@ -152,7 +152,7 @@ function started(
   };
 }
 
-/** A talk whose conversation is not known any more to the agent that was asked for it. */
+/** The state after the agent did not know its conversation any more. */
 function withoutGone(talk: ConversationState): ConversationState {
   const { session } = talk;
   return {
@@ -162,7 +162,7 @@ function withoutGone(talk: ConversationState): ConversationState {
   };
 }
 
-/** A talk whose conversation is not to be taken up again. */
+/** The state without its conversation, which is not continued. */
 export function withoutSession(talk: ConversationState): ConversationState {
   const { asks, checkpoint, relays, turns, begun, gone } = talk;
   return {

@@ -59,12 +59,12 @@ export function needsTurns(run: Run, visit: Visit): boolean {
   return hasFailed(visit) && visit.talk?.failure?.reason === "turns" && !startsAnew(run, visit);
 }
 
-/** True when the last attempt of a visit has failed and its agent is to be told how. */
+/** True when the last attempt of a visit has failed, so that its agent gets a report. */
 function hasFailed({ talk, attempts }: Visit): boolean {
   return talk?.failure?.attempt === attempts;
 }
 
-/** True when something was said in the conversation of a visit, as far as anybody saw. */
+/** True when the agent has answered in the conversation of a visit, as far as is known. */
 export function hasBegun({ talk }: Visit): boolean {
   return talk?.begun === true;
 }
@@ -224,12 +224,12 @@ function unusable(
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
-/** Notes what an attempt is told; one that goes on in its own conversation is told nothing new. */
+/** Notes the briefing of an attempt; one that continues its own conversation gets no new one. */
 export function tell(visit: Visit, telling: Briefing | undefined): void {
   if (telling !== undefined) draft(visit).telling = { ...telling, failures: visit.failures };
 }
 
-/** Leaves its conversation to the steps that share it (K5); the text that it was told has served. */
+/** Leaves its conversation to the steps that share it (K5); its briefing is not needed any more. */
 export function share(run: Run, visit: Visit): void {
   const { work, id: step } = stepOf(visit);
   const session = visit.talk?.session;
@@ -244,7 +244,7 @@ export function share(run: Run, visit: Visit): void {
   draft(visit).telling = told;
 }
 
-/** The talk of a visit after an event; a judge's attempt is no part of it, but its verdict is. */
+/** The conversation of a visit after an event. A judge's attempt is not part of it; its verdict is. */
 export function conversationAfter(visit: Visit, event: StepEvent): ConversationState | undefined {
   if (visit.submitted === undefined) return stateAfter(visit.talk, event);
   if (event.type !== "step.failed" || event.check === undefined) return undefined;

@@ -1,4 +1,7 @@
-/** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
+/**
+ * What the outside reported to the engine. A fact changes nothing by itself: `decide` makes events of
+ * it. A fact is plain JSON, so that the journal can keep it with the events of its turn (turn.ts).
+ */
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
@@ -176,7 +179,7 @@ export type Fact =
       /** How many answers more its model may give. */
       readonly turns?: number;
     } & FilesWish)
-  /** A person asked to go on from this step, taking what lies before it as done. */
+  /** A person asked to continue from this step and to take the steps before it as done. */
   | ({
       readonly type: "rewind-requested";
       readonly step: string;
@@ -312,7 +315,7 @@ export type Ending = {
     }
   /** It was ended because its agent got nowhere or had used up its turns. */
   | { readonly how: "reined"; readonly reason: "stall" | "turns"; readonly message: string }
-  /** Its agent is to go on in the same conversation with a request of ours. */
+  /** Its agent continues the same conversation with a request of ours. */
   | { readonly how: "asked"; readonly ask: Ask }
   /** Its agent has written down what the next conversation needs. */
   | { readonly how: "relayed"; readonly checkpoint: Output; readonly why?: string }
@@ -337,7 +340,7 @@ export type Ending = {
       readonly reason: "spawn" | "expression";
       readonly message: string;
     }
-  /** Its agent could not go on through no fault of the step. */
+  /** Its agent could not continue, through no fault of the step. */
   | {
       readonly how: "paused";
       readonly reason: PauseReason;

@@ -38,13 +38,13 @@ import { closeIfOver, revive } from "./scope.ts";
 import { enter, LOSSES_MAX } from "./visit.ts";
 import { statusWord, waitsFor } from "./visit-state.ts";
 
-/** How much of another run's id is told. */
+/** How much of another run's id is shown. */
 const RUN_ID_SHOWN = 8;
 
-/** How the attempt of a step can be cut off. */
+/** How an attempt can be interrupted. */
 type Interrupted = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
 
-/** How an attempt was cut off, if that leaves its effect in doubt (O1). */
+/** How an attempt was interrupted, if that leaves its effect uncertain (O1). */
 export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefined {
   // The effect of work that is being judged has happened.
   if (!stepOf(visit).once || visit.submitted !== undefined) return undefined;
@@ -98,7 +98,7 @@ export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly
 
 const NO_RESULT: Result = { outputs: {}, context: {} };
 
-/** What follows from a probe's answer; what did not happen ends as any other step would have. */
+/** What follows from a probe's answer. An effect that did not happen ends like any other step. */
 export function afterProbe(
   run: Run,
   fact: Extract<Fact, { type: "probed" }>,
@@ -138,7 +138,7 @@ function named(
 
 type Probed = Extract<RunEvent, { type: "step.probed" }>;
 
-/** What an attempt left that exited, and that somebody else vouches for. */
+/** What the attempt left when it exited, for a completion that a probe or a person vouches for. */
 function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
   const { answer, output, left } = exited ?? {};
   return {
@@ -148,7 +148,7 @@ function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" |
   };
 }
 
-/** What follows from a person's word; refuses what is in no doubt. */
+/** What follows from a person's verdict; refuses a step whose effect is certain. */
 export function afterVerdict(
   run: Run,
   fact: Extract<Fact, { type: "settled" }>,
@@ -173,7 +173,7 @@ export function afterVerdict(
         }),
       ];
     case "redo":
-      // Not as it would have ended: a person's word outweighs what is left of its retries.
+      // A person's verdict outweighs what is left of its retries.
       return [settled, { type: "step.lost", ...at, message, retry: { at: now, delayMs: 0 } }];
     case "abort":
       return [settled, finalFailure(run, visit, at, "aborted", `given up by ${by}: ${message}`)];
@@ -182,7 +182,7 @@ export function afterVerdict(
   }
 }
 
-/** What the visit that had the effect before said of it: this one stands for the same. */
+/** The result of the earlier visit that had the effect; this visit stands for the same effect. */
 function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "identity"> {
   const state = effectOf(run, visit)?.visit?.state;
   if (state?.status !== "completed") return {};
@@ -194,7 +194,7 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "
   };
 }
 
-/** The end of the attempt as it would have been told had there been no doubt about it. */
+/** How the attempt would have ended had its effect been certain. */
 function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
   const known = tool === undefined ? {} : { tool };
   if (exited !== undefined) return { how: "exited", ...exited };
@@ -215,7 +215,7 @@ function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
   }
 }
 
-/** What was in doubt about a visit; older journals recorded only that it was lost. */
+/** Why the effect of a visit is uncertain. */
 function uncertaintyOf({ doubt, state }: Visit): Uncertainty {
   const message = "message" in state ? state.message : "";
   return doubt ?? { cause: "lost", message, asks: "person" };
@@ -266,7 +266,7 @@ export function exitOnce(
     return probe !== undefined && wantsIdentity ? unsettled("identity", "it exited with 0") : end;
   }
   if (end.type !== "step.failed") return end;
-  // Only where it leads to is wrong.
+  // The effect happened; only the edges that leave the step are wrong.
   if (succeeds(visit, ending)) return { ...end, effect: "done" };
   const leadsOn = end.retry === undefined && (end.handled === true || end.arrows.length > 0);
   if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
@@ -313,7 +313,7 @@ export function applyUncertainty(
       return;
     default:
       assert(isUncertain(visit), () => `illegal event: ${event.type} of what is in no doubt`);
-      // A person's word is worth new losses, however many there were.
+      // A person's verdict grants new losses, however many there were.
       if (event.as === "redo") {
         draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
         forgetEffect(run, visit);
@@ -337,7 +337,7 @@ export function vouched({ identity, settledBy }: StepCompleted): {
   return { ...(identity && { identity }), ...(settledBy && { settledBy }) };
 }
 
-/** The run cannot go on here before somebody says what is the case; the rest of it can. */
+/** The step waits, as a failure, until a person gives a verdict; the rest of the run continues. */
 function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
   const repeats = visit.doubt?.cause === "repeated" && visit.doubt.asks === "person";
   const message = repeats ? why : `whether it happened is unknown (${why})`;
