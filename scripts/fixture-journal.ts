@@ -8,7 +8,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
 import { takeLease } from "../src/journal/journal.ts";
-import { MIGRATIONS } from "../src/journal/migrations.ts";
+import { MIGRATIONS, newestVersion } from "../src/journal/migrations.ts";
 import { openSqliteJournal } from "../src/journal/sqlite.ts";
 import { canonicalJson, sha256 } from "../src/util/json.ts";
 
@@ -51,13 +51,13 @@ const EVENTS: readonly RunEvent[] = [
   },
   { type: "step.skipped", ...place, step: "release", arrows: [2] },
   { type: "run.rewound", step: "plan", reopened: ["plan", "implement"], assumed: ["setup"] },
-  { type: "run.stopping", mode: "after-step", by: "ada" },
-  { type: "run.stopped", by: "ada" },
+  { type: "run.stopping", mode: "after-step", reason: { code: "requested", by: "ada" } },
+  { type: "run.stopped", reason: { code: "requested", by: "ada" } },
   { type: "run.failed", message: "the last step failed" },
   { type: "run.completed" },
 ];
 
-const name = `v${MIGRATIONS.length}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSION}` : ""}`;
+const name = `v${newestVersion(MIGRATIONS)}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSION}` : ""}`;
 const file = join(import.meta.dirname, "..", "test", "journals", `${name}.db`);
 if (existsSync(file)) throw new Error(`${file} exists; a fixture is never replaced`);
 
@@ -89,6 +89,7 @@ for (const [index, event] of EVENTS.entries()) {
     epoch: 1,
     afterSeq: 1 + index,
     time: TIME + 1_000 * index,
+    facts: JSON.stringify({ turns: [{ time: TIME + 1_000 * index, facts: [] }] }),
     events: [event],
     summary: {
       status: "running",
@@ -117,5 +118,5 @@ const expected = {
   requests: await journal.inbox.after(RUN_ID, 0),
 };
 await journal.close();
-for (const suffix of ["-wal", "-shm"]) rmSync(file + suffix, { force: true });
+for (const suffix of ["-wal", "-shm", "-newest", "-inbox"]) rmSync(file + suffix, { force: true });
 writeFileSync(join(file, "..", `${name}.json`), `${JSON.stringify(expected, null, 2)}\n`);

@@ -186,7 +186,8 @@ async function createFork(
   };
   const version = EVENT_VERSION;
   const past: readonly Recorded[] = [
-    ...events.slice(1, point.seq),
+    // The facts behind them stay with the run that they happened in.
+    ...events.slice(1, point.seq).map(({ facts: _, ...recorded }) => recorded),
     { seq: point.seq + 1, time, version, event: forked },
   ];
   const all = [{ seq: 1, time, version, event: created }, ...past];

@@ -11,12 +11,11 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { EVENT_VERSION, type Recorded } from "../core/event.ts";
+import { EVENT_VERSION, type Recorded, type RunMoved } from "../core/event.ts";
 import type { Owner } from "../core/event-parts.ts";
 import { evolve, replay } from "../core/evolve.ts";
 import { movedPath } from "../core/move.ts";
 import type { Run } from "../core/run.ts";
-import type { RunMoved } from "../core/run-event.ts";
 import { fullSummary } from "../core/summary.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";

@@ -6,7 +6,7 @@
  */
 import { replay } from "../core/evolve.ts";
 import { move } from "../core/move.ts";
-import { redecide } from "../core/redecide.ts";
+import { type Replayed, replayTurns } from "../core/replay.ts";
 import { fingerprintsOf } from "../plan/fingerprint.ts";
 import type { Plan } from "../plan/plan.ts";
 import { type Explained, explainStep } from "../view/explain.ts";
@@ -46,7 +46,7 @@ export interface ReplayedRun {
   readonly runId: string;
   readonly shortId: string;
   readonly pipeline: string;
-  readonly found: ReturnType<typeof redecide>;
+  readonly replayed: Replayed;
 }
 
 /** Makes every recorded decision of a run again. */
@@ -57,7 +57,7 @@ export async function replayRun(from: string, id: string | undefined): Promise<R
   const { planText, plans, events } = await project.journal.log.load(runId);
   const plan = parsePlan(planText, runId);
   const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
-  const found = redecide(planOf, runId, events);
+  const replayed = replayTurns(planOf, runId, events);
   const shortId = await shortIdOf(project.journal, runId);
-  return { runId, shortId, pipeline: plan.name, found };
+  return { runId, shortId, pipeline: plan.name, replayed };
 }

@@ -232,7 +232,9 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
     when("set it aside and rebuild it from the events files with", "doctor", "--repair"),
   newer: () => when("use the newer perdure that wrote it, or look at it with", "doctor"),
   older: () =>
-    advice("finish its runs with the perdure that wrote it, or move .perdure away and start anew"),
+    advice(
+      "finish its runs with the perdure that wrote it, or start anew: mv .perdure .perdure.old",
+    ),
   busy: () => when("another program keeps the database locked; find it with", "doctor"),
   "unknown-run": () => when("see the runs that there are with", "list", "runs"),
   io: (run) =>

@@ -10,11 +10,11 @@
  */
 
 import { resolve } from "node:path";
+import type { RunRewound } from "../core/event.ts";
 import type { Output } from "../core/event-parts.ts";
 import type { FilesWish } from "../core/fact.ts";
 import { placeText, ROOT_SCOPE } from "../core/place.ts";
 import { currentVisit, findStep, placeOf, type Scope, type Visit } from "../core/run.ts";
-import type { RunRewound } from "../core/run-event.ts";
 import { LOSSES_MAX } from "../core/visit.ts";
 import { evaluatorAt } from "../engine/launch.ts";
 import { indexOf, stepAt } from "../plan/graph-index.ts";

@@ -7,11 +7,11 @@
  */
 
 import { effectsWithin } from "../core/effect.ts";
+import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, retryEvents } from "../core/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
-import type { RunRewound } from "../core/run-event.ts";
 import {
   changeLines,
   type RewindPlan,

@@ -5,10 +5,10 @@
  * Does not: continue the run; `perdure resume` does.
  */
 
-import { visitInDoubt } from "../core/doubt.ts";
 import type { Verdict } from "../core/event.ts";
 import type { Result } from "../core/fact.ts";
 import { attemptOf } from "../core/run.ts";
+import { uncertainVisit } from "../core/uncertain.ts";
 import { collectResult } from "../engine/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { settle } from "../engine/settle.ts";
@@ -77,7 +77,7 @@ function refuse({ liveness, lease, cleanedAt, shortId }: KnownRun): void {
 
 /** What the step produced before it was interrupted; no verdict replaces missing files. */
 async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Promise<Result> {
-  const visit = visitInDoubt(run, step);
+  const visit = uncertainVisit(run, step);
   const env = runEnvironment(run);
   const attemptDir = attemptDirOf(dir, attemptOf(visit));
   const found = await collectResult({ plan, run, dir, env }, visit, attemptDir);

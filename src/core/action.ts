@@ -2,7 +2,7 @@
  * What can be done next: decisions, which follow by themselves and become events at once, and operations
  * on the world, each with the resource that it needs.
  */
-import type { AttemptRef, Place, StopMode } from "./event.ts";
+import type { AttemptRef, LimitReached, Place, StopMode } from "./event.ts";
 import type { Served } from "./fact.ts";
 
 /** What an operation needs for itself while it is under way. */
@@ -111,7 +111,7 @@ export type Decision =
   /** All instances of this visit have ended. */
   | { readonly type: "close"; readonly place: Place }
   /** The budget is used up: the run is to stop. */
-  | { readonly type: "halt"; readonly mode: StopMode; readonly why: string }
+  | { readonly type: "halt"; readonly mode: StopMode; readonly limit: LimitReached }
   /** The time of a wait is over. */
   | { readonly type: "wake"; readonly place: Place }
   /** The workspace of an instance is to be made from a snapshot that is known. */

@@ -13,10 +13,11 @@
  */
 
 import { defined } from "../util/defined.ts";
-import { paidBy, succeeds } from "./attempt-end.ts";
+import { succeeds, traceOf } from "./attempt-end.ts";
 import { findingsIn } from "./check.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
+  Condition,
   ConversationOffer,
   Ending,
   Environment,
@@ -31,8 +32,8 @@ import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
 
 /** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */
 export interface Activity {
-  /** The owner's environment, which conditions may ask for. */
-  readonly env: Environment;
+  /** The owner's environment, which conditions may ask for; absent: what the run remembers. */
+  readonly env?: Environment;
   /** Whether this owner keeps the files of the run: takes snapshots, restores and merges. */
   readonly keepsFiles: boolean;
   /** Running attempts with a process, or on the way to one. */
@@ -45,6 +46,8 @@ export interface Activity {
   readonly lookups: Map<string, Lookup>;
   /** Attempts whose probe was asked, and questions whose time is over. */
   readonly asked: Set<string>;
+  /** Conditions of this turn that read variables which the run does not remember, by step path. */
+  readonly conditions: Map<string, Condition>;
 }
 
 /** Snapshots run beside steps; restores and merges keep others from starting. */
@@ -90,6 +93,7 @@ export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activi
     made: new Set(),
     lookups: new Map(),
     asked: new Set(),
+    conditions: new Map(),
   };
 }
 
@@ -174,12 +178,8 @@ export function takeReport(run: Run, activity: Activity, fact: Fact, now: number
   }
 }
 
-/** How a stop for work that does not fit begins to be told. */
-export const MERGE_STOP = "a merge conflict";
-
 function mergeStop(paths: readonly string[]): Fact {
-  const by = `${MERGE_STOP}: ${conflictText(paths)}`;
-  return { type: "stop-requested", mode: "after-step", by };
+  return { type: "halted", mode: "after-step", reason: { code: "conflict", paths } };
 }
 
 /** How an attempt ends whose work was merged, now or after an earlier conflict. */
@@ -196,7 +196,7 @@ function mergedEnd(
   }
   const { paths, base, theirs: snapshot } = result;
   const message = conflictText(paths);
-  const paid = paidBy({ ...ending, snapshot });
+  const paid = traceOf({ ...ending, snapshot });
   const conflicted = { how: "conflicted", paths, message, base, held, ...paid } as const;
   return [{ type: "attempt-ended", at, ending: conflicted }, mergeStop(paths)];
 }

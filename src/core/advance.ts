@@ -1,5 +1,5 @@
 /**
- * One turn of the engine, as a pure function: facts in; events, and the operations that may begin, out.
+ * One turn of the engine, as a pure function: facts in; events and the operations that may begin out.
  *
  * Owns: the order facts -> events -> decisions, until nothing follows by itself.
  * Does not: append or start anything. The caller makes the events durable before any operation (J1).
@@ -10,15 +10,14 @@ import type { Action, Decision, Operation } from "./action.ts";
 import { type Activity, observe, takeReport } from "./activity.ts";
 import { decide } from "./decide.ts";
 import { EVENT_VERSION, type RunEvent } from "./event.ts";
-import { evolve } from "./evolve.ts";
-import type { Fact } from "./fact.ts";
+import { evolve, type Plans } from "./evolve.ts";
+import type { Condition, Environment, Fact } from "./fact.ts";
 import { nextActions, nextDecisions } from "./next-actions.ts";
 import { lookupKey, startsBesideOthers } from "./operations.ts";
-import { findVisit, type Run, stepOf, type Visit } from "./run.ts";
+import { placeText } from "./place.ts";
+import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { conditionOf } from "./values.ts";
 import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
-
-/** How a stop for lack of funds begins to be told. */
-export const BUDGET_STOP = "the budget";
 
 /** One turn makes about this many events at most; the rest follows in the next. */
 export const EVENTS_PER_TURN = 512;
@@ -59,7 +58,7 @@ export function advance(
     const decided = events.length;
     for (const decision of decisions) {
       if (events.length >= EVENTS_PER_TURN) break;
-      take(factOf(run, activity, decision));
+      take(factOf(plan, run, activity, decision));
     }
     assert(events.length > decided, () => `nothing follows from ${JSON.stringify(decisions)}`);
     decisions = nextDecisions(plan, run, now, activity);
@@ -75,22 +74,45 @@ export function advance(
   };
 }
 
+/**
+ * Makes events of facts, and decides nothing that follows from them: for what is recorded without
+ * driving the run. Takes the run over.
+ */
+export function decideAlone(
+  plans: Plans,
+  plan: Plan,
+  before: Run,
+  facts: readonly Fact[],
+  now: number,
+): Pick<Turn, "run" | "events"> {
+  let run = before;
+  const events: RunEvent[] = [];
+  for (const fact of facts) {
+    for (const event of decide(plan, run, fact, now)) {
+      run = evolve(plans, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
+      events.push(event);
+    }
+  }
+  return { run, events };
+}
+
 function isOperation(action: Action): action is Operation {
   return "needs" in action;
 }
 
 /** A decision comes back as a fact at once, with what was looked up for it. */
-function factOf(run: Run, activity: Activity, decision: Decision): Fact {
+function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): Fact {
   switch (decision.type) {
     case "start": {
       const { place } = decision;
       const { items, offer } = activity.lookups.get(lookupKey(place)) ?? {};
       const visit = findVisit(run, place);
       const base = visit && activity.keepsFiles ? baseFor(run, visit) : undefined;
+      const when = visit && conditionFor(plan, run, activity, visit);
       return {
         type: "dispatched",
         place,
-        env: activity.env,
+        ...(when === undefined ? {} : { when }),
         ...(offer === undefined ? {} : { offer }),
         ...(base === undefined ? {} : { base }),
         ...(items === undefined ? {} : { items }),
@@ -105,8 +127,8 @@ function factOf(run: Run, activity: Activity, decision: Decision): Fact {
     case "finish":
       return { type: "exhausted" };
     case "halt": {
-      const { mode, why } = decision;
-      return { type: "stop-requested", mode, by: `${BUDGET_STOP}: ${why}` };
+      const { mode, limit } = decision;
+      return { type: "halted", mode, reason: { code: "budget", limit } };
     }
     case "withdraw": {
       const visit = findVisit(run, decision.at);
@@ -119,6 +141,33 @@ function factOf(run: Run, activity: Activity, decision: Decision): Fact {
       return { type: "attempt-ended", at: decision.at, ending };
     }
   }
+}
+
+/**
+ * Whether the condition of a step holds at its first attempt. What it reads of the environment beyond
+ * what the run remembers is not recorded (it may be a secret); so the answer is (turn.ts).
+ */
+function conditionFor(
+  plan: Plan,
+  run: Run,
+  activity: Activity,
+  visit: Visit,
+): Condition | undefined {
+  if (visit.attempts > 0 || stepOf(visit).when === undefined) return undefined;
+  const path = placeText(placeOf(visit));
+  const known = activity.conditions.get(path);
+  if (known !== undefined) return known;
+  const env: Environment = activity.env ?? Object.fromEntries(run.variables);
+  let remembered = true;
+  const watched = new Proxy(env, {
+    get: (target, name: string) => {
+      remembered &&= target[name] === run.variables.get(name);
+      return target[name];
+    },
+  });
+  const held = conditionOf(plan, run, visit, watched);
+  if (!remembered) activity.conditions.set(path, held);
+  return held;
 }
 
 /**

@@ -1,28 +1,41 @@
 /**
- * How an attempt that came to its own end is judged: it completed, it failed, or it gets another try.
+ * How an attempt ends: it completed, it failed, it gets another attempt, it was lost, paused or stopped,
+ * or its conversation continues with a request.
  *
- * Owns: what an exit status and the step's own words mean together, and what uses up the retries.
- * Does not: know losses, pauses and doubts (decide.ts, doubt.ts), or what follows from a failure for
- * good (failure.ts).
+ * Owns: what an exit status and the step's own report mean together, what uses up the retries, and the
+ * bounds on losses, pauses, requests and hand-overs.
+ * Does not: know effects that must happen once (uncertain.ts), or what follows from a final failure
+ * (failure.ts).
  * Invariants:
- * - W1 A step that says `retry` or `fail` has failed, whatever its exit status; with an exit status
- *   other than 0 it has failed, whatever it says.
+ * - W1 A step that reports `retry` or `fail` has failed, whatever its exit status; with an exit status
+ *   other than 0 it has failed, whatever it reports.
  */
+
 import type { RetryPolicy } from "../plan/plan.ts";
+import { unreachable } from "../util/assert.ts";
+import type { Json } from "../util/json.ts";
 import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
 import { failsForGood, findingsIn } from "./check.ts";
-import { afterFailure } from "./conversation.ts";
-import type { Completion } from "./doubt.ts";
+import { ASKS_MAX, afterFailure, RELAYS_MAX } from "./conversation.ts";
 import { chooseEdges } from "./edge-choice.ts";
-import type { AttemptRef, FailureReason, LeftRunning, RunEvent, Saved, Spent } from "./event.ts";
-import type { Ending } from "./fact.ts";
+import type {
+  AttemptRef,
+  Exposure,
+  FailureReason,
+  LeftRunning,
+  RunEvent,
+  Saved,
+  Spent,
+} from "./event.ts";
+import type { Ending, Result } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { missingJudge, submit } from "./judge.ts";
+import { missingJudge, submit, submitAgain } from "./judge.ts";
 import { placeText } from "./place.ts";
 import { restartProblem } from "./restart.ts";
-import { retryAfterFailure } from "./retry.ts";
+import { PAUSES_MAX, retryAfterFailure, retryAfterLoss, retryAfterPause } from "./retry.ts";
 import { attemptOf, placeOf, type Run, stepOf, type Visit } from "./run.ts";
 import type { Outcome } from "./values.ts";
+import { LOSSES_MAX } from "./visit.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -37,7 +50,7 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
     ...(told === undefined ? {} : { told }),
     ...(output === undefined ? {} : { output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
-    ...paidBy(ending),
+    ...traceOf(ending),
   };
   if (problem?.reason === "check" && failsForGood(ending)) {
     return finalFailure(run, visit, attemptOf(visit), "check", problem.message, evidence);
@@ -49,14 +62,14 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
   }
   if (exit !== 0) return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
   if (told?.outcome === "fail") {
-    return fail(run, visit, "told", told.notes ?? "it says that it failed", now, evidence);
+    return fail(run, visit, "told", told.notes ?? "it gave no reason", now, evidence);
   }
   if (told?.outcome !== "retry") return completeOrSubmit(run, visit, ending);
   if (isPartialSuccess(visit)) {
     const partly = { ...told, outcome: "partial_success" };
     return completeOrSubmit(run, visit, { ...ending, told: partly });
   }
-  return fail(run, visit, "retry", told.notes ?? "it asks for another try", now, evidence);
+  return fail(run, visit, "retry", told.notes ?? "it gave no reason", now, evidence);
 }
 
 /** Work that nothing is wrong with is done, unless a judge is still to look at it. */
@@ -64,7 +77,7 @@ function completeOrSubmit(run: Run, visit: Visit, ending: Exited): RunEvent {
   if (missingJudge(stepOf(visit), ending) === undefined) {
     return complete(run, visit, ending.exit, ending);
   }
-  return submit(visit, ending, paidBy(ending));
+  return submit(visit, ending, traceOf(ending));
 }
 
 /** True when an attempt that ended like this completes its step, as far as its edges allow. */
@@ -85,6 +98,18 @@ function isPartialSuccess(visit: Visit): boolean {
   return stepOf(visit).allowPartial === true && visit.failures + 1 >= visit.failuresMax;
 }
 
+/** What completes a visit, whoever vouches for it. */
+export interface Completion extends Result {
+  readonly answer?: Json;
+  readonly output?: string;
+  readonly spent?: Spent;
+  readonly snapshot?: Saved | undefined;
+  readonly left?: readonly LeftRunning[];
+  readonly exposes?: readonly Exposure[];
+  readonly identity?: string | undefined;
+  readonly settledBy?: string | undefined;
+}
+
 /** The event that ends a visit well, unless no arrow leads on from it. */
 export function complete(
   run: Run,
@@ -97,7 +122,7 @@ export function complete(
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
-  const paid = paidBy(result);
+  const paid = traceOf(result);
   const words = {
     ...(told === undefined ? {} : { told }),
     ...(output === undefined ? {} : { output }),
@@ -162,7 +187,7 @@ function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
 }
 
 /** What an attempt used and left, for the event that ends it. */
-export function paidBy(end: {
+export function traceOf(end: {
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
   readonly left?: readonly LeftRunning[];
@@ -175,4 +200,120 @@ export function paidBy(end: {
     ...(snapshot === undefined ? {} : { snapshot }),
     ...(spent === undefined ? {} : { spent }),
   };
+}
+
+/** The events with which an attempt ends. */
+export function endAttempt(
+  run: Run,
+  visit: Visit,
+  ending: Ending,
+  now: number,
+): readonly RunEvent[] {
+  const at = attemptOf(visit);
+  const paid = traceOf(ending);
+  switch (ending.how) {
+    case "exited":
+      return ending.fromStream === true
+        ? [{ type: "step.adopted", ...at, found: "result" }, exited(run, visit, ending, now)]
+        : [exited(run, visit, ending, now)];
+    case "timed-out":
+      return [
+        fail(run, visit, ending.limit, ending.message, now, { ...paid, ...outputOf(ending) }),
+      ];
+    case "stopped": {
+      const tool = ending.tool === undefined ? {} : { tool: ending.tool };
+      return [{ type: "step.interrupted", ...at, message: ending.message, ...tool, ...paid }];
+    }
+    case "conflicted": {
+      const { paths, message, base, held } = ending;
+      return [{ type: "step.conflicted", ...at, paths, message, base, held, ...paid }];
+    }
+    case "reined":
+      return [
+        fail(run, visit, ending.reason, ending.message, now, { ...paid, ...outputOf(ending) }),
+      ];
+    case "asked":
+      return [ask(run, visit, ending, now)];
+    case "relayed":
+      return [relay(run, visit, ending, now)];
+    case "lost":
+      return [{ ...lose(run, visit, ending, now), ...paid }];
+    case "paused":
+      return [{ ...pause(visit, ending, now), ...paid }];
+    case "not-started":
+      if (ending.reason === "spawn") return [fail(run, visit, "spawn", ending.message, now)];
+      return [finalFailure(run, visit, at, "expression", ending.message)];
+    default:
+      return unreachable(ending);
+  }
+}
+
+function outputOf({ output }: Ending): { readonly output?: string } {
+  return output === undefined ? {} : { output };
+}
+
+/** The conversation continues with a request, unless that was made often enough. */
+function ask(
+  run: Run,
+  visit: Visit,
+  ending: Extract<Ending, { how: "asked" }>,
+  now: number,
+): RunEvent {
+  const paid = traceOf(ending);
+  if (visit.submitted !== undefined) {
+    const { why } = ending.ask;
+    const again = submitAgain(visit, why, paid);
+    return again ?? fail(run, visit, "answer", `its judge gave no verdict: ${why}`, now, paid);
+  }
+  const { kind } = ending.ask;
+  if (kind === "message" || kind === "permission" || (visit.talk?.asks ?? 0) < ASKS_MAX) {
+    return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
+  }
+  const reason = ending.ask.kind === "relay" ? "relay" : "answer";
+  return fail(run, visit, reason, ending.ask.why, now, paid);
+}
+
+function relay(
+  run: Run,
+  visit: Visit,
+  ending: Extract<Ending, { how: "relayed" }>,
+  now: number,
+): RunEvent {
+  const paid = traceOf(ending);
+  if ((visit.talk?.relays ?? 0) < RELAYS_MAX) {
+    const { checkpoint, why } = ending;
+    const relayed = { type: "step.relayed", ...attemptOf(visit), checkpoint, ...paid } as const;
+    return why === undefined ? relayed : { ...relayed, why };
+  }
+  const message = `it was handed over ${RELAYS_MAX} times: raise \`relay.at\` or split the task`;
+  return fail(run, visit, "relay", message, now, paid);
+}
+
+function lose(
+  run: Run,
+  visit: Visit,
+  ending: Extract<Ending, { how: "lost" }>,
+  now: number,
+): RunEvent {
+  const at = attemptOf(visit);
+  const { message } = ending;
+  const tool = ending.tool === undefined ? {} : { tool: ending.tool };
+  const lost = { type: "step.lost", ...at, message, ...tool } as const;
+  const left = visit.lossesMax - (visit.losses + 1);
+  if (left <= 0) return lost;
+  // A new allowance has fresh pauses.
+  const losses = LOSSES_MAX - left;
+  const salt = `${run.id}/${placeText(placeOf(visit))}`;
+  return { ...lost, retry: retryAfterLoss(losses, now, salt) };
+}
+
+function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: number): RunEvent {
+  const { reason, message, retryAfterMs } = ending;
+  const paused = { type: "step.paused", ...attemptOf(visit), reason, message } as const;
+  const pauses = visit.pauses + 1;
+  // A conversation that is gone is begun anew at once: there is nobody to wait for.
+  const askedMs = reason === "session-gone" ? 0 : retryAfterMs;
+  return pauses >= PAUSES_MAX
+    ? paused
+    : { ...paused, retry: retryAfterPause(pauses, now, askedMs) };
 }

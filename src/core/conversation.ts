@@ -1,15 +1,30 @@
 /**
- * Which conversation the next attempt of a visit is part of, and what it says first.
+ * Conversations with agents: which one the next attempt of a visit is part of and what it says first,
+ * which one a visit shares with other steps, by the name of a session or of a thread, and what an
+ * attempt leaves to others.
  *
- * Owns: this choice, and the bounds on asking and handing over.
- * Does not: know any agent, or write prompts (room `engine`).
+ * Owns: this choice, the bounds on asking and handing over, and who may be part of a shared
+ * conversation.
+ * Does not: know any agent, look for transcripts, or write prompts (room `engine`).
+ * Invariants:
+ * - K4 Nobody is let into a conversation in which another visit still is.
+ * - K5 The step that ends well leaves its conversation to the next of its session or thread.
  */
+
 import type { Plan } from "../plan/plan.ts";
-import type { Conversation } from "./event.ts";
+import { type ConversationState, NO_CONVERSATION, stateAfter } from "./conversation-state.ts";
+import { draft } from "./draft.ts";
+import type { Briefing, Conversation, RunEvent, Thread } from "./event.ts";
 import type { ConversationOffer } from "./fact.ts";
-import { type Run, recoverFor, stepOf, type Visit } from "./run.ts";
-import { sharingOf } from "./shared-conversation.ts";
-import { SILENCE } from "./talk.ts";
+import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
+import {
+  type Run,
+  recoverFor,
+  type SharedConversation,
+  stepOf,
+  type Visit,
+  waitingFor,
+} from "./run.ts";
 
 /** How often an agent is asked for the same thing before the attempt has failed. */
 export const ASKS_MAX = 3;
@@ -26,7 +41,7 @@ export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | unde
 
 /** True when a person or the author wants a new conversation in place of one that did not end well. */
 export function startsAnew(run: Run, visit: Visit): boolean {
-  const { session } = visit.talk ?? SILENCE;
+  const { session } = visit.talk ?? NO_CONVERSATION;
   if (session === undefined) return false;
   if (visit.cut === true) return recoverFor(run, visit) === "restart";
   // A person's wish for all holds for the failures that the person has seen (fork.ts).
@@ -44,12 +59,12 @@ export function needsTurns(run: Run, visit: Visit): boolean {
   return hasFailed(visit) && visit.talk?.failure?.reason === "turns" && !startsAnew(run, visit);
 }
 
-/** True when the last attempt of a visit has failed and its agent is to be told how. */
+/** True when the last attempt of a visit has failed, so that its agent gets a report. */
 function hasFailed({ talk, attempts }: Visit): boolean {
   return talk?.failure?.attempt === attempts;
 }
 
-/** True when something was said in the conversation of a visit, as far as anybody saw. */
+/** True when the agent has answered in the conversation of a visit, as far as is known. */
 export function hasBegun({ talk }: Visit): boolean {
   return talk?.begun === true;
 }
@@ -67,7 +82,7 @@ export function converse(
 }
 
 function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
-  const { session, ask, checkpoint } = visit.talk ?? SILENCE;
+  const { session, ask, checkpoint } = visit.talk ?? NO_CONVERSATION;
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {
     const failed = hasFailed(visit);
@@ -111,4 +126,128 @@ function begin(
 ): Conversation {
   const base = { kind: "start", says, why } as const;
   return fresh === undefined ? base : { session: fresh, ...base };
+}
+
+export type Sharing =
+  /** It is part of no shared conversation, or the first in one. */
+  | { readonly kind: "none" }
+  | { readonly kind: "open"; readonly shared: SharedConversation }
+  | { readonly kind: "barred"; readonly why: string };
+
+const NONE: Sharing = { kind: "none" };
+
+/** The conversation of others that a visit is to be part of. */
+export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
+  const { work } = stepOf(visit);
+  if (work.kind !== "agent") return NONE;
+  if (work.session !== undefined) {
+    const shared = run.shared.get(work.session);
+    if (shared === undefined || shared.left === true) return NONE;
+    const why = unusable(run, visit, shared);
+    return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
+  }
+  if (fidelityOf(plan, visit)?.mode !== "full") return NONE;
+  const thread = threadOf(plan, visit);
+  if (thread === undefined) return NONE;
+  const shared =
+    thread.by === "previous" ? leftBefore(visit) : run.shared.get(threadKey(thread.name));
+  if (shared === undefined) {
+    if (thread.by !== "previous") return NONE;
+    return { kind: "barred", why: `${thread.name} has left no conversation` };
+  }
+  const why = obstacle(plan, run, visit, shared);
+  return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
+}
+
+/** The names under which a visit leaves its conversation to others. */
+export function sharedNames(visit: Visit): readonly string[] {
+  const { work } = stepOf(visit);
+  if (work.kind !== "agent") return [];
+  const thread: Thread | undefined = visit.telling?.thread;
+  const named = thread === undefined || thread.by === "previous" ? [] : [threadKey(thread.name)];
+  return work.session === undefined ? named : [work.session, ...named];
+}
+
+/** Threads and sessions have names of their own; no session's name has a blank in it. */
+function threadKey(name: string): string {
+  return `thread ${name}`;
+}
+
+/** The conversation of the step that led to a visit. */
+function leftBefore(visit: Visit): SharedConversation | undefined {
+  const before = cameFrom(visit);
+  const session = before?.talk?.session;
+  if (before?.state.status !== "completed" || session === undefined) return undefined;
+  const { work, id: step } = stepOf(before);
+  return work.kind === "agent" ? { session, step, agent: work.agent } : undefined;
+}
+
+function obstacle(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  shared: SharedConversation,
+): string | undefined {
+  const { step, agent, left } = shared;
+  const { work } = stepOf(visit);
+  if (left === true) return `the conversation of ${step} belongs to the run that this is a fork of`;
+  if (work.kind === "agent" && !isSameAgent(plan, work.agent, agent)) {
+    return `the conversation of ${step} is one with ${agent}, not with ${work.agent}`;
+  }
+  return unusable(run, visit, shared);
+}
+
+/** Agents under two names may be the same program, which then has one store of conversations. */
+function isSameAgent(plan: Plan, one: string, other: string): boolean {
+  if (one === other) return true;
+  const [first, second] = [plan.agents[one], plan.agents[other]];
+  if (first === undefined || second === undefined) return false;
+  return first.adapter === second.adapter && first.command === second.command;
+}
+
+/** Says that a conversation is gone, or which other visit has not left it yet (K4). */
+function unusable(
+  run: Run,
+  visit: Visit,
+  { session, step }: SharedConversation,
+): string | undefined {
+  if (visit.talk?.gone === session) return `the conversation of ${step} is gone`;
+  const waiting = waitingFor(run, "retry", "owner", "probe", "slot");
+  for (const other of [...run.running, ...waiting, ...run.failed]) {
+    if (other === visit || other.talk?.session !== session) continue;
+    return `${stepOf(other).id} is still in the conversation of ${step}`;
+  }
+  return undefined;
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
+
+/** Notes the briefing of an attempt; one that continues its own conversation gets no new one. */
+export function tell(visit: Visit, telling: Briefing | undefined): void {
+  if (telling !== undefined) draft(visit).telling = { ...telling, failures: visit.failures };
+}
+
+/** Leaves its conversation to the steps that share it (K5); its briefing is not needed any more. */
+export function share(run: Run, visit: Visit): void {
+  const { work, id: step } = stepOf(visit);
+  const session = visit.talk?.session;
+  if (work.kind !== "agent") return;
+  if (session !== undefined) {
+    const shared = { session, step, agent: work.agent };
+    for (const name of sharedNames(visit)) draft(run).shared.set(name, shared);
+  }
+  delete draft(visit).report;
+  if (visit.telling === undefined) return;
+  const { preamble: _, ...told } = visit.telling;
+  draft(visit).telling = told;
+}
+
+/** The conversation of a visit after an event. A judge's attempt is not part of it; its verdict is. */
+export function conversationAfter(visit: Visit, event: StepEvent): ConversationState | undefined {
+  if (visit.submitted === undefined) return stateAfter(visit.talk, event);
+  if (event.type !== "step.failed" || event.check === undefined) return undefined;
+  const { spent: _, ...verdict } = event;
+  return stateAfter(visit.talk, verdict);
 }

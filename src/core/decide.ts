@@ -13,13 +13,12 @@ import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { complete } from "./attempt-end.ts";
+import { complete, endAttempt } from "./attempt-end.ts";
+import { briefingFor } from "./briefing.ts";
 import { closeScopes, pickBranch } from "./composite-end.ts";
 import { converse } from "./conversation.ts";
-import { afterProbe, afterVerdict, doubtfulEnd, type Ends, repeated, unsettled } from "./doubt.ts";
 import { chooseEdges } from "./edge-choice.ts";
 import { effectOf } from "./effect.ts";
-import { endAttempt } from "./ending-event.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
 import { finalFailure } from "./failure.ts";
@@ -27,9 +26,7 @@ import { reportFor } from "./failure-report.ts";
 import { answerEvents, begin, wakeEvents } from "./gate.ts";
 import { judgeOf } from "./judge.ts";
 import { messageEvents, messagesToTell } from "./message.ts";
-import { exitOnce } from "./once-exit.ts";
 import { permissionQuestion } from "./permission.ts";
-import { pretend } from "./pretence.ts";
 import { restartProblem, withRestart } from "./restart.ts";
 import {
   grantFor,
@@ -51,9 +48,17 @@ import {
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
 import { instanceEvents } from "./scope.ts";
-import { tellingFor } from "./telling.ts";
+import { simulatedResult } from "./simulated-result.ts";
+import {
+  afterProbe,
+  afterVerdict,
+  exitOnce,
+  repeated,
+  uncertainEnd,
+  unsettled,
+} from "./uncertain.ts";
 import { updateEvents } from "./update.ts";
-import { environmentAt, evaluateIn, renderInput } from "./values.ts";
+import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
 import { waitsFor } from "./visit-state.ts";
 import { filesFor } from "./workspace-files.ts";
 
@@ -92,14 +97,15 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "exhausted":
       return [ending(run)];
     case "probed":
-      return afterProbe(run, fact, now, ENDS);
+      return afterProbe(run, fact, now);
     case "settled":
-      return afterVerdict(run, fact, now, ENDS);
+      return afterVerdict(run, fact, now);
     case "answered":
       return answerEvents(run, fact.at, fact.answer, now);
     case "woken":
       return wakeEvents(run, findVisit(run, fact.place));
     case "stop-requested":
+    case "halted":
       return stop(run, fact);
     case "funds-added":
       // While the run stops, nothing is paid from it any more.
@@ -157,7 +163,7 @@ function aboutAttempt(
       if (visit.submitted !== undefined || visit.talk?.session === fact.session) return [];
       return [{ type: "step.session", ...at, session: fact.session }];
     case "attempt-ended":
-      return endOrDoubt(plan, run, visit, fact.ending, now);
+      return endAttemptOrAsk(plan, run, visit, fact.ending, now);
     default:
       return unreachable(fact);
   }
@@ -204,7 +210,7 @@ function dispatch(
   fact: Dispatched,
   now: number,
 ): readonly RunEvent[] {
-  const { env, offer, base } = fact;
+  const { offer, base } = fact;
   const step = stepOf(visit);
   const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
@@ -213,12 +219,8 @@ function dispatch(
       return failAtStart(run, visit, at, "visits", message);
     }
     if (step.when !== undefined) {
-      const held = evaluateIn(run, visit, step.when, environmentAt(plan, run, visit, env));
+      const held = fact.when ?? conditionOf(plan, run, visit, {});
       if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
-      if (typeof held.value !== "boolean") {
-        const message = `\`when\` must be true or false, but \`${step.when}\` is ${typeText(held.value)}`;
-        return failAtStart(run, visit, at, "expression", message);
-      }
       if (!held.value) return skip(run, visit, at);
     }
   }
@@ -248,7 +250,7 @@ function dispatch(
   if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
-  const fidelity = tellingFor(plan, run, visit, conversation);
+  const fidelity = briefingFor(plan, run, visit, conversation);
   const messages = messagesToTell(run, visit, conversation, offer);
   const report = reportFor(run, visit, conversation);
   return [
@@ -271,7 +273,7 @@ function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent 
     const chosen = label === undefined ? {} : { told: { label } };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }
-  const { answer, context, told } = pretend(run, visit, simulates);
+  const { answer, context, told } = simulatedResult(run, visit, simulates);
   const words = told === undefined ? {} : { told };
   if (told?.outcome === "fail") {
     const evidence = { exit: 0, context, ...words };
@@ -308,10 +310,6 @@ function itemsOf(
   return { ok: false, message };
 }
 
-function typeText(value: Json): string {
-  return value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;
-}
-
 /** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */
 function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   const chosen = chooseEdges(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
@@ -332,14 +330,14 @@ function failAtStart(
   return [{ type: "step.started", ...at }, finalFailure(run, visit, at, reason, message)];
 }
 
-function endOrDoubt(
+function endAttemptOrAsk(
   plan: Plan,
   run: Run,
   visit: Visit,
   ending: Ending,
   now: number,
 ): readonly RunEvent[] {
-  const cutOff = doubtfulEnd(visit, ending);
+  const cutOff = uncertainEnd(visit, ending);
   if (cutOff !== undefined) return [unsettled(visit, cutOff)];
   const events = endAttempt(run, visit, ending, now);
   const end = events.at(-1);
@@ -347,6 +345,3 @@ function endOrDoubt(
   const wantsIdentity = refersTo(plan, stepOf(visit).id, "identity");
   return [...events.slice(0, -1), exitOnce(visit, ending, end, wantsIdentity)];
 }
-
-/** How attempts end, for what ends them after a doubt. */
-const ENDS: Ends = { complete, endAttempt, finalFailure };

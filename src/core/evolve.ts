@@ -13,12 +13,12 @@ import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { begin } from "./context.ts";
-import { applyDoubt, askProbesAgain } from "./doubt-flow.ts";
+import { conversationAfter, tell } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
 import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
-import { applyQuestion, shortenWaits } from "./gate-flow.ts";
+import { applyQuestion, shortenWaits } from "./gate.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
 import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
 import { move } from "./move.ts";
@@ -51,8 +51,8 @@ import {
   revive,
 } from "./scope.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
-import { talkOfWork, tell } from "./talk-flow.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { applyUncertainty, askProbesAgain } from "./uncertain.ts";
 import { adoptPlan } from "./update.ts";
 import {
   absorbFailures,
@@ -206,9 +206,9 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       delete draft(run).restoring;
       return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
     case "run.stopping":
-      return become(run, { status: "stopping", mode: event.mode, by: event.by });
+      return become(run, { status: "stopping", mode: event.mode, reason: event.reason });
     case "run.stopped":
-      return become(run, { status: "stopped", by: event.by });
+      return become(run, { status: "stopped", reason: event.reason });
     case "run.completed": {
       const root = run.scopes.get(ROOT_SCOPE);
       if (root !== undefined) passOverUnreached(run, root);
@@ -243,7 +243,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     noteDenial(visit, event);
   }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
-  const talk = talkOfWork(visit, event);
+  const talk = conversationAfter(visit, event);
   if (talk !== undefined) draft(visit).talk = talk;
   switch (event.type) {
     case "step.started":
@@ -290,7 +290,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.unsettled":
     case "step.probed":
     case "step.settled":
-      return applyDoubt(run, visit, event, time);
+      return applyUncertainty(run, visit, event, time);
     case "step.asked":
     case "step.answered":
       return applyQuestion(run, visit, event, time);

@@ -1,4 +1,7 @@
-/** What the outside told the engine. A fact changes nothing; `decide` makes events of it. */
+/**
+ * What the outside reported to the engine. A fact changes nothing by itself: `decide` makes events of
+ * it. A fact is plain JSON, so that the journal can keep it with the events of its turn (turn.ts).
+ */
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type {
@@ -24,6 +27,7 @@ import type {
   Saved,
   Spent,
   StopMode,
+  StopReason,
   Told,
   UsedBefore,
   Verdict,
@@ -38,6 +42,8 @@ export type Fact =
       readonly recover?: Recover;
       readonly choices?: Readonly<Record<string, Recover>>;
       readonly files?: "keep";
+      /** This owner takes snapshots of the run's files, restores and merges them. */
+      readonly keepsFiles?: true;
       /** What of the owner's environment the run did not know yet. */
       readonly remembers?: RememberedEnvironment;
       /** How many answers more the models of steps may give that have used up theirs. */
@@ -47,11 +53,12 @@ export type Fact =
     }
   /** What an earlier owner had started was found. */
   | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
-  /** The engine has room for this visit now; its conditions may ask for `env`. */
+  /** The engine has room for this visit now. */
   | {
       readonly type: "dispatched";
       readonly place: Place;
-      readonly env: Environment;
+      /** Of the first attempt of a step with a condition: whether the condition holds. */
+      readonly when?: Condition;
       /** For a step that talks to an agent. */
       readonly offer?: ConversationOffer;
       /** The snapshot that the workspace equals now, when that is known. */
@@ -147,6 +154,8 @@ export type Fact =
   /** The time of a wait is over. */
   | { readonly type: "woken"; readonly place: Place }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
+  /** The run must stop by itself. */
+  | { readonly type: "halted"; readonly mode: StopMode; readonly reason: StopReason }
   /** A person added to the budget. */
   | {
       readonly type: "funds-added";
@@ -170,7 +179,7 @@ export type Fact =
       /** How many answers more its model may give. */
       readonly turns?: number;
     } & FilesWish)
-  /** A person asked to go on from this step, taking what lies before it as done. */
+  /** A person asked to continue from this step and to take the steps before it as done. */
   | ({
       readonly type: "rewind-requested";
       readonly step: string;
@@ -206,6 +215,11 @@ export interface FilesWish {
   /** They stay as they are. */
   readonly keep?: true;
 }
+
+/** Whether a condition holds, or why it has no value. */
+export type Condition =
+  | { readonly ok: true; readonly value: boolean }
+  | { readonly ok: false; readonly message: string };
 
 /** What steps and expressions see of the environment; values are looked up when they are needed. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -301,7 +315,7 @@ export type Ending = {
     }
   /** It was ended because its agent got nowhere or had used up its turns. */
   | { readonly how: "reined"; readonly reason: "stall" | "turns"; readonly message: string }
-  /** Its agent is to go on in the same conversation with a request of ours. */
+  /** Its agent continues the same conversation with a request of ours. */
   | { readonly how: "asked"; readonly ask: Ask }
   /** Its agent has written down what the next conversation needs. */
   | { readonly how: "relayed"; readonly checkpoint: Output; readonly why?: string }
@@ -326,7 +340,7 @@ export type Ending = {
       readonly reason: "spawn" | "expression";
       readonly message: string;
     }
-  /** Its agent could not go on through no fault of the step. */
+  /** Its agent could not continue, through no fault of the step. */
   | {
       readonly how: "paused";
       readonly reason: PauseReason;

@@ -3,7 +3,7 @@
  * the end of what it printed.
  *
  * Owns: the text, and its bounds.
- * Does not: tell of the run as a whole (preamble.ts), or of the agent's own earlier attempts.
+ * Does not: tell of the run as a whole (briefing.ts), or of the agent's own earlier attempts.
  * Invariants:
  * - T4 Each visit has one report. An attempt that has to begin again gets the same, word for word.
  */

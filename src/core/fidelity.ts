@@ -4,11 +4,11 @@
  * Owns: the order in which arrow, step and pipeline are asked. It differs: for the mode the arrow
  * comes first, for the thread the step does.
  * Does not: know whether the conversation can be had (conversation.ts) or write what is told
- * (preamble.ts).
+ * (briefing.ts).
  */
 import { arrowAt } from "../plan/graph-index.ts";
 import type { Arrow, Fidelity, Plan, Retelling } from "../plan/plan.ts";
-import type { Telling, Thread } from "./event.ts";
+import type { Briefing, Thread } from "./event.ts";
 import { currentVisit, type Scope, stepOf, type Visit } from "./run.ts";
 
 /** An arrow with the graph that it is part of. */
@@ -20,7 +20,7 @@ export interface Way {
 /** What is wanted for a visit, and who wants it. */
 export interface WantedFidelity {
   readonly mode: Fidelity;
-  readonly by: Exclude<Telling["by"], "resume">;
+  readonly by: Exclude<Briefing["by"], "resume">;
 }
 
 /** The arrow by which the run came to a visit: its own, or that of the step that it stands in. */

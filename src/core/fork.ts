@@ -10,18 +10,15 @@
  *   shares no workspace. What was spent still counts.
  */
 import type { Recover } from "../plan/plan.ts";
+import { withoutSession } from "./conversation-state.ts";
 import { draft } from "./draft.ts";
 import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
 import { placeText } from "./place.ts";
 import { placeOf, type Run, type Visit, waitingFor } from "./run.ts";
-import { withoutSession } from "./talk.ts";
 import { requeue } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 import { restoreFirst } from "./workspace-files.ts";
-
-/** What has stopped a run that is nothing but forked. */
-export const FORK_STOP = "the fork";
 
 /** Separates a run from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {
@@ -40,7 +37,7 @@ export function fork(run: Run, event: RunForked): void {
   delete draft(run).recover;
   delete draft(run).restoring;
   restoreFirst(run, event.restore);
-  draft(run).state = { status: "stopped", by: FORK_STOP };
+  draft(run).state = { status: "stopped", reason: { code: "forked" } };
 }
 
 /** Conversations stay with the other run. */

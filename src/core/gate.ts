@@ -1,30 +1,31 @@
 /**
- * Gates and waits: how they begin, and what an answer or the end of the time brings about.
+ * Gates and waits: how they begin, what an answer or the end of the time leads to (the decide half), and
+ * what the events mean for the run (the evolve half).
  *
- * Owns: these decisions.
+ * Owns: these decisions, and the meaning of `step.asked`.
  * Does not: choose between two answers; the arbiter is outside (journal, H1), and only the one that
- * counts becomes a fact. What the events mean stands in gate-flow.ts.
+ * counts becomes a fact.
  * Invariants:
  * - H2 A question has at most one answer: one about an attempt that is not asked now is old news (D1).
  * - H3 Nothing approves by itself: without an answer a gate that is past its time takes its `default`,
  *   and fails where there is none.
  */
+
 import type { Choice, GateWork, WaitWork } from "../plan/plan.ts";
 import { formatDuration, parseMoment } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
+import { draft } from "./draft.ts";
 import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
 import { afterPermission } from "./permission.ts";
-import { attemptOf, findVisit, type Run, stepOf, type Visit } from "./run.ts";
+import { attemptOf, findVisit, type Run, stepOf, type Visit, waitingFor } from "./run.ts";
 import { renderIn } from "./values.ts";
+import { enter } from "./visit.ts";
 import { waitsFor } from "./visit-state.ts";
 
 /** How much of a question is kept. */
 const QUESTION_LENGTH_MAX = 16_384;
-
-/** How the failure of a question without an answer begins to be told. */
-export const UNANSWERED = "nobody answered";
 
 /** The first events of a gate or a wait, or why it cannot begin. */
 export type Begun =
@@ -109,7 +110,7 @@ function endOf(
 ): RunEvent {
   const at = attemptOf(visit);
   if (chosen === undefined) {
-    if (answer.choice === undefined) return fail(run, visit, "timeout", lateText(visit), now);
+    if (answer.choice === undefined) return fail(run, visit, "unanswered", lateText(visit), now);
     const message = `the answer ${JSON.stringify(answer.choice)} is none of its choices`;
     return finalFailure(run, visit, at, "rejected", message);
   }
@@ -127,9 +128,8 @@ function endOf(
 
 function lateText({ state }: Visit): string {
   const delayMs = waitsFor(state, "person") ? state.deadline?.delayMs : undefined;
-  return delayMs === undefined
-    ? `${UNANSWERED} in time`
-    : `${UNANSWERED} within ${formatDuration(delayMs)}`;
+  const when = delayMs === undefined ? "in time" : `within ${formatDuration(delayMs)}`;
+  return `nobody answered ${when}`;
 }
 
 /** What `results.<step>.answer` is. */
@@ -146,4 +146,38 @@ export function wakeEvents(run: Run, visit: Visit | undefined): readonly RunEven
 /** The choice that approves: the first that does not make the step fail. */
 export function approvingChoice(choices: readonly Choice[]): Choice | undefined {
   return choices.find(({ fails }) => fails !== true) ?? choices[0];
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
+
+/** Takes an event about a question into the run. */
+export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time: number): void {
+  if (event.type === "step.answered") return;
+  const { question, choices, text, deadline, default: otherwise } = event;
+  enter(run, visit, {
+    ...{ status: "waiting", for: "person", since: time, question, choices, text },
+    ...(deadline === undefined ? {} : { deadline }),
+    ...(otherwise === undefined ? {} : { default: otherwise }),
+  });
+}
+
+/** A new owner: nothing waits longer than it was meant to, however the clock was set back. */
+export function shortenWaits(run: Run, time: number): void {
+  for (const visit of waitingFor(run, "person", "time", "retry")) {
+    const { state } = visit;
+    if (waitsFor(state, "person") && state.deadline !== undefined) {
+      draft(visit).state = { ...state, deadline: shortened(state.deadline, time) };
+    } else if (waitsFor(state, "time")) {
+      draft(visit).state = { ...state, wake: shortened(state.wake, time) };
+    } else if (waitsFor(state, "retry")) {
+      draft(visit).state = { ...state, until: Math.min(state.until, time + state.delayMs) };
+    }
+  }
+}
+
+function shortened(deadline: Deadline, time: number): Deadline {
+  const { at, delayMs } = deadline;
+  return delayMs === undefined ? deadline : { at: Math.min(at, time + delayMs), delayMs };
 }

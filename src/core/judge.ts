@@ -86,6 +86,7 @@ export function workBefore({ judgements = [] }: Visit, attempt: number): number 
 /** Failures of a judge itself: it gave no verdict on the work. */
 const NO_VERDICT: ReadonlySet<FailureReason> = new Set<FailureReason>([
   "agent",
+  "denied",
   "answer",
   "timeout",
   "idle",

@@ -21,7 +21,7 @@ import {
   takeOperations,
 } from "./operations.ts";
 import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit, waitingFor } from "./run.ts";
-import { addSpent, usedUp } from "./spending.ts";
+import { addSpent, limitReached } from "./spending.ts";
 import { waitsFor } from "./visit-state.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 
@@ -147,11 +147,13 @@ function outOfFunds(
   for (const entry of activity?.attempts.values() ?? []) {
     if (entry.spent !== undefined) spent = addSpent(spent, entry.spent);
   }
-  const why = usedUp(others, { ...run, spent });
-  if (why !== undefined) return { type: "halt", mode: "after-turn", why };
+  const limit = limitReached(others, { ...run, spent });
+  if (limit !== undefined) return { type: "halt", mode: "after-turn", limit };
   const late =
-    timeMs === undefined ? undefined : usedUp({ timeMs }, { ...run, workedMs: workedBy(run, now) });
-  return late === undefined ? undefined : { type: "halt", mode: "now", why: late };
+    timeMs === undefined
+      ? undefined
+      : limitReached({ timeMs }, { ...run, workedMs: workedBy(run, now) });
+  return late === undefined ? undefined : { type: "halt", mode: "now", limit: late };
 }
 
 /** How long attempts have run, including those that run now. */

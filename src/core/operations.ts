@@ -282,13 +282,19 @@ function note(
 function snapshotFor(
   activity: Activity,
   workspace: string,
-  { entries, aside, scopes = [], ...refs }: SnapshotWanted,
+  { entries, aside, scopes = [], after, before, during }: SnapshotWanted,
 ): readonly Operation[] {
   if (activity.files.has(workspace)) return [];
   activity.files.set(workspace, "snapshot");
   for (const entry of entries) entry.busy = true;
   if (aside !== undefined) aside.busy = true;
-  const serves = { ...refs, scopes, ...(aside === undefined ? {} : { aside: aside.at }) };
+  const serves = {
+    ...(after.length === 0 ? {} : { after }),
+    ...(before.length === 0 ? {} : { before }),
+    ...(during.length === 0 ? {} : { during }),
+    ...(scopes.length === 0 ? {} : { scopes }),
+    ...(aside === undefined ? {} : { aside: aside.at }),
+  };
   return [{ type: "snapshot", workspace, serves, needs: "workspace" }];
 }
 

@@ -11,7 +11,7 @@
  */
 import type { AgentSettings, Choice, Plan } from "../plan/plan.ts";
 import { covers } from "../util/agent-access.ts";
-import { paidBy } from "./attempt-end.ts";
+import { traceOf } from "./attempt-end.ts";
 import { draft } from "./draft.ts";
 import type { Answer, Ask, AttemptRef, RunEvent } from "./event.ts";
 import type { Ending } from "./fact.ts";
@@ -29,7 +29,7 @@ export function afterDenial(plan: Plan, visit: Visit, ending: Ending): Ending {
   if (ending.how !== "exited" || denied.length === 0) return ending;
   const { onDenied: wanted = "continue", tools } = settingsOf(plan, visit);
   if (wanted === "fail" && ending.problem === undefined) {
-    return { ...ending, problem: { reason: "agent", message: deniedText(denied) } };
+    return { ...ending, problem: { reason: "denied", message: deniedText(denied) } };
   }
   // Whatever was denied, work that has passed its check is done.
   const passed = ending.problem === undefined && ending.check !== undefined;
@@ -38,7 +38,7 @@ export function afterDenial(plan: Plan, visit: Visit, ending: Ending): Ending {
   const calls = passed || wanted !== "ask" ? [] : unanswered(visit, open);
   if (calls.length === 0) return ending;
   const ask = { kind: "permission", why: deniedText(calls), calls } as const;
-  return { how: "asked", ask, ...paidBy(ending) };
+  return { how: "asked", ask, ...traceOf(ending) };
 }
 
 function settingsOf({ agents }: Plan, visit: Visit): AgentSettings {

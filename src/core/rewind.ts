@@ -32,7 +32,7 @@ import {
   findStep,
   findVisit,
   isDone,
-  isInDoubt,
+  isUncertain,
   outermost,
   placeOf,
   type Run,
@@ -289,7 +289,7 @@ export function isWithin(visit: Visit, outer: Visit): boolean {
 /** What may have happened and must not happen twice is not run again in passing. */
 function refuseRepeating(run: Run, visit: Visit): void {
   const path = stepPath(placeOf(visit));
-  if (isInDoubt(visit)) {
+  if (isUncertain(visit)) {
     const remedy = `settle it first: perdure settle ${run.id} ${path} done|redo|abort`;
     throw new Refusal(`step ${path} may have happened, and must not happen twice: ${remedy}`);
   }

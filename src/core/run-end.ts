@@ -30,23 +30,25 @@ import type { VisitState } from "./visit-state.ts";
 /** How soon a stop is to happen. */
 const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };
 
-/** What a request to stop brings about: nothing, when one at least as urgent stands. */
+/** What a request to stop leads to: nothing, when one at least as urgent stands. */
 export function stop(
   run: Run,
-  fact: Extract<Fact, { type: "stop-requested" }>,
+  fact: Extract<Fact, { type: "stop-requested" | "halted" }>,
 ): readonly RunEvent[] {
-  const { mode, by } = fact;
+  const { mode } = fact;
   const { state } = run;
   const news =
     state.status === "running" ||
     (state.status === "stopping" && URGENCY[mode] > URGENCY[state.mode]);
-  return news ? [{ type: "run.stopping", mode, by }] : [];
+  const reason =
+    fact.type === "halted" ? fact.reason : ({ code: "requested", by: fact.by } as const);
+  return news ? [{ type: "run.stopping", mode, reason }] : [];
 }
 
 /** How a run ends in which nothing moves any more. */
 export function ending(run: Run): RunEvent {
   if (run.state.status === "stopping" && !isIdle(run)) {
-    return { type: "run.stopped", by: run.state.by };
+    return { type: "run.stopped", reason: run.state.reason };
   }
   const failures = [...run.failed];
   // The innermost failure says more than the composite around it.

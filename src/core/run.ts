@@ -14,9 +14,10 @@ import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secrets.ts";
+import type { ConversationState } from "./conversation-state.ts";
 import type {
   AttemptRef,
-  Doubt,
+  Briefing,
   Held,
   KnownEffect,
   Message,
@@ -26,10 +27,10 @@ import type {
   RunCreated,
   Spent,
   StopMode,
-  Telling,
+  StopReason,
+  Uncertainty,
 } from "./event.ts";
 import { childScopeId, parseStepPath } from "./place.ts";
-import type { Talk } from "./talk.ts";
 import { type VisitState, type WaitReason, waitsFor } from "./visit-state.ts";
 
 export interface Run {
@@ -140,8 +141,8 @@ export interface SharedConversation {
 export type RunState =
   | { readonly status: "created" }
   | { readonly status: "running" }
-  | { readonly status: "stopping"; readonly mode: StopMode; readonly by: string }
-  | { readonly status: "stopped"; readonly by: string }
+  | { readonly status: "stopping"; readonly mode: StopMode; readonly reason: StopReason }
+  | { readonly status: "stopped"; readonly reason: StopReason }
   | { readonly status: "completed" }
   | { readonly status: "failed"; readonly message: string; readonly from?: string };
 
@@ -224,7 +225,7 @@ export interface Visit {
   /** Its last attempt was interrupted by a loss or a stop. */
   readonly cut?: true;
   /** Why the effect of its last attempt was uncertain. */
-  readonly doubt?: Doubt;
+  readonly doubt?: Uncertainty;
   /** Where its effect was attempted first, by an earlier visit: the key of the effect stays the same. */
   readonly attemptedAt?: Pick<KnownEffect, "place" | "run">;
   /** What a person wants done with it after an interruption; for its next attempt only. */
@@ -232,9 +233,9 @@ export interface Visit {
   /** Its next attempt keeps the current files: a person chose them. */
   readonly files?: "keep";
   /** Of an agent: its conversation. */
-  readonly talk?: Talk;
+  readonly talk?: ConversationState;
   /** What its agent was told about the run, and how often the visit had failed by then. */
-  readonly telling?: Telling & { readonly failures: number };
+  readonly telling?: Briefing & { readonly failures: number };
   /** The report of the failure that led to it, for its agent. */
   readonly report?: string;
   readonly spent?: Spent;
@@ -347,7 +348,7 @@ export function isDone(record: StepRecord | undefined): boolean {
 }
 
 /** True when it is uncertain whether the effect of a step that must not happen twice has happened. */
-export function isInDoubt({ state }: Visit): boolean {
+export function isUncertain({ state }: Visit): boolean {
   if (state.status === "failed") return state.reason === "once" && !state.handled;
   return waitsFor(state, "probe");
 }

@@ -1,7 +1,6 @@
 /** What attempts used of models, and what a run may use: arithmetic only. */
 import type { Budget } from "../plan/plan.ts";
-import { formatDuration } from "../util/duration.ts";
-import type { Spent } from "./event.ts";
+import type { LimitReached, Spent } from "./event.ts";
 
 export const NOTHING_SPENT: Spent = {
   inputTokens: 0,
@@ -54,37 +53,27 @@ export function addBudget(one: Budget, other: Budget): Budget {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
-/** Which limit is used up, in words; undefined while there is something left of each. */
-export function usedUp(
+/** The limit that is reached; undefined while there is something left of each. */
+export function limitReached(
   funds: Budget,
   used: { readonly spent: Spent; readonly workedMs: number },
-): string | undefined {
+): LimitReached | undefined {
   const { spent, workedMs } = used;
-  const tokens = spent.inputTokens + spent.outputTokens;
-  const dollars = spent.costUsd ?? 0;
-  if (funds.usd !== undefined && dollars >= funds.usd) {
-    return `${usdText(dollars)} of ${usdText(funds.usd)} are spent`;
-  }
-  const unpriced = funds.usd === undefined ? undefined : unpricedIn(spent);
-  if (unpriced !== undefined) return noPriceText(unpriced);
-  if (funds.tokens !== undefined && tokens >= funds.tokens) {
-    return `${tokens} of ${funds.tokens} tokens are used`;
-  }
-  if (funds.turns !== undefined && spent.turns >= funds.turns) {
-    return `${spent.turns} of ${funds.turns} turns are used`;
-  }
-  if (funds.timeMs !== undefined && workedMs >= funds.timeMs) {
-    return `${formatDuration(workedMs)} of ${formatDuration(funds.timeMs)} have run`;
-  }
-  return undefined;
-}
-
-/** How it begins to be told that a budget cannot be kept because a price is missing. */
-export const NO_PRICE = "no price is known for";
-
-function noPriceText(model: string): string {
-  const subject = model === "" ? "a model that its agent does not name" : model;
-  return `${NO_PRICE} ${subject}, so the limit in US dollars cannot be kept`;
+  const { usd, tokens, turns, timeMs } = funds;
+  const reached = (
+    kind: "usd" | "tokens" | "turns" | "time",
+    amount: number,
+    of: number | undefined,
+  ): LimitReached | undefined =>
+    of !== undefined && amount >= of ? { kind, used: amount, of } : undefined;
+  const unpriced = usd === undefined ? undefined : unpricedIn(spent);
+  return (
+    reached("usd", spent.costUsd ?? 0, usd) ??
+    (unpriced === undefined ? undefined : { kind: "price", model: unpriced }) ??
+    reached("tokens", spent.inputTokens + spent.outputTokens, tokens) ??
+    reached("turns", spent.turns, turns) ??
+    reached("time", workedMs, timeMs)
+  );
 }
 
 /** Amounts below this are shown with two digits that count, not as nothing. */

@@ -22,6 +22,7 @@ import { assert } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { begin } from "./context.ts";
+import { sharedNames } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { forwardEdges, mark, passOver, reopen, startAgain } from "./edge.ts";
 import type { Rerun, RunEvent, RunUpdated } from "./event.ts";
@@ -40,7 +41,6 @@ import {
   type Visit,
 } from "./run.ts";
 import { makeScope } from "./scope.ts";
-import { sharedNames } from "./shared-conversation.ts";
 import { addBudget } from "./spending.ts";
 import { recordAt, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";

@@ -17,7 +17,7 @@ import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue, contextValueAt } from "./context.ts";
 import type { Output, Told } from "./event.ts";
-import type { Environment } from "./fact.ts";
+import type { Condition, Environment } from "./fact.ts";
 import { childScopeId } from "./place.ts";
 import {
   currentVisit,
@@ -63,6 +63,21 @@ export function evaluateIn(
 export function evaluateAfterIteration(run: Run, visit: Visit, source: string): Evaluated {
   const scope = lastScope(run, visit) ?? visit.record.scope;
   return tryEvaluate(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
+}
+
+/** Whether the condition of a visit's step holds; `env` is what is around the run. */
+export function conditionOf(plan: Plan, run: Run, visit: Visit, env: Environment): Condition {
+  const { when = "true" } = stepOf(visit);
+  const held = evaluateIn(run, visit, when, environmentAt(plan, run, visit, env));
+  if (!held.ok) return held;
+  if (typeof held.value === "boolean") return { ok: true, value: held.value };
+  const message = `\`when\` must be true or false, but \`${when}\` is ${typeText(held.value)}`;
+  return { ok: false, message };
+}
+
+/** The type of a value, for messages. */
+export function typeText(value: Json): string {
+  return value === null ? "null" : Array.isArray(value) ? "a list" : `a ${typeof value}`;
 }
 
 /**

@@ -8,7 +8,7 @@
 import { defined } from "../util/defined.ts";
 import { type CheckFindings, checksFound } from "./check.ts";
 import { handOn } from "./context.ts";
-import { vouched } from "./doubt-flow.ts";
+import { share } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { leave } from "./edge.ts";
 import { noteEffect } from "./effect.ts";
@@ -17,7 +17,7 @@ import { dropJudged } from "./judge.ts";
 import { restarts } from "./restart.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import { closeIfOver } from "./scope.ts";
-import { share } from "./talk-flow.ts";
+import { vouched } from "./uncertain.ts";
 import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
 /** Ends a visit well. */

@@ -6,13 +6,13 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { withPreamble } from "../core/briefing.ts";
 import { effectKey } from "../core/effect.ts";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { withReport } from "../core/failure-report.ts";
 import { judgeOf } from "../core/judge.ts";
 import { attemptText, stepPath } from "../core/place.ts";
-import { withPreamble } from "../core/preamble.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";

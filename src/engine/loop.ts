@@ -32,7 +32,8 @@ import { waitsForPerson } from "../core/next-actions.ts";
 import { retriedBy } from "../core/rewind.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
-import type { RunLog } from "../journal/run-log.ts";
+import { recordedTurn, TurnLog } from "../core/turn.ts";
+import type { RunLog, Write } from "../journal/run-log.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
@@ -143,6 +144,7 @@ export class Loop {
   #run: Run;
   #broken = false;
   #unseen: Recorded[] = [];
+  readonly #turnLog = new TurnLog();
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -197,6 +199,7 @@ export class Loop {
       ...(recover === undefined ? {} : { recover }),
       ...(choices === undefined ? {} : { choices }),
       ...(files === undefined ? {} : { files }),
+      ...(this.#options.keepsFiles ? { keepsFiles: true as const } : {}),
       ...(remembers === undefined ? {} : { remembers }),
       ...(turns === undefined ? {} : { turns }),
     } as const;
@@ -212,14 +215,13 @@ export class Loop {
     this.#broken = true;
     const turn = advance(plan, this.#run, this.#activity, facts, now);
     this.#run = turn.run;
-    if (turn.events.length > 0) {
+    const factsText = this.#turnLog.add(recordedTurn(now, facts, this.#activity), turn);
+    if (factsText !== undefined) {
       const changes = takeChanges(turn.run);
       const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
-      await log.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });
-      for (const [index, event] of turn.events.entries()) {
-        const seq = afterSeq + 1 + index;
-        this.#unseen.push({ seq, time: now, version: EVENT_VERSION, event });
-      }
+      const write = { afterSeq, time: now, facts: factsText, events: turn.events };
+      await log.append(runId, { epoch, ...write, summary });
+      this.#unseen.push(...recordedEvents(write));
     }
     this.#broken = false;
     return turn;
@@ -257,6 +259,17 @@ export class Loop {
 /** How long nothing has to be looked at; undefined when only facts count. */
 function waitMs({ wakeAt }: Turn, now: number): number | undefined {
   return wakeAt === undefined ? undefined : wakeAt - now;
+}
+
+/** The events of an append as a reader of the journal would get them. */
+function recordedEvents(
+  write: Pick<Write, "afterSeq" | "time" | "events"> & { readonly facts: string },
+): readonly Recorded[] {
+  const { afterSeq, time, events, facts } = write;
+  return events.map((event, index) => {
+    const recorded = { seq: afterSeq + 1 + index, time, version: EVENT_VERSION, event };
+    return index === 0 ? { ...recorded, facts } : recorded;
+  });
 }
 
 function beginOperation(executors: Executors, operation: Operation, outlet: Outlet): void {

@@ -5,12 +5,12 @@
  * Owns: one append of an owner that does nothing else.
  * Does not: take the lease; the caller holds it.
  */
-import { decide } from "../core/decide.ts";
-import { EVENT_VERSION } from "../core/event.ts";
-import { evolve, takeChanges } from "../core/evolve.ts";
+import { decideAlone } from "../core/advance.ts";
+import { takeChanges } from "../core/evolve.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
+import { encodeTurns } from "../core/turn.ts";
 import type { RunLog } from "../journal/run-log.ts";
 import type { Plan } from "../plan/plan.ts";
 
@@ -30,15 +30,12 @@ export async function settle(
   fact: Extract<Fact, { type: "settled" | "message-left" }>,
 ): Promise<Run> {
   const { log, plan, epoch, now } = site;
-  let { run } = site;
-  const { id, seq: afterSeq } = run;
-  const events = decide(plan, run, fact, now);
+  const { id, seq: afterSeq } = site.run;
+  takeChanges(site.run);
+  const { run, events } = decideAlone(plan, plan, site.run, [fact], now);
   if (events.length === 0) return run;
-  takeChanges(run);
-  for (const event of events) {
-    run = evolve(plan, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
-  }
   const summary = summaryOf(run, takeChanges(run), site.workspaceOf);
-  await log.append(id, { epoch, afterSeq, time: now, events, summary });
+  const facts = encodeTurns({ turns: [{ time: now, facts: [fact], alone: true }] }, events);
+  await log.append(id, { epoch, afterSeq, time: now, facts, events, summary });
   return run;
 }

@@ -5,12 +5,13 @@
  * that is killed here is updated or is not.
  * Does not: start anything; whoever drives the run loads it again first.
  */
-import { decide } from "../core/decide.ts";
-import { EVENT_VERSION, type Owner, type RunEvent } from "../core/event.ts";
-import { evolve, type Plans } from "../core/evolve.ts";
+import { decideAlone } from "../core/advance.ts";
+import type { Owner } from "../core/event.ts";
+import type { Plans } from "../core/evolve.ts";
 import type { UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { fullSummary, type WorkspaceOf } from "../core/summary.ts";
+import { encodeTurns } from "../core/turn.ts";
 import type { RunLog } from "../journal/run-log.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 
@@ -31,18 +32,13 @@ export async function recordUpdate(options: UpdateOptions, update: UpdateRequest
   const { log, plan, owner, epoch, now } = options;
   const plans: Plans = (fingerprint) => (fingerprint === update.fingerprint ? update.plan : plan);
   const afterSeq = options.run.seq;
-  let { run } = options;
-  const events: RunEvent[] = [];
-  for (const fact of [{ type: "opened", owner, epoch } as const, update]) {
-    for (const event of decide(plan, run, fact, now)) {
-      run = evolve(plans, run, { seq: run.seq + 1, time: now, version: EVENT_VERSION, event });
-      events.push(event);
-    }
-  }
+  const facts = [{ type: "opened", owner, epoch } as const, update];
+  const { run, events } = decideAlone(plans, plan, options.run, facts, now);
   await log.append(run.id, {
     epoch,
     afterSeq,
     time: now,
+    facts: encodeTurns({ turns: [{ time: now, facts, alone: true }] }, events),
     events,
     summary: fullSummary(run, options.workspaceOf),
     planText: freeze(update.plan).text,

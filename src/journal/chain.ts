@@ -25,6 +25,8 @@ export interface UnsealedEvent {
   readonly version: number;
   readonly time: number;
   readonly data: string;
+  /** Of the first event of an append: the turns behind it, as JSON text. */
+  readonly facts?: string;
 }
 
 /** The last event of a stretch: where the next one must go on. */
@@ -40,8 +42,9 @@ export function chainStart(runId: string): ChainHead {
 
 /** The checksum of an event that follows one with the checksum `previous`. */
 export function chainCrc(previous: number, event: UnsealedEvent): number {
-  const { seq, type, version, time, data } = event;
-  return crc32(`\n${seq}\n${type}\n${version}\n${time}\n${data}`, previous);
+  const { seq, type, version, time, data, facts } = event;
+  const crc = crc32(`\n${seq}\n${type}\n${version}\n${time}\n${data}`, previous);
+  return facts === undefined ? crc : crc32(`\n${facts}`, crc);
 }
 
 /** The first fault in a stretch of events, in words, or undefined when it is whole. */

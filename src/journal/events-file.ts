@@ -245,12 +245,17 @@ function parseLine(line: string): { runId: string; crc: number; event: UnsealedE
     throw error;
   }
   if (!isObject(value)) return undefined;
-  const { v: version, run: runId, seq, time, type, data, crc } = value;
+  const { v: version, run: runId, seq, time, type, data, facts, crc } = value;
   if (typeof runId !== "string" || typeof type !== "string" || !isObject(data)) return undefined;
   if (typeof seq !== "number" || typeof time !== "number") return undefined;
   if (typeof version !== "number" || typeof crc !== "number") return undefined;
   // JSON that was written from a value has the same text when it is written again.
-  return { runId, crc, event: { seq, type, version, time, data: JSON.stringify(data) } };
+  const event = { seq, type, version, time, data: JSON.stringify(data) };
+  return {
+    runId,
+    crc,
+    event: facts === undefined ? event : { ...event, facts: JSON.stringify(facts) },
+  };
 }
 
 function encodeLines(runId: string, from: ChainHead, events: readonly Recorded[]) {
@@ -258,11 +263,12 @@ function encodeLines(runId: string, from: ChainHead, events: readonly Recorded[]
   let text = "";
   for (const recorded of events) {
     const event = encodeRecorded(recorded);
-    const { version, time, type, data } = event;
+    const { version, time, type, data, facts } = event;
     seq = event.seq;
     crc = chainCrc(crc, event);
     const start = JSON.stringify({ v: version, run: runId, seq, time, type });
-    text += `${start.slice(0, -1)},"data":${data},"crc":${crc}}\n`;
+    const behind = facts === undefined ? "" : `,"facts":${facts}`;
+    text += `${start.slice(0, -1)},"data":${data}${behind},"crc":${crc}}\n`;
   }
   return { text, head: { seq, crc } };
 }

@@ -12,7 +12,7 @@ import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/json.ts";
 import type { UnsealedEvent } from "./chain.ts";
-import { decode, encode, encodeRecorded } from "./event-codec.ts";
+import { decode, encode, encodeAll, encodeRecorded } from "./event-codec.ts";
 import {
   type Answered,
   type AnswerRequest,
@@ -311,7 +311,7 @@ function append(run: StoredRun, write: Write): void {
     const why = `it has ${events.length} events, and the writer knows ${write.afterSeq}`;
     throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
   }
-  for (const event of write.events) events.push(encode(event, events.length + 1, write.time));
+  events.push(...encodeAll(write));
   if (write.planText !== undefined) {
     run.planText = write.planText;
     run.steps.clear();

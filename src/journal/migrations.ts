@@ -26,6 +26,7 @@ CREATE TABLE runs (
   fingerprint TEXT NOT NULL REFERENCES plans
 ) STRICT;
 
+-- facts, of the first event of an append: the turns behind its events.
 CREATE TABLE events (
   run INTEGER NOT NULL REFERENCES runs,
   seq INTEGER NOT NULL,
@@ -33,6 +34,7 @@ CREATE TABLE events (
   version INTEGER NOT NULL,
   time INTEGER NOT NULL,
   data TEXT NOT NULL,
+  facts TEXT,
   crc INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX events_by_run ON events (run, seq);

@@ -1,7 +1,9 @@
 /** The requests of an inbox as JSON text and back; checked like events (event-codec.ts). */
 import type { Answer } from "../core/event.ts";
-import { answer, message, stopMode } from "./event-shapes.ts";
-import { type Check, number, optional, parseObject, record, text } from "./field-check.ts";
+import { answer, message } from "../core/event-parts.ts";
+import { stopMode } from "../core/run-event.ts";
+import { number, optional, record, type Shape, text } from "../core/shape.ts";
+import { parseObject } from "./event-codec.ts";
 import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
 import { JournalError } from "./journal.ts";
 
@@ -12,7 +14,7 @@ const budget = record({
   timeMs: optional(number),
 });
 
-const REQUEST_CHECKS = new Map<string, Check>([
+const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
   ["stop", record({ mode: stopMode, by: text })],
   ["message", record({ scope: text, step: text, message })],
   ["add-budget", record({ added: budget })],

@@ -72,6 +72,8 @@ export interface Write {
   /** The sequence number of the last event that the writer has seen. */
   readonly afterSeq: number;
   readonly time: number;
+  /** The turns behind these events, as text (core/turn.ts); absent: no turn made them. */
+  readonly facts?: string;
   readonly events: readonly RunEvent[];
   /** Rows of the summary tables that these events changed. */
   readonly summary: SummaryChange;

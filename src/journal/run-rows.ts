@@ -104,10 +104,10 @@ export function insertEvents(
 ): ChainHead {
   let { seq, crc } = head;
   for (const event of events) {
-    const { type, version, time, data } = event;
+    const { type, version, time, data, facts = null } = event;
     seq = event.seq;
     crc = chainCrc(crc, event);
-    database.run(EVENT.insert, key, seq, type, version, time, data, crc);
+    database.run(EVENT.insert, key, seq, type, version, time, data, facts, crc);
   }
   return { seq, crc };
 }
@@ -129,12 +129,14 @@ export function changeSummary(
 
 /** The event in a row. Throws "broken". */
 export function storedEvent(row: Row): StoredEvent {
+  const facts = optionalTextIn(row, "facts");
   return {
     seq: integerIn(row, "seq"),
     type: textIn(row, "type"),
     version: integerIn(row, "version"),
     time: integerIn(row, "time"),
     data: textIn(row, "data"),
+    ...(facts === undefined ? {} : { facts }),
     crc: integerIn(row, "crc"),
   };
 }

@@ -69,8 +69,9 @@ export const RUN = {
 
 /** Events, which are only ever inserted. */
 export const EVENT = {
-  insert:
-    "INSERT INTO events (run, seq, type, version, time, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  insert: `
+    INSERT INTO events (run, seq, type, version, time, data, facts, crc)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   /** The number of the newest event of all runs: events are never deleted, so it only grows. */
   newest: "SELECT ifnull(max(rowid), 0) FROM events",
   /** The hashes of what steps handed on or still will, of runs whose files were not removed. */
@@ -83,7 +84,7 @@ export const EVENT = {
     WHERE events.type IN ('step.completed', 'step.conflicted', 'run.rewound')
       AND s.cleaned_at IS NULL AND output.key = 'sha256' AND output.type = 'text'`,
   from: `
-    SELECT seq, type, version, time, data, crc FROM events
+    SELECT seq, type, version, time, data, facts, crc FROM events
     WHERE run = ? AND seq >= ? ORDER BY seq`,
 } as const;
 

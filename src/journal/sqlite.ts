@@ -14,7 +14,7 @@ import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/json.ts";
 import { type ChainHead, chainStart, verifyChain } from "./chain.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
-import { decodeAll, encode, encodeRecorded } from "./event-codec.ts";
+import { decodeAll, encode, encodeAll, encodeRecorded } from "./event-codec.ts";
 import { type Journal, JournalError } from "./journal.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
 import {
@@ -156,7 +156,7 @@ function receive(database: Database, run: ReceivedRun): void {
 function append(database: Database, runId: string, write: Write): void {
   const { epoch, afterSeq, time, summary } = write;
   const fingerprint = planStoredBy(write);
-  const events = write.events.map((event, index) => encode(event, afterSeq + 1 + index, time));
+  const events = encodeAll(write);
   database.write("append", () => {
     const row = database.get(RUN.head, runId) ?? unknownRun(runId);
     const head = headIn(row);

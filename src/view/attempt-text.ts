@@ -2,7 +2,7 @@
  * What is known of one attempt besides its result: what the step reported, the briefing of its
  * agent, processes that it left running, and secrets that it stored.
  */
-import type { Exposure, LeftRunning, Recorded, Telling, Told } from "../core/event.ts";
+import type { Briefing, Exposure, LeftRunning, Recorded, Told } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import type { JsonObject } from "../util/json.ts";
 import { messageText } from "./failure-text.ts";
@@ -34,13 +34,13 @@ export function stepReportJson(told: Told | undefined): JsonObject {
 }
 
 /** `it got a briefing (compact): the step says compact`. */
-export function briefingText({ mode, thread, why }: Telling): string {
+export function briefingText({ mode, thread, why }: Briefing): string {
   const where = thread === undefined ? "" : `, thread ${thread.name}`;
   return `it got a briefing (${mode}${where}): ${why}`;
 }
 
 /** The same as JSON, without the text, which is part of the attempt's prompt. */
-export function briefingJson({ mode, by, why, thread }: Telling): JsonObject {
+export function briefingJson({ mode, by, why, thread }: Briefing): JsonObject {
   return { mode, by, why, thread: thread === undefined ? null : { ...thread } };
 }
 

@@ -4,10 +4,11 @@
  * Owns: how an estimate (`~$0.12`) and a lower bound (`at least`) are marked.
  */
 import type { RunEvent, Spent } from "../core/event.ts";
-import { NO_PRICE, unpricedIn, usdText } from "../core/spending.ts";
+import { unpricedIn, usdText } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
+import { noPriceText } from "./stop-text.ts";
 import { plainText } from "./text.ts";
 
 /** "12345 tokens in, 678 out, 3 turns, ~$0.12"; undefined when no model was used. */
@@ -25,7 +26,7 @@ function moneyText(spent: Spent): string {
   if (costUsd === undefined) {
     return unpriced === undefined || unpriced === ""
       ? "cost not measured"
-      : `cost not known: ${NO_PRICE} ${plainText(unpriced)}`;
+      : `cost not known: ${noPriceText(unpriced)}`;
   }
   const amount = `${estimated === undefined ? "" : "~"}${usdText(costUsd)}`;
   return unpriced === undefined ? amount : `at least ${amount}`;

@@ -12,6 +12,7 @@ import type {
   RunEvent,
   StepCompleted,
   StepSubmitted,
+  StopReason,
 } from "../core/event.ts";
 import { deniedText } from "../core/permission.ts";
 import { stepPath } from "../core/place.ts";
@@ -26,6 +27,7 @@ import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptWords, STEP_LOOKS } from "./step-status.ts";
+import { stopText } from "./stop-text.ts";
 import { commitText, countText, plainText, shortList } from "./text.ts";
 
 /** How many items a line names. */
@@ -176,6 +178,11 @@ function isShownLater(run: Run, place: Place): boolean {
   return kind === "gate" || kind === "pass" || kind === "pick";
 }
 
+/** What another signal of the same kind does. */
+function again(reason: StopReason): string {
+  return (reason.code === "requested" && AGAIN[reason.by]) || "";
+}
+
 function runLine(run: Run, { event, time }: Recorded): string | undefined {
   const took = formatDuration(time - (run.created?.time ?? time));
   switch (event.type) {
@@ -183,10 +190,10 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
     case "run.stopping":
       return event.mode === "now"
-        ? `${RUN_GLYPH} stopping: ${event.by}${graceText(run)}${AGAIN[event.by] ?? ""}`
-        : `${RUN_GLYPH} stopping ${STOPS[event.mode]}: ${event.by}`;
+        ? `${RUN_GLYPH} stopping: ${stopText(event.reason)}${graceText(run)}${again(event.reason)}`
+        : `${RUN_GLYPH} stopping ${STOPS[event.mode]}: ${stopText(event.reason)}`;
     case "run.stopped":
-      return `${RUN_GLYPH} stopped by ${event.by}`;
+      return `${RUN_GLYPH} stopped by ${stopText(event.reason)}`;
     case "run.funded":
       return `${RUN_GLYPH} ${fundsText(event)}`;
     case "run.messaged":
@@ -258,7 +265,7 @@ function words(text: string): string {
 function denied(event: AttemptEnd): string {
   const { denied: calls = [] } = event;
   const text = deniedText(calls);
-  const known = calls.length === 0 || ("message" in event && event.message.includes(text));
+  const known = calls.length === 0 || ("reason" in event && event.reason === "denied");
   return known ? "" : `; ${plainText(text)}`;
 }
 

@@ -1,6 +1,4 @@
 /** The exit status of `perdure`; the library returns the same numbers. */
-import { MERGE_STOP } from "../core/activity.ts";
-import { BUDGET_STOP } from "../core/advance.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
 
@@ -26,13 +24,14 @@ export function exitCodeOf(run: Run, endedBy: string | undefined): ExitCode {
     case "completed":
       return EXIT.done;
     case "stopped": {
-      const { by } = run.state;
-      if ([BUDGET_STOP, MERGE_STOP].some((why) => by.startsWith(why))) return EXIT.failed;
+      const { code } = run.state.reason;
+      if (code === "budget" || code === "conflict") return EXIT.failed;
       return endedBy === "SIGINT" ? EXIT.interrupted : EXIT.terminated;
     }
     case "failed": {
       const reasons = [...run.failed].map((visit) => "reason" in visit.state && visit.state.reason);
-      const timedOut = reasons.some((reason) => reason === "timeout" || reason === "idle");
+      const late = ["timeout", "idle", "unanswered"];
+      const timedOut = reasons.some((reason) => late.includes(String(reason)));
       return timedOut ? EXIT.timedOut : EXIT.failed;
     }
     default:

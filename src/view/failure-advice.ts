@@ -81,7 +81,7 @@ export function failedSituation(
   if (denied.length === 0) return { happened, advice: [advice, look] };
   const update = commandText("resume", shortId, "--update");
   const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
-  const note = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
+  const note = visit.state.reason === "denied" ? "" : `; ${deniedText(denied)}`;
   return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, look] };
 }
 

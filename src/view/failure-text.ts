@@ -6,7 +6,6 @@
  */
 import { type CheckFindings, checksFound, warns } from "../core/check.ts";
 import type { AttemptRef, CheckEvidence, FailureReason } from "../core/event.ts";
-import { UNANSWERED } from "../core/gate.ts";
 import { stepPath } from "../core/place.ts";
 import type { Json } from "../util/json.ts";
 import { STEP_LOOKS } from "./step-status.ts";
@@ -28,7 +27,9 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   "output-limit": "it printed more output than is allowed",
   spawn: "it could not be started",
   expression: "an expression in the pipeline could not be evaluated",
+  unanswered: "nobody answered",
   agent: "its agent did not succeed",
+  denied: "its agent did not succeed",
   answer: "its agent's answer does not match the schema",
   stall: "it makes no progress",
   turns: "its agent used up its turns",
@@ -72,17 +73,17 @@ export function failureText(failure: Failure): string {
   if (reason === "exit" && exit !== undefined) return exitText(exit);
   const words = REASONS[reason];
   const message = messageText(failure.message);
-  // A gate that times out has no process that ran too long.
-  if (reason === "timeout" && message.startsWith(UNANSWERED)) return message;
   if (message === "") return words;
-  // Some messages repeat these words with a number: "it ran longer than its timeout of 2.0s".
-  return message.startsWith(openingOf(words)) ? message : `${words}: ${message}`;
+  return WHOLE_MESSAGE.has(reason) ? message : `${words}: ${message}`;
 }
 
-/** The first three words: enough to see that a message repeats them. */
-function openingOf(words: string): string {
-  return words.split(" ").slice(0, 3).join(" ");
-}
+/** Reasons whose message says everything, with a number: "it ran longer than its timeout of 2s". */
+const WHOLE_MESSAGE: ReadonlySet<FailureReason> = new Set<FailureReason>([
+  "timeout",
+  "idle",
+  "output-limit",
+  "unanswered",
+]);
 
 /** "it exited with 2", "it exited with 137 (SIGKILL)". */
 export function exitText(exit: number): string {

@@ -6,7 +6,10 @@ import { type Effect, type Run, stepOf } from "../core/run.ts";
 import type { Step } from "../plan/plan.ts";
 import { messageText } from "./failure-text.ts";
 
-type DoubtEvent = Extract<RunEvent, { type: "step.unsettled" | "step.probed" | "step.settled" }>;
+type UncertaintyEvent = Extract<
+  RunEvent,
+  { type: "step.unsettled" | "step.probed" | "step.settled" }
+>;
 
 const ANSWERS = {
   done: "happened, according to its probe",
@@ -27,7 +30,7 @@ export function confirmedText(settledBy: string, identity: string | undefined): 
 }
 
 /** Follows the name of the step: "may or may not have happened (it was stopped): ...". */
-export function uncertaintyText(event: DoubtEvent): string {
+export function uncertaintyText(event: UncertaintyEvent): string {
   switch (event.type) {
     case "step.unsettled": {
       const next = event.asks === "probe" ? "the probe is asked" : "a person must settle it";

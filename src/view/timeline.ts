@@ -10,6 +10,7 @@ import { attemptEnd } from "./attempt-history.ts";
 import { messageText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
+import { stopText } from "./stop-text.ts";
 import { commitText, countText, shortList } from "./text.ts";
 import { savedBy } from "./work-history.ts";
 
@@ -124,7 +125,7 @@ function runEntry(event: RunEvent): Row | undefined {
       return { what: "run", outcome: "forked", note: `from ${run}, event ${seq}${input}` };
     }
     case "run.stopped":
-      return { what: "run", outcome: "stopped", note: `by ${event.by}` };
+      return { what: "run", outcome: "stopped", note: `by ${stopText(event.reason)}` };
     case "run.completed":
       return { what: "run", outcome: "completed", note: "" };
     case "run.failed":

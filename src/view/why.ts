@@ -7,15 +7,12 @@
  * Invariants:
  * - Y1 There are always three lines, and the last one holds a command that works as printed (P10).
  */
-import { MERGE_STOP } from "../core/activity.ts";
-import { BUDGET_STOP } from "../core/advance.ts";
-import type { Answer, Owner } from "../core/event.ts";
-import { FORK_STOP } from "../core/fork.ts";
+
+import type { Answer, Owner, StopReason } from "../core/event.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { attemptOf, currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
-import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { waitsFor } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
@@ -40,6 +37,7 @@ import {
   wakeText,
 } from "./question-text.ts";
 import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
+import { stopText } from "./stop-text.ts";
 import { commandText, countText, plainText, shortList, utcText } from "./text.ts";
 
 /** How many choices of a question one line shows. */
@@ -112,20 +110,22 @@ function situation(input: WhyInput): Situation {
     case "failed":
       return failedSituation(input, run.state);
     case "stopped":
-      if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
-      if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
-      if (run.state.by === FORK_STOP) return forked(input);
-      return {
-        happened: `was stopped by ${stopperText(run.state.by)}${stoppedWaiting(run)}`,
-        advice: [
-          { say: "Continue", command: commandText("resume", shortId) },
-          ...answerAdvice(input),
-        ],
-      };
+      return stopped(input, run.state.reason);
     default:
       if (waitsForPerson(run)) return waiting(input);
       return liveness === "owned" ? owned(input) : interrupted(input);
   }
+}
+
+function stopped(input: WhyInput, reason: StopReason): Situation {
+  if (reason.code === "budget") return outOfFunds(input, reason);
+  if (reason.code === "conflict") return inConflict(input, reason);
+  if (reason.code === "forked") return forked(input);
+  const resume = { say: "Go on", command: commandText("resume", input.shortId) };
+  return {
+    happened: `was stopped by ${stopperText(reason)}${stoppedWaiting(input.run)}`,
+    advice: [resume, ...answerAdvice(input)],
+  };
 }
 
 function completedText(run: Run): string {
@@ -225,30 +225,26 @@ function forked({ run, shortId }: WhyInput): Situation {
   };
 }
 
-function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
-  if (by.startsWith(`${BUDGET_STOP}: ${NO_PRICE}`)) {
-    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then continue`;
-    return {
-      happened: `was stopped: ${by}`,
-      advice: [{ say, command: commandText("resume", shortId, "--update") }],
-    };
+function outOfFunds(
+  { run, shortId }: WhyInput,
+  reason: Extract<StopReason, { code: "budget" }>,
+): Situation {
+  const happened = `was stopped: ${stopText(reason)}`;
+  if (reason.limit.kind === "price") {
+    const say = `${priceRemedy(reason.limit.model)}, then continue`;
+    return { happened, advice: [{ say, command: commandText("resume", shortId, "--update") }] };
   }
   const command = commandText("resume", shortId, "--budget", suggestedBudget(run));
-  return {
-    happened: `was stopped: ${by}`,
-    advice: [{ say: "Raise the budget and continue", command }],
-  };
+  return { happened, advice: [{ say: "Raise the budget and continue", command }] };
 }
 
 /** Names the directory that holds the files with conflict markers. */
-function inConflict({ run, shortId }: WhyInput, by: string): Situation {
+function inConflict({ run, shortId }: WhyInput, reason: StopReason): Situation {
   const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
   const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
-  return {
-    happened: `was stopped: ${by}`,
-    advice: [{ say, command: commandText("resume", shortId) }],
-  };
+  const happened = `was stopped: ${stopText(reason)}`;
+  return { happened, advice: [{ say, command: commandText("resume", shortId) }] };
 }
 
 function cleaned(input: WhyInput, cleanedAt: number): Situation {
@@ -266,7 +262,8 @@ function cleaned(input: WhyInput, cleanedAt: number): Situation {
 }
 
 /** "SIGINT (Ctrl-C)"; a name that is not a signal is shown as it is. */
-function stopperText(by: string): string {
+function stopperText(reason: StopReason): string {
+  const by = stopText(reason);
   return by === "SIGINT" ? "SIGINT (Ctrl-C)" : by;
 }
 
@@ -284,7 +281,7 @@ function owned(input: WhyInput): Situation {
   const by = `its owner is ${ownerText(input.owner)}${unseen}`;
   if (run.state.status === "stopping") {
     const mode = run.state.mode === "now" ? "" : " after the running steps";
-    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}; ${by}`;
+    const happened = `is being stopped${mode} by ${stopperText(run.state.reason)}; ${by}`;
     return { happened, advice: [watch] };
   }
   const asks = unanswered(input).map(gateName);

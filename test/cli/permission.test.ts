@@ -178,7 +178,7 @@ describe("on_denied: ask", () => {
     expect(transcript).toContain(`a person allowed ${CALL}`);
     expect(project.exists("published")).toBe(true);
     expect((await events("step.completed"))[0]?.denied).toBeUndefined();
-    expect(await project.must(["replay", id])).toContain("none differs");
+    expect(await project.must(["replay", id])).toContain("no difference");
   });
 
   it("tells the agent when a person denies it, and does not ask again", async () => {

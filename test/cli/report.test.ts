@@ -147,13 +147,13 @@ describe("graph", () => {
 });
 
 describe("replay finds no difference in a run", () => {
-  const same = /^Run \w+ \(\w+\): \d+ decisions in \d+ events were replayed; none differs\.\n$/;
+  const same = /^Run \w+ \(\w+\): \d+ turns in \d+ events decided again; no difference\.\n$/;
 
   it("with parallel steps, skips and values", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 10 decisions in 11 events were replayed; none differs.
+      "Run 1a2b3c4d (release): 8 turns in 11 events decided again; no difference.
       [exit 0]
       "
     `);
@@ -198,16 +198,16 @@ describe("replay finds no difference in a run", () => {
     expect(problems[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
   });
 
-  it("whose conditions need the environment, and says so", async () => {
-    const env = { MOON: "full" };
+  it("whose conditions need the environment, of which no secret is recorded", async () => {
+    const env = { MOON: "full", MOON_TOKEN: "werewolf-1234" };
+    const when = 'env.MOON == "full" && env.MOON_TOKEN != "werewolf"';
     project.write(
       "p.yaml",
-      'name: wolf\nsteps:\n  - id: howl\n    when: env.MOON == "full"\n    run: "true"\n',
+      `name: wolf\nsteps:\n  - id: howl\n    when: ${when}\n    run: "true"\n`,
     );
     await project.must(["run", "p.yaml"], { env });
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (wolf): 4 decisions in 6 events were replayed; none differs.
-      Not replayed: 1, which needs env MOON.
+      "Run 1a2b3c4d (wolf): 4 turns in 6 events decided again; no difference.
       [exit 0]
       "
     `);
@@ -233,7 +233,7 @@ async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
     summary,
   });
   let epoch = 0;
-  for (const { seq, time, event } of rest) {
+  for (const { seq, time, event, facts } of rest) {
     if (event.type === "run.opened") {
       const acquired = await takeLease(journal.leases, id, {
         owner: event.owner,
@@ -241,13 +241,8 @@ async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
       });
       epoch = acquired.ok ? acquired.epoch : 0;
     }
-    await journal.log.append(id, {
-      epoch,
-      afterSeq: seq - 1,
-      time,
-      events: [change(event)],
-      summary,
-    });
+    const write = { epoch, afterSeq: seq - 1, time, events: [change(event)], summary };
+    await journal.log.append(id, facts === undefined ? write : { ...write, facts });
   }
   await journal.close();
   return copy;
@@ -267,7 +262,7 @@ describe("replay finds a planted difference:", () => {
   it("none in an honest copy", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
-    expect(await replayed((event) => event)).toContain("none differs");
+    expect(await replayed((event) => event)).toContain("no difference");
   });
 
   it("an arrow", async () => {
@@ -276,8 +271,8 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.skipped" ? { ...event, arrows: [] } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 10 decisions in 11 events were replayed; 1 differs.
-      The first: event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
+      "Run 1a2b3c4d (release): 4 turns in 6 events decided again; the last one differs.
+      Event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
         recorded  []
         now       [2]
       [exit 3]
@@ -293,7 +288,7 @@ describe("replay finds a planted difference:", () => {
         ? { ...event, retry: { at: 1, delayMs: 1 } }
         : event;
     const text = await replayed(change);
-    expect(text).toContain("1 differs.\n");
+    expect(text).toContain("the last one differs.\n");
     expect(text).toContain('  recorded  {"at":1,"delayMs":1}\n');
     expect(text).toContain("[exit 3]");
   });
@@ -304,18 +299,16 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.started" && event.attempt === 2 ? { ...event, attempt: 3 } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (bad): 7 decisions in 8 events were replayed; 1 differs, and one event is not accepted.
-      The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: the event itself
+      "Run 1a2b3c4d (bad): 7 turns in 8 events decided again; the last one differs.
+      Event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
         recorded  step.started test@1.3
         now       step.started test@1.2
-      Event 8, step.started test@1.3, cannot follow: illegal event: attempt 3 is not 2.
-      The events after it were not read.
       [exit 3]
       "
     `);
   });
 
-  it("as JSON, each of them", async () => {
+  it("as JSON", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     const copy = await copyOf((event) =>
@@ -324,9 +317,9 @@ describe("replay finds a planted difference:", () => {
     const { exit, stdout } = await copy.run(["replay", "-o", "json"]);
     await copy.discard();
     expect(exit).toBe(3);
-    const found = JSON.parse(stdout) as { differences: object[] };
-    expect(found).toMatchObject({ version: 1, pipeline: "release", differs: true, refused: null });
-    expect(found.differences[0]).toMatchObject({
+    const found = JSON.parse(stdout) as { difference: object };
+    expect(found).toMatchObject({ version: 2, pipeline: "release", differs: true });
+    expect(found.difference).toMatchObject({
       event: "step.skipped lint@1",
       field: "arrows",
       recorded: [],
@@ -493,15 +486,17 @@ describe("report", () => {
   });
 });
 
-it("a journal of an older version whose plan is none is refused in words", async () => {
+it("a journal from before the first release is refused in words", async () => {
   mkdirSync(project.path(".perdure"), { mode: 0o700 });
   const fixture = join(import.meta.dirname, "../journals/v1.db");
   copyFileSync(fixture, project.path(".perdure/state.db"));
   for (const command of ["graph", "report", "replay"]) {
     expect(await said(command, "a1b2c3d4")).toBe(
       "--- stderr\n" +
-        "error: run 1a2b3c4d-(uuid) has a plan that this perdure cannot read\n" +
-        "  next: look at it with: perdure list runs\n" +
+        "error: DIR/.perdure/state.db has version 1, and this program reads versions from 3 on: " +
+        "a perdure from before the first release wrote it.\n" +
+        "  next: finish its runs with the perdure that wrote it, or begin anew: " +
+        "mv .perdure .perdure.old\n" +
         "[exit 1]\n",
     );
   }

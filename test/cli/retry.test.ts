@@ -154,7 +154,7 @@ it("retry of a failed fan-out tries the failed items again, and no others", asyn
 
   expect(retried.exit, retried.stderr).toBe(0);
   expect(project.effects()).toEqual({ a: 1, b: 2, c: 1, reduce: 1 });
-  expect(await project.must(["replay", id])).toContain("none differs");
+  expect(await project.must(["replay", id])).toContain("no difference");
   const logs = await project.must(["logs", id, "work"]);
   expect(logs.split("\n").toSorted()).toEqual([
     "",

@@ -213,8 +213,8 @@ describe("a budget", () => {
     const play = new Play(three).open().end("a", { ...ok(), spent });
     expect(play.running()).toEqual(["b"]);
     play.end("b", { ...ok(), spent });
-    const by = "the budget: $6.00 of $5.00 are spent";
-    expect(play.run.state).toEqual({ status: "stopped", by });
+    const reason = { code: "budget", limit: { kind: "usd", used: 6, of: 5 } };
+    expect(play.run.state).toEqual({ status: "stopped", reason });
     expect(play.launched).toEqual(["a@1.1", "b@1.1"]);
   });
 
@@ -252,7 +252,7 @@ describe("facts that come late or twice", () => {
     const before = play.events.length;
     play.tell({ type: "attempt-ended", at, ending: ok() });
     play.tell({ type: "attempt-ended", at, ending: lost });
-    play.tell({ type: "dispatched", place: at, env: {} });
+    play.tell({ type: "dispatched", place: at });
     play.tell({ type: "attempt-ended", at: { ...at, step: "nobody" }, ending: ok() });
     expect(play.events).toHaveLength(before);
   });

@@ -1,12 +1,11 @@
 /** What agents are told of their run, who says so, and which conversation they are part of. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EVENT_VERSION, type Telling } from "../../src/core/event.ts";
+import { DETAILS, preambleOf } from "../../src/core/briefing.ts";
+import { type Briefing, EVENT_VERSION } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
 import { fidelityOf, threadOf } from "../../src/core/fidelity.ts";
-import { DETAILS, preambleOf } from "../../src/core/preamble.ts";
-import { redecide } from "../../src/core/redecide.ts";
 import { findVisit, type Visit } from "../../src/core/run.ts";
 import type { AgentDefinition, Graph, Plan, Retelling } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
@@ -70,17 +69,14 @@ class Talks extends Play {
     });
   }
 
-  last(): Telling | undefined {
+  last(): Briefing | undefined {
     const event = this.events.findLast(({ type }) => type === "step.started");
     return event?.type === "step.started" ? event.fidelity : undefined;
   }
 
   differences(): unknown {
-    const recorded = this.events.map((event, index) => ({
-      ...{ seq: index + 1, time: this.times[index] ?? this.now, version: EVENT_VERSION },
-      event,
-    }));
-    return redecide(this.plan, "run", recorded).differences;
+    const { difference, taken } = this.replayed();
+    return [...(difference === undefined ? [] : [difference]), ...(taken === 0 ? [] : [taken])];
   }
 }
 
@@ -208,7 +204,7 @@ describe("a thread", () => {
   });
 
   it("stands for what cannot be had, and says why", () => {
-    const told = (plan: Plan, change?: (play: Talks) => void): Telling | undefined => {
+    const told = (plan: Plan, change?: (play: Talks) => void): Briefing | undefined => {
       const play = new Talks(plan).open();
       change?.(play);
       play.end("a", said("The plan."));

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Place } from "../../src/core/event.ts";
 import type { Ending, ItemsFound } from "../../src/core/fact.ts";
-import { signatureOf } from "../../src/core/stall.ts";
+import { signatureOf } from "../../src/core/failure.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
 import type { LoopWork } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";

@@ -2,9 +2,14 @@
 
 import type { Operation } from "../../src/core/action.ts";
 import { type Activity, newActivity } from "../../src/core/activity.ts";
-import { advance, type Turn } from "../../src/core/advance.ts";
-import { decide } from "../../src/core/decide.ts";
-import { EVENT_VERSION, type Owner, type Place, type RunEvent } from "../../src/core/event.ts";
+import { advance, decideAlone, type Turn } from "../../src/core/advance.ts";
+import {
+  EVENT_VERSION,
+  type Owner,
+  type Place,
+  type Recorded,
+  type RunEvent,
+} from "../../src/core/event.ts";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
 import type {
   ConversationOffer,
@@ -14,8 +19,10 @@ import type {
   ItemsFound,
 } from "../../src/core/fact.ts";
 import { attemptText, stepPath } from "../../src/core/place.ts";
+import { type Replayed, replayTurns } from "../../src/core/replay.ts";
 import { retriedBy } from "../../src/core/rewind.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
+import { encodeTurns, recordedTurn, TurnLog } from "../../src/core/turn.ts";
 import { waitsFor } from "../../src/core/visit-state.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
@@ -45,8 +52,8 @@ export class Play {
   /** Every plan that the run went by, by its fingerprint. */
   readonly plans = new Map<string, Plan>();
   readonly events: RunEvent[] = [];
-  /** When each of them happened. */
-  readonly times: number[] = [];
+  /** The same as a journal has them, with the facts behind them. */
+  readonly recorded: Recorded[] = [];
   /** Every attempt that was started, in order. */
   readonly launched: string[] = [];
   run: Run;
@@ -56,6 +63,7 @@ export class Play {
   /** What the last facts led to outside. */
   #operations: Operation[] = [];
   #activity: Activity = newActivity({ env: {}, keepsFiles: false });
+  #turnLog = new TurnLog();
 
   constructor(plan: Plan, input: Json = null) {
     this.plan = plan;
@@ -70,14 +78,8 @@ export class Play {
       cwd: "/",
       envNames: [],
     };
-    this.events.push(event);
-    this.times.push(this.now);
-    this.run = evolve(plan, emptyRun("run"), {
-      seq: 1,
-      time: this.now,
-      version: EVENT_VERSION,
-      event,
-    });
+    this.#record([event], undefined);
+    this.run = evolve(plan, emptyRun("run"), this.recorded[0] as Recorded);
   }
 
   tell(...facts: readonly Fact[]): this {
@@ -85,12 +87,13 @@ export class Play {
     this.#operations = [];
     if (facts.some(({ type }) => type === "opened")) {
       this.#activity = newActivity({ env: this.around.env, keepsFiles: false });
+      this.#turnLog = new TurnLog();
     }
     do {
       this.turn = advance(this.plan, this.run, this.#activity, pending, this.now);
       this.run = this.turn.run;
-      this.events.push(...this.turn.events);
-      this.times.push(...this.turn.events.map(() => this.now));
+      const turn = recordedTurn(this.now, pending, this.#activity);
+      this.#record(this.turn.events, this.#turnLog.add(turn, this.turn));
       this.#operations.push(...this.turn.operations);
       const launches = this.turn.operations.filter(({ type }) => type === "launch");
       this.launched.push(...launches.flatMap((one) => ("at" in one ? [attemptText(one.at)] : [])));
@@ -122,16 +125,27 @@ export class Play {
     this.plans.set(fingerprint, plan);
     const asked = { type: "update-requested", plan, fingerprint, fileSha256: "s", input } as const;
     const opened = { type: "opened", owner: OWNER, epoch: 1 } as const;
-    for (const fact of [opened, { ...asked, envNames: [] }]) {
-      for (const event of decide(this.plan, this.run, fact, this.now)) {
-        const recorded = { seq: this.run.seq + 1, time: this.now, version: EVENT_VERSION, event };
-        this.run = evolve(this.planOf, this.run, recorded);
-        this.events.push(event);
-        this.times.push(this.now);
-      }
-    }
+    const facts = [opened, { ...asked, envNames: [] }];
+    const { run, events } = decideAlone(this.planOf, this.plan, this.run, facts, this.now);
+    this.run = run;
+    const turns = [{ time: this.now, facts, alone: true as const }];
+    this.#record(events, encodeTurns({ turns }, events));
     this.plan = plan;
     return this;
+  }
+
+  #record(events: readonly RunEvent[], facts: string | undefined): void {
+    for (const [index, event] of events.entries()) {
+      this.events.push(event);
+      const recorded = { seq: this.events.length, time: this.now, version: EVENT_VERSION, event };
+      this.recorded.push(index > 0 || facts === undefined ? recorded : { ...recorded, facts });
+    }
+  }
+
+  /** What today's core makes of the facts, after the way through a text. */
+  replayed(events = this.recorded, planOf = this.planOf): Replayed {
+    const stored = JSON.parse(JSON.stringify(events)) as Recorded[];
+    return replayTurns(planOf, this.run.id, stored);
   }
 
   readonly planOf = (fingerprint: string): Plan => this.plans.get(fingerprint) ?? this.plan;

@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import type { Spent } from "../../src/core/event.ts";
 import {
   addSpent,
+  limitReached,
   NOTHING_SPENT,
   unpricedIn,
   usdText,
-  usedUp,
   withLateCost,
 } from "../../src/core/spending.ts";
 
@@ -46,9 +46,9 @@ describe("a sum", () => {
 describe("a limit", () => {
   it("in dollars is not kept by tokens without a price; other limits do not ask for one", () => {
     const spending = { spent: UNPRICED, workedMs: 0 };
-    expect(usedUp({ usd: 5 }, spending)).toContain("no price is known for new");
-    expect(usedUp({ tokens: 500 }, spending)).toBeUndefined();
-    expect(usedUp({ usd: 5 }, { spent: PRICED, workedMs: 0 })).toBeUndefined();
+    expect(limitReached({ usd: 5 }, spending)).toEqual({ kind: "price", model: "new" });
+    expect(limitReached({ tokens: 500 }, spending)).toBeUndefined();
+    expect(limitReached({ usd: 5 }, { spent: PRICED, workedMs: 0 })).toBeUndefined();
   });
 });
 

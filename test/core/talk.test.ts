@@ -342,7 +342,9 @@ describe("a budget of time", () => {
     play.now += 100;
     play.tell();
     expect(play.operations("cancel")).toMatchObject([{ when: "now" }]);
-    expect(play.run.state).toMatchObject({ by: "the budget: 100ms of 100ms have run" });
+    expect(play.run.state).toMatchObject({
+      reason: { code: "budget", limit: { kind: "time", used: 100, of: 100 } },
+    });
   });
 
   it("does not count the time in which nobody watched", () => {

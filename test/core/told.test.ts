@@ -119,7 +119,7 @@ describe("a step that says how it went", () => {
     expect(play.run.context.has("k")).toBe(false);
     play.finish(() => says({ outcome: "retry" }));
     expect(play.launched).toHaveLength(3);
-    expect(last(play)).toMatchObject({ reason: "retry", message: "it asks for another try" });
+    expect(last(play)).toMatchObject({ reason: "retry", message: "it gave no reason" });
   });
 
   it("is a partial success in the end where the author allows that", () => {

@@ -141,10 +141,10 @@ describe("a run that is", () => {
   };
   const events: readonly RunEvent[] = [
     { type: "run.opened", owner: OWNER, epoch: 9 },
-    { type: "run.stopping", mode: "now", by: "x" },
+    { type: "run.stopping", mode: "now", reason: { code: "requested", by: "x" } },
     { type: "run.funded", added: { usd: 1 } },
     { type: "run.updated", fingerprint: "f", envNames: [], kept: ["a"], rerun: [], gone: [] },
-    { type: "run.stopped", by: "x" },
+    { type: "run.stopped", reason: { code: "requested", by: "x" } },
     { type: "run.moved", from: "/a", to: "/b" },
     { type: "run.placed", workspace: { kind: "here", path: "/w" } },
     { type: "run.restoring", commit: "c", of: "a@1.1" },

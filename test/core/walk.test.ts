@@ -1,9 +1,8 @@
 /** What walks need: built-in keys, branches, a choice among them, restarts, and goals that were visited. */
 import { describe, expect, it } from "vitest";
-import { EVENT_VERSION, type Recorded, type Told } from "../../src/core/event.ts";
+import type { Told } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending } from "../../src/core/fact.ts";
-import { redecide } from "../../src/core/redecide.ts";
 import { LOOP_RESTARTS_MAX } from "../../src/core/restart.ts";
 import type { BranchesWork, Graph, Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
@@ -24,12 +23,9 @@ const agent = { kind: "agent", agent: "x", prompt: "p", settings: {} } as const;
 
 /** What was recorded, decided again and added up again, is the same. */
 function expectSameAgain(play: Play): void {
-  const events = play.events.map(
-    (event, index): Recorded => ({ seq: index + 1, time: 1_000, version: EVENT_VERSION, event }),
-  );
-  const { differences, undecided, refused } = redecide(play.plan, "run", events);
-  expect({ differences, undecided, refused }).toEqual({ differences: [], undecided: [] });
-  const again = replay(play.plan, "run", events);
+  const { difference, taken } = play.replayed();
+  expect({ difference, taken }).toEqual({ taken: 0 });
+  const again = replay(play.plan, "run", play.recorded);
   expect(snapshot(again).context).toEqual(snapshot(play.run).context);
   expect(snapshot(again).done).toEqual(play.run.stepsDone);
 }

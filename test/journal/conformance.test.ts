@@ -12,6 +12,7 @@ import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { sha256 } from "../../src/util/json.ts";
 import {
   batch,
+  factsOf,
   fill,
   NEW_PLAN,
   newRun,
@@ -96,6 +97,14 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect((await journal.log.load(runIdOf(2))).events).toHaveLength(
       past.length + 1 + write.events.length,
     );
+  });
+
+  test("the turns behind an append are kept with its first event, as they are", async () => {
+    await fill(journal, 0, 2);
+    const { events } = await journal.log.load(runIdOf(0));
+    const kept = [undefined, undefined, factsOf(0), undefined, factsOf(1), undefined];
+    expect(events.map(({ facts }) => facts)).toEqual(kept);
+    expect(await journal.log.eventsAfter(runIdOf(0), 4)).toEqual(events.slice(4));
   });
 
   test("a run cannot be created twice", async () => {

@@ -78,6 +78,12 @@ export function summarise(_plans: unknown, events: readonly Recorded[]): Summary
   return { status, stepsCompleted: done.size, stepsTotal: STEPS.length, steps };
 }
 
+/** The turns behind the n-th batch, as text. */
+export function factsOf(n: number): string {
+  const fact = { type: "looked-up", place: { scope: "", step: AWKWARD, visit: n } };
+  return JSON.stringify({ turns: [{ time: TIME, facts: [fact, { 10: n, 2: AWKWARD }] }] });
+}
+
 /** The n-th append of a run that began with `run.created` and `run.opened`. */
 export function writeOf(n: number, epoch: number): Write {
   const step = STEPS[n % STEPS.length] ?? "";
@@ -85,6 +91,7 @@ export function writeOf(n: number, epoch: number): Write {
     epoch,
     afterSeq: 2 + 2 * n,
     time: TIME + 1_000 + n,
+    facts: factsOf(n),
     events: batch(n),
     summary: {
       status: "running",

@@ -8,7 +8,13 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { checkJournal } from "../../src/journal/check.ts";
 import { Database, type OpenMode } from "../../src/journal/database.ts";
 import { type Journal, takeLease } from "../../src/journal/journal.ts";
-import { MIGRATIONS, migrate, newestVersion, versionOf } from "../../src/journal/migrations.ts";
+import {
+  FIRST_VERSION,
+  MIGRATIONS,
+  migrate,
+  newestVersion,
+  versionOf,
+} from "../../src/journal/migrations.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite.ts";
 import { fill, newRun, OWNER, runIdOf, TIME, writeOf } from "./sample-run.ts";
 
@@ -152,7 +158,7 @@ describe("opening refuses", () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     const run = "(SELECT run FROM runs)";
-    sql(`INSERT INTO events VALUES (${run}, 5, 'step.teleported', 1, 0, '{}', 0)`);
+    sql(`INSERT INTO events VALUES (${run}, 5, 'step.teleported', 1, 0, '{}', NULL, 0)`);
     await expect(journal.log.load(runIdOf(0))).rejects.toThrow(refusal("broken"));
     // With its checksums right, it is a newer event and not a damaged one.
     sql("DROP TRIGGER events_never_go");
@@ -235,7 +241,7 @@ describe("migrations", () => {
     old.exec("INSERT INTO things VALUES ('a')");
     migrate(old, NEW);
     migrate(old, NEW);
-    expect(versionOf(old, NEW)).toBe(4);
+    expect(versionOf(old, NEW)).toBe(FIRST_VERSION + 1);
     expect(old.all("SELECT * FROM things")).toEqual([{ name: "a", size: 7 }]);
     expect(() => migrate(old, OLD)).toThrow("a newer perdure wrote it");
     old.close();
@@ -245,10 +251,10 @@ describe("migrations", () => {
     const old = database();
     migrate(old, OLD);
     expect(() => migrate(old, [...NEW, "CREATE nonsense"])).toThrow("syntax error");
-    expect(versionOf(old, NEW)).toBe(3);
+    expect(versionOf(old, NEW)).toBe(FIRST_VERSION);
     expect(old.all("SELECT * FROM things")).toEqual([]);
     migrate(old, NEW);
-    expect(versionOf(old, NEW)).toBe(4);
+    expect(versionOf(old, NEW)).toBe(FIRST_VERSION + 1);
     old.close();
   });
 });

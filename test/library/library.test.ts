@@ -128,7 +128,7 @@ describe("a run in a program", () => {
     expect(Object.keys(lines[0] ?? {}).sort()).toEqual(
       [...Object.keys(all[0] ?? {}), "fileSha256"].sort(),
     );
-    expect(await project.must(["replay", handle.id])).toContain("none differs");
+    expect(await project.must(["replay", handle.id])).toContain("no difference");
     expect(await project.must(["show", handle.id])).not.toContain("file ");
     const update = await project.run(["resume", handle.id, "--update"]);
     expect(update.stderr).toContain("has no file that could be edited");
@@ -294,7 +294,7 @@ describe("after a SIGKILL", () => {
     await hold.release();
     expect(await cli.ended).toMatchObject({ exit: 0 });
     expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
-    expect(await project.must(["replay", id])).toContain("none differs");
+    expect(await project.must(["replay", id])).toContain("no difference");
   });
 
   it("of the command line a program takes the living step up", async () => {

@@ -91,7 +91,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "an exit status proves that nothing happened",
-    file: "src/core/once-exit.ts",
+    file: "src/core/uncertain.ts",
     from: "if (!once || notDone.includes(ending.exit)) return end;",
     to: "return end;",
   },
@@ -164,8 +164,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "effects begin before their events are durable",
     file: "src/engine/loop.ts",
-    from: "await log.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
-    to: "if (afterSeq > 8) await log.append(runId, { epoch, afterSeq, time: now, events: turn.events, summary });",
+    from: "await log.append(runId, { epoch, ...write, summary });",
+    to: "if (afterSeq > 8) await log.append(runId, { epoch, ...write, summary });",
   },
   {
     name: "the loop leaves its executors open",

@@ -6,7 +6,6 @@
  */
 
 import type { Operation } from "../../src/core/action.ts";
-import { visitInDoubt } from "../../src/core/doubt.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
@@ -17,12 +16,13 @@ import { Refusal } from "../../src/core/rewind.ts";
 import {
   attemptOf,
   findVisit,
-  isInDoubt,
+  isUncertain,
   type Run,
   stepOf,
   type Visit,
 } from "../../src/core/run.ts";
 import { initialSummary } from "../../src/core/summary.ts";
+import { uncertainVisit } from "../../src/core/uncertain.ts";
 import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";
@@ -439,10 +439,10 @@ class Simulation {
   /** Between two owners a person may say what became of steps, as it is. */
   async #settle(epoch: number): Promise<void> {
     const now = (): Run => replay(this.#planOf, RUN_ID, this.#journal.contents.load(RUN_ID).events);
-    for (const step of [...now().failed].filter(isInDoubt).map(pathOf)) {
+    for (const step of [...now().failed].filter(isUncertain).map(pathOf)) {
       if (!this.#random.chance(0.6)) continue;
       const run = now();
-      const at = attemptOf(visitInDoubt(run, step));
+      const at = attemptOf(uncertainVisit(run, step));
       const truth = this.#world.happenedIn(at) ? "done" : "redo";
       const as = this.#random.chance(0.2) ? "abort" : truth;
       this.#note(`settle ${attemptText(at)} as ${as}`);

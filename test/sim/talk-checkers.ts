@@ -5,9 +5,10 @@
  * once.
  * Does not: look at anything else (checkers.ts).
  */
+
+import { DETAILS } from "../../src/core/briefing.ts";
 import type { Ask, AttemptRef, Recorded, RunEvent, Spent } from "../../src/core/event.ts";
 import { attemptText, placeText } from "../../src/core/place.ts";
-import { DETAILS } from "../../src/core/preamble.ts";
 import { findVisit, type Run } from "../../src/core/run.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { World } from "./world.ts";

@@ -26,9 +26,11 @@ test("a run from its first event to its end, through everything that can happen"
     message: "no exit status and no process",
     retry: { at: 0, delayMs: 0 },
   });
-  scribe.start("build", 3).write({ type: "run.stopping", mode: "now", by: "SIGINT" });
+  scribe
+    .start("build", 3)
+    .write({ type: "run.stopping", mode: "now", reason: { code: "requested", by: "SIGINT" } });
   scribe.write({ type: "step.interrupted", ...ref("build", 3), message: "the run was stopped" });
-  scribe.write({ type: "run.stopped", by: "SIGINT" });
+  scribe.write({ type: "run.stopped", reason: { code: "requested", by: "SIGINT" } });
   scribe.at(60).write({ type: "run.opened", owner: OWNER, epoch: 2 });
   scribe.start("build", 4).at(61).complete("build", 4);
   scribe.write({ type: "step.skipped", scope: "", step: "docs", visit: 1, arrows: [2] });
@@ -74,7 +76,11 @@ test("a step with one try says no number; a failure that is handled says so", ()
     .start("build")
     .fail("build", 1, { arrows: [0], exit: 127 })
     .start("repair");
-  scribe.write({ type: "run.stopping", mode: "after-step", by: "perdure stop" });
+  scribe.write({
+    type: "run.stopping",
+    mode: "after-step",
+    reason: { code: "requested", by: "perdure stop" },
+  });
   expect(follow(scribe)).toMatchInlineSnapshot(`
     [
       "▶ build started",

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { parseBudget } from "../../src/app/prices.ts";
 import { emptyRun } from "../../src/core/evolve.ts";
 import type { Run } from "../../src/core/run.ts";
-import { addBudget, NOTHING_SPENT, usedUp } from "../../src/core/spending.ts";
+import { addBudget, limitReached, NOTHING_SPENT } from "../../src/core/spending.ts";
 import type { Budget } from "../../src/plan/plan.ts";
 import { suggestedBudget } from "../../src/view/failure-advice.ts";
 
@@ -23,6 +23,6 @@ describe("a suggested budget", () => {
 
   it.each(cases)("names %s, and suffices", (_what, run, text) => {
     expect(suggestedBudget(run)).toBe(text);
-    expect(usedUp(addBudget(run.funds, parseBudget(text)), run)).toBeUndefined();
+    expect(limitReached(addBudget(run.funds, parseBudget(text)), run)).toBeUndefined();
   });
 });

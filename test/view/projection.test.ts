@@ -171,7 +171,9 @@ test("an interrupted and a lost attempt have receipts too", () => {
     message: "gone",
     retry: { at: T0, delayMs: 0 },
   });
-  scribe.start("plan", 2).write({ type: "run.stopping", mode: "now", by: "SIGINT" });
+  scribe
+    .start("plan", 2)
+    .write({ type: "run.stopping", mode: "now", reason: { code: "requested", by: "SIGINT" } });
   scribe.write({ type: "step.interrupted", ...ref("plan", 2), message: "SIGINT" });
   const run = scribe.run();
   const receipts = ends(scribe).map((end) => receiptJson({ run, ...end, engineVersion: "0.1.0" }));

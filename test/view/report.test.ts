@@ -52,19 +52,25 @@ function eventful(): Scribe {
   scribe.write({ type: "run.funded", added: { usd: 3 } }).at(50);
   scribe.complete("fix", 3, { context: { version: "1.3" }, spent });
   scribe.start("test").at(52).retry("test", 1, 500).at(53).start("test", 2).at(54);
-  scribe.write({ type: "run.stopping", mode: "now", by: "SIGINT" });
+  scribe.write({ type: "run.stopping", mode: "now", reason: { code: "requested", by: "SIGINT" } });
   scribe.write({ type: "step.interrupted", ...ref("test", 2), message: "Ctrl-C" });
-  scribe.write({ type: "run.stopped", by: "SIGINT" }).at(60);
+  scribe.write({ type: "run.stopped", reason: { code: "requested", by: "SIGINT" } }).at(60);
   scribe.write({ type: "run.opened", owner: OWNER, epoch: 3 }).start("test", 3).at(64);
-  scribe.fail("test", 3, { reason: "timeout", message: "4s" });
-  return scribe.write({ type: "run.failed", message: "step test: 4s" });
+  scribe.fail("test", 3, {
+    reason: "timeout",
+    message: "it ran longer than its timeout of 4s",
+  });
+  return scribe.write({
+    type: "run.failed",
+    message: "step test: it ran longer than its timeout of 4s",
+  });
 }
 
 test("an eventful run in Markdown", () => {
   expect(reportMarkdown(storyOf(eventful()))).toMatchInlineSnapshot(`
     "# Report on run a1b2c3d4: release
 
-    Run a1b2c3d4 (release) failed: step test (3 attempts): it ran longer than its timeout: 4s.
+    Run a1b2c3d4 (release) failed: step test (3 attempts): it ran longer than its timeout of 4s.
 
     2 of 3 steps completed: plan, fix; not completed: test (failed).
 
@@ -91,7 +97,7 @@ test("an eventful run in Markdown", () => {
     flowchart TD
       n1["✓ plan"]
       n2(["✓ fix<br>agent claude<br>3 attempts"])
-      n3["✗ test<br>it ran longer than its timeout: 4s<br>3 attempts"]
+      n3["✗ test<br>it ran longer than its timeout of 4s<br>3 attempts"]
       n1 ==> n2
       n2 ==> n3
       classDef done fill:#dafbe1,stroke:#1a7f37,color:#1f2328

@@ -43,7 +43,7 @@ test("after a crash, by evidence", () => {
   const scribe = new Scribe(six()).done("done");
   for (const id of ["alive", "exited", "dead", "unknown"]) scribe.start(id);
   scribe.start("waits").at(9).retry("waits", 1, 4_000).start("cut");
-  scribe.write({ type: "run.stopping", mode: "now", by: "SIGINT" });
+  scribe.write({ type: "run.stopping", mode: "now", reason: { code: "requested", by: "SIGINT" } });
   scribe.write({ type: "step.interrupted", ...ref("cut"), message: "SIGINT" });
   const evidence = { "alive@1.1": "alive", "exited@1.1": "exited", "dead@1.1": "dead" } as const;
   expect(text(scribe, evidence)).toMatchInlineSnapshot(`
@@ -190,7 +190,11 @@ test("conversations that were stopped, asked, handed over, paused and failed", (
   const retry = { at: T0 + 12_000, delayMs: 12_000 };
   scribe.write({ type: "step.paused", ...ref("busy"), reason: "quota", message: "", retry });
   scribe.retry("failed", 1, 11_000);
-  scribe.write({ type: "run.stopping", mode: "after-turn", by: "SIGINT" });
+  scribe.write({
+    type: "run.stopping",
+    mode: "after-turn",
+    reason: { code: "requested", by: "SIGINT" },
+  });
   scribe.write({ type: "step.interrupted", ...ref("cut"), message: "SIGINT" });
   scribe.write({ type: "step.continued", ...ref("full"), ask: { kind: "relay", why: "full" } });
   scribe.write({ type: "step.continued", ...ref("wrong"), ask: { kind: "correct", why: "" } });

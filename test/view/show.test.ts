@@ -25,7 +25,10 @@ function failedRun(): Scribe {
   scribe.start("each@1.1[0]/fix").complete("each@1.1[0]/fix");
   scribe.start("each@1.1[1]/fix").at(6).fail("each@1.1[1]/fix");
   scribe.complete("each").start("test").at(8).retry("test", 1, 500);
-  scribe.at(9).start("test", 2).at(65).fail("test", 2, { reason: "timeout", message: "1m 00s" });
+  scribe.at(9).start("test", 2).at(65).fail("test", 2, {
+    reason: "timeout",
+    message: "it ran longer than its timeout of 1m 00s",
+  });
   return scribe.write({ type: "run.failed", message: "step test: 1m 00s" });
 }
 
@@ -138,7 +141,7 @@ test("as JSON", () => {
     completed_at: "2026-02-01T10:01:05.000Z",
     exit: 2,
     reason: "timeout",
-    error_message: "1m 00s",
+    error_message: "it ran longer than its timeout of 1m 00s",
     outputs: {},
     attempts: [
       {
@@ -157,7 +160,7 @@ test("as JSON", () => {
         ended_at: "2026-02-01T10:01:05.000Z",
         exit: 2,
         reason: "timeout",
-        message: "1m 00s",
+        message: "it ran longer than its timeout of 1m 00s",
       },
     ],
   });

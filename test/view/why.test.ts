@@ -73,9 +73,9 @@ test.each([
   ["perdure stop (ada@laptop)", "perdure stop (ada@laptop)"],
 ])("stopped by %s", (by, words) => {
   const scribe = new Scribe(five()).done("plan").start("build");
-  scribe.write({ type: "run.stopping", mode: "now", by });
+  scribe.write({ type: "run.stopping", mode: "now", reason: { code: "requested", by } });
   scribe.write({ type: "step.interrupted", ...ref("build"), message: "the run was stopped" });
-  scribe.write({ type: "run.stopped", by });
+  scribe.write({ type: "run.stopped", reason: { code: "requested", by } });
   expect(whyLines(scribe.input(5))).toEqual([
     `Run a1b2c3d4 (release) was stopped by ${words}.`,
     "1 of 5 steps completed: plan; next: build.",
@@ -85,7 +85,11 @@ test.each([
 
 test("being stopped, after the running steps", () => {
   const scribe = new Scribe(five()).done("plan").start("build");
-  scribe.write({ type: "run.stopping", mode: "after-step", by: "SIGTERM" });
+  scribe.write({
+    type: "run.stopping",
+    mode: "after-step",
+    reason: { code: "requested", by: "SIGTERM" },
+  });
   expect(whyLines(scribe.input(5, alive))).toMatchInlineSnapshot(`
     [
       "Run a1b2c3d4 (release) is being stopped after the running steps by SIGTERM; its owner is pid 4711 on laptop.",

@@ -1,3 +1,4 @@
+/** `perdure logs RUN [STEP] [-f]`: what the steps printed, attempt by attempt. */
 import { openRun } from "../../app/known-run.ts";
 import { printLogs } from "../../app/logs.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";

@@ -7,7 +7,7 @@ import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { explainJson, explainLines } from "../../view/explain.ts";
 import { showJson, whyJson } from "../../view/json/run-json.ts";
 import { interruptedJson, interruptedLines } from "../../view/preview/interrupted-work.ts";
-import { replayDiffers, replayJson, replayLines } from "../../view/report/replay.ts";
+import { replayJson, replayLines } from "../../view/report/replay.ts";
 import { showLines } from "../../view/show.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { print, printJson } from "../print.ts";
@@ -70,5 +70,5 @@ export async function replayCommand(
   const replayed = await replayRun(process.cwd(), id);
   if (json) printJson(replayJson(replayed));
   else for (const line of replayLines(replayed)) print(line);
-  return replayDiffers(replayed.found) ? EXIT.failed : EXIT.done;
+  return replayed.replayed.difference === undefined ? EXIT.done : EXIT.failed;
 }

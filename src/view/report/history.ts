@@ -2,6 +2,7 @@
  * How a run went: its visits, its decisions, the changes of its context, and its owners. Each is a
  * fold over the events.
  */
+
 import { contextOwner } from "../../core/context.ts";
 import type { Owner, Recorded, RunEvent } from "../../core/event.ts";
 import { attemptText, placeText, stepPath } from "../../core/place.ts";
@@ -15,6 +16,7 @@ import { messageText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
 import { type Liveness, STEP_LOOKS, visitStatus } from "../step-status.ts";
+import { stopText } from "../stop-text.ts";
 import { countText } from "../text.ts";
 
 export interface VisitEntry {
@@ -139,7 +141,7 @@ function requestText(event: RunEvent): string | undefined {
     case "run.restarted":
       return `the run restarted at ${stepPath(event)} (restart ${event.number})`;
     case "run.stopping":
-      return `a stop was requested (${event.mode}): ${messageText(event.by)}`;
+      return `a stop was requested (${event.mode}): ${messageText(stopText(event.reason))}`;
     case "run.messaged":
       return `${stepPath(event)} got a message: ${messageLine(event.message)}`;
     case "run.funded":
@@ -293,7 +295,7 @@ function leavingText(event: RunEvent): string | undefined {
     case "run.failed":
       return "ended it: failed";
     case "run.stopped":
-      return `stopped it: ${event.by}`;
+      return `stopped it: ${stopText(event.reason)}`;
     default:
       return undefined;
   }

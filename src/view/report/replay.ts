@@ -1,5 +1,5 @@
 /** What `replay` found, in words and as JSON. */
-import type { Difference, Redecided } from "../../core/redecide.ts";
+import type { Difference, Replayed } from "../../core/replay.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { cutText, isoText, plainText, utcText } from "../text.ts";
 
@@ -7,73 +7,41 @@ export interface ReplayInput {
   readonly runId: string;
   readonly shortId: string;
   readonly pipeline: string;
-  readonly found: Redecided;
+  readonly replayed: Replayed;
 }
 
 /** The version of the JSON's shape. */
-export const REPLAY_VERSION = 1;
-const NEEDS_MAX = 10;
+export const REPLAY_VERSION = 2;
 const VALUE_WIDTH_MAX = 160;
 
-/** True when today's core would have done something else. */
-export function replayDiffers({ differences, refused }: Redecided): boolean {
-  return differences.length > 0 || refused !== undefined;
-}
-
-/** The first decision that differs, or that none does. */
+/** The first difference between what is recorded and what today's core decides, or that there is none. */
 export function replayLines(input: ReplayInput): readonly string[] {
-  const { found } = input;
+  const { events, turns, taken, difference } = input.replayed;
   const run = `Run ${input.shortId} (${plainText(input.pipeline)})`;
-  const made = `${found.decided} decisions in ${found.events} events were replayed`;
-  const [first] = found.differences;
+  const done = `${count(turns, "turn")} in ${count(events, "event")} decided again`;
+  const verdict = difference === undefined ? "no difference" : "the last one differs";
+  const kept = `${count(taken, "event")} taken as recorded: ${WHY_TAKEN}.`;
   return [
-    `${run}: ${made}; ${verdict(found)}.`,
-    ...(first === undefined ? [] : differenceLines(first)),
-    ...refusedLines(found),
-    ...needsLines(found),
+    `${run}: ${done}; ${verdict}.`,
+    ...(difference === undefined ? [] : differenceLines(difference)),
+    ...(taken === 0 ? [] : [kept]),
   ];
 }
 
-function verdict({ differences, refused }: Redecided): string {
-  const result = differences.length === 0 ? "none differs" : counted(differences.length, "differs");
-  return refused === undefined ? result : `${result}, and one event is not accepted`;
-}
+const WHY_TAKEN = "they come from another run, or their facts were not kept";
 
-/** "1 differs", "3 differ". */
-function counted(count: number, verb: string): string {
-  return count === 1 ? `1 ${verb}` : `${count} ${verb.slice(0, -1)}`;
+/** "1 turn", "3 turns". */
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function differenceLines({ seq, time, at, field, recorded, now }: Difference): readonly string[] {
+  const what = field === "event" ? "what happened" : `its ${field}`;
   return [
-    `The first: event ${seq}, ${plainText(at)}, ${utcText(time)} UTC: ${FIELDS[field] ?? `its ${field}`}`,
+    `Event ${seq}, ${plainText(at)}, ${utcText(time)} UTC: ${what}`,
     `  recorded  ${valueText(recorded)}`,
     `  now       ${valueText(now)}`,
   ];
-}
-
-const FIELDS: Readonly<Record<string, string>> = {
-  event: "the event itself",
-  next: "the next action",
-};
-
-function refusedLines({ refused }: Redecided): readonly string[] {
-  if (refused === undefined) return [];
-  const { seq, at, message } = refused;
-  return [
-    `Event ${seq}, ${plainText(at)}, cannot follow: ${plainText(message)}.`,
-    "The events after it were not read.",
-  ];
-}
-
-function needsLines({ undecided }: Redecided): readonly string[] {
-  const counts = new Map<string, number>();
-  for (const { needs } of undecided) counts.set(needs, (counts.get(needs) ?? 0) + 1);
-  const lines = Array.from(counts, ([needs, count]) => {
-    return `Not replayed: ${count}, which ${count === 1 ? "needs" : "need"} ${needs}.`;
-  });
-  const left = lines.length - NEEDS_MAX;
-  return left > 0 ? [...lines.slice(0, NEEDS_MAX), `... and ${left} more`] : lines;
 }
 
 function valueText(value: Json | undefined): string {
@@ -82,25 +50,22 @@ function valueText(value: Json | undefined): string {
   return cutText(plainText(text), VALUE_WIDTH_MAX);
 }
 
-/** The same for programs, with every difference. */
-export function replayJson({ runId, pipeline, found }: ReplayInput): JsonObject {
-  const { refused } = found;
+/** The same for programs. */
+export function replayJson({ runId, pipeline, replayed }: ReplayInput): JsonObject {
+  const { events, turns, taken, difference } = replayed;
   return {
     version: REPLAY_VERSION,
     run_id: runId,
     pipeline,
-    events: found.events,
-    decided: found.decided,
-    differs: replayDiffers(found),
-    differences: found.differences.map(({ seq, time, at, field, recorded, now }) => ({
-      seq,
-      time: isoText(time),
-      event: at,
-      field,
-      recorded: recorded ?? null,
-      now: now ?? null,
-    })),
-    refused: refused === undefined ? null : { ...refused },
-    undecided: found.undecided.map(({ seq, needs }) => ({ seq, needs })),
+    events,
+    turns,
+    taken,
+    differs: difference !== undefined,
+    difference: difference === undefined ? null : differenceJson(difference),
   };
+}
+
+function differenceJson({ seq, time, at, field, recorded, now }: Difference): JsonObject {
+  const values = { recorded: recorded ?? null, now: now ?? null };
+  return { seq, time: isoText(time), event: at, field, ...values };
 }

@@ -1,20 +1,99 @@
 /**
- * What is told of a run to an agent that was not there: a text in front of its prompt.
+ * The briefing of an agent: how much of the run it is told at the start of an attempt, why so much, and
+ * the text itself, which stands in front of its prompt.
  *
- * Owns: what each mode tells, its bound, and what is left out first.
- * Does not: choose the mode (telling.ts) or see anything but the run.
+ * Owns: what becomes of a wish for `full` that cannot be met, what is told after a conversation was
+ * lost, what each mode tells, its bound, and what is left out first.
+ * Does not: choose the conversation (conversation.ts) or see anything but the run.
  * Invariants:
+ * - K6 An attempt that has to begin again before anything was said is told what the one before was
+ *   told, word for word: the text is in the event.
  * - T1 No text is longer than its bound. It is cut between lines, and of each list the newest stays.
  * - T2 It tells what is in the journal, which holds no secret values, and nothing of `internal.*`.
  * - T3 No clock, no owner and no path of this machine is in it: whoever decides again in the same
  *   state tells the same.
  */
-import type { Retelling } from "../plan/plan.ts";
+
+import type { Plan, Retelling } from "../plan/plan.ts";
 import { isObject, type Json } from "../util/json.ts";
 import { contextSeenAt, contextValue } from "./context.ts";
-import type { Told } from "./event.ts";
+import { hasBegun, sharingOf, startsAnew } from "./conversation.ts";
+import type { Briefing, Conversation, Told } from "./event.ts";
+import {
+  fidelityOf,
+  INSTEAD_OF_FULL,
+  resumeFidelityOf,
+  threadOf,
+  type WantedFidelity,
+  wayTo,
+} from "./fidelity.ts";
 import { type Run, type Scope, stepOf, type Visit, waitingFor } from "./run.ts";
 import { statusWord, waitsFor } from "./visit-state.ts";
+
+/** What the next attempt of a visit is told; undefined when nobody wants anything told. */
+export function briefingFor(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  conversation: Conversation | undefined,
+): Briefing | undefined {
+  if (stepOf(visit).work.kind !== "agent") return undefined;
+  const { kind, says = "task" } = conversation ?? {};
+  // Its own conversation continues, and holds its briefing.
+  if (kind === "continue" && says !== "task") return undefined;
+  const anew = startsAnew(run, visit);
+  const lost = hasBegun(visit) && kind === "start" && !anew;
+  const before = briefingBefore(visit);
+  const again = kind !== "continue" && !lost && !anew;
+  if (says === "relayed" || (before !== undefined && again)) return before;
+  const wanted = fidelityOf(plan, visit);
+  const thread = wanted?.mode === "full" ? threadOf(plan, visit) : undefined;
+  const base = thread === undefined ? {} : { thread };
+  if (lost) {
+    const mode = resumeFidelityOf(plan, visit);
+    const why = "it was interrupted, and its conversation is gone";
+    return { mode, by: "resume", why, ...base, preamble: preambleOf(run, visit, mode, "lost") };
+  }
+  if (wanted === undefined) return undefined;
+  const { mode, by } = wanted;
+  const said = `${sourceText(wanted, visit)} says ${mode}`;
+  if (mode !== "full") return { mode, by, why: said, preamble: preambleOf(run, visit, mode) };
+  if (kind === "continue") return { mode, by, why: said, ...base };
+  const missing = anew ? "it starts again" : whyNotFull(plan, run, visit, conversation);
+  if (missing === undefined) return { mode, by, why: said, ...base };
+  const why = `${said}, but ${missing}`;
+  const preamble = preambleOf(run, visit, INSTEAD_OF_FULL);
+  return { mode: INSTEAD_OF_FULL, by, why, ...base, preamble };
+}
+
+/** What it was told since it last failed. */
+function briefingBefore({ telling, failures }: Visit): Briefing | undefined {
+  if (telling === undefined || telling.failures !== failures) return undefined;
+  const { failures: _, ...told } = telling;
+  return told;
+}
+
+/** Why the conversation that a new one stands for could not be had; undefined for a first one. */
+function whyNotFull(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  conversation: Conversation | undefined,
+): string | undefined {
+  if (conversation === undefined) return "its agent is a command, which keeps no conversation";
+  const sharing = sharingOf(plan, run, visit);
+  if (sharing.kind === "none") return undefined;
+  return sharing.kind === "barred"
+    ? sharing.why
+    : `the conversation of ${sharing.shared.step} is gone`;
+}
+
+function sourceText({ by }: WantedFidelity, visit: Visit): string {
+  if (by !== "edge") return `the ${by}`;
+  const way = wayTo(visit);
+  const from = way?.scope.graph.steps[way.arrow.from]?.id;
+  return from === undefined ? "the edge to it" : `the edge from ${from}`;
+}
 
 /** How far each mode goes, in characters; a token is about four of them. */
 interface Detail {

@@ -1,8 +1,8 @@
 /**
- * What a visit has to do with its agent: the conversation that it is in, what is to be said next, and
- * what was handed over from one conversation to the next.
+ * The state of a visit's conversation with its agent: which conversation it is in, what is asked next, and
+ * what one conversation handed over to the next.
  *
- * Owns: the fold of events into a talk.
+ * Owns: the fold of events into this state.
  * Does not: choose the conversation of the next attempt (conversation.ts).
  * Invariants:
  * - K1 A conversation continues after a loss, a stop, a pause and a failure, unless a person or the
@@ -19,8 +19,8 @@ import type {
   StepFailed,
 } from "./event.ts";
 
-export interface Talk {
-  /** The conversation to take up again; absent after an end that calls for a new one. */
+export interface ConversationState {
+  /** The conversation to continue; absent after an end that needs a new one. */
   readonly session?: string;
   /** What the current attempt is part of. */
   readonly conversation?: Conversation;
@@ -44,25 +44,29 @@ export interface Talk {
   readonly firstAttempt?: number;
 }
 
-/** Nothing was said yet. */
-export const SILENCE: Talk = { asks: 0, relays: 0, turns: 0 };
+/** The agent was not asked anything yet. */
+export const NO_CONVERSATION: ConversationState = { asks: 0, relays: 0, turns: 0 };
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
-/** The talk after one more event of its visit; undefined for a visit that talks to nobody. */
-export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | undefined {
+/** The state after one more event of its visit; undefined for a visit without an agent. */
+export function stateAfter(
+  before: ConversationState | undefined,
+  event: StepEvent,
+): ConversationState | undefined {
   if (event.type === "step.started") {
     if (event.conversation === undefined) return before;
-    return started(before ?? SILENCE, event.conversation, event.attempt);
+    return started(before ?? NO_CONVERSATION, event.conversation, event.attempt);
   }
-  if (event.type === "step.session") return { ...(before ?? SILENCE), session: event.session };
+  if (event.type === "step.session")
+    return { ...(before ?? NO_CONVERSATION), session: event.session };
   if (before === undefined) return undefined;
   const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
   const said = turns > before.turns ? ({ begun: true } as const) : {};
   const talk = { ...(turns > before.turns ? withoutPermit(before) : before), ...said, turns };
   switch (event.type) {
     case "step.continued": {
-      // Whoever answers has been told what failed before.
+      // An agent that answers has been told what failed before.
       const { failure: _, ...informed } = talk;
       const { ask } = event;
       if (ask.kind !== "message") {
@@ -75,12 +79,12 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
     case "step.relayed": {
       const { checkpoint, why } = event;
       const relays = talk.relays + 1;
-      // Notes that an agent did not write do not say what it was told.
+      // Notes that the agent did not write do not report its last failure.
       const untold = why === undefined ? {} : failureOf(talk);
-      return { ...SILENCE, checkpoint, relays, turns, ...grantOf(talk), ...untold };
+      return { ...NO_CONVERSATION, checkpoint, relays, turns, ...grantOf(talk), ...untold };
     }
     case "step.failed":
-      return event.conversation === "continue" ? afterFailure(talk, event) : SILENCE;
+      return event.conversation === "continue" ? afterFailure(talk, event) : NO_CONVERSATION;
     case "step.granted": {
       if (event.turns === undefined) return talk;
       return { ...talk, turnsGranted: (talk.turnsGranted ?? 0) + event.turns };
@@ -94,7 +98,7 @@ export function talkAfter(before: Talk | undefined, event: StepEvent): Talk | un
 }
 
 /** A failure uses up what was asked; only the limit of turns outlasts it. */
-function afterFailure(talk: Talk, event: StepFailed): Talk {
+function afterFailure(talk: ConversationState, event: StepFailed): ConversationState {
   const { ask: _, turns, turnsGranted: __, ...kept } = talk;
   const { attempt, reason, message } = event;
   const failure = { attempt, reason, message, ...findingsIn(event) };
@@ -102,16 +106,16 @@ function afterFailure(talk: Talk, event: StepFailed): Talk {
   return { ...kept, asks: 0, relays: 0, ...counted, failure };
 }
 
-function grantOf({ turnsGranted }: Talk): Pick<Talk, "turnsGranted"> {
+function grantOf({ turnsGranted }: ConversationState): Pick<ConversationState, "turnsGranted"> {
   return turnsGranted === undefined ? {} : { turnsGranted };
 }
 
-function failureOf({ failure }: Talk): Pick<Talk, "failure"> {
+function failureOf({ failure }: ConversationState): Pick<ConversationState, "failure"> {
   return failure === undefined ? {} : { failure };
 }
 
-/** What a person said about a denied call is said once: an agent that has answered has heard it. */
-function withoutPermit(talk: Talk): Talk {
+/** A person's word about a denied call is passed on once: an agent that answers has read it. */
+function withoutPermit(talk: ConversationState): ConversationState {
   const { ask, ...rest } = talk;
   return ask?.kind === "permitted" ? rest : talk;
 }
@@ -121,16 +125,20 @@ function isRepeated({ kind }: AgentRequest): boolean {
   return kind === "relay" || kind === "correct";
 }
 
-function started(talk: Talk, conversation: Conversation, attempt: number): Talk {
+function started(
+  talk: ConversationState,
+  conversation: Conversation,
+  attempt: number,
+): ConversationState {
   const { session, kind, says, gone } = conversation;
   const { ask } = talk;
-  // Who is given the task in a conversation of others was in another one when it was asked.
+  // A pending request belongs to the visit's own conversation, not to a shared one that it joins.
   const goesOn = kind === "continue" && says !== "task";
   const asked = goesOn && ask !== undefined ? { ask } : {};
   const { begun: _begun, failure, turns, turnsGranted: _, ...before } = withoutSession(talk);
-  // What begins with the task alone does not go on from notes, nor will what follows a loss of it.
+  // A fresh start drops the hand-over notes.
   const { checkpoint: _notes, ...anew } = before;
-  // A new conversation is told of a failure only where it takes the place of the one that failed.
+  // A new conversation reports a failure only when it replaces the one that failed.
   const told = goesOn || gone === true || says === "relayed";
   const isFresh = failure !== undefined && !told;
   return {
@@ -144,8 +152,8 @@ function started(talk: Talk, conversation: Conversation, attempt: number): Talk 
   };
 }
 
-/** A talk whose conversation is not known any more to the agent that was asked for it. */
-function withoutGone(talk: Talk): Talk {
+/** The state after the agent did not know its conversation any more. */
+function withoutGone(talk: ConversationState): ConversationState {
   const { session } = talk;
   return {
     ...withoutSession(talk),
@@ -154,8 +162,8 @@ function withoutGone(talk: Talk): Talk {
   };
 }
 
-/** A talk whose conversation is not to be taken up again. */
-export function withoutSession(talk: Talk): Talk {
+/** The state without its conversation, which is not continued. */
+export function withoutSession(talk: ConversationState): ConversationState {
   const { asks, checkpoint, relays, turns, begun, gone } = talk;
   return {
     asks,

@@ -26,14 +26,14 @@ const PASSED_MAX = 8;
 const SAYINGS_MAX = 256;
 
 /** What a simulated step is taken to have answered and said. */
-export interface Pretended {
+export interface SimulatedResult {
   readonly answer: string;
   readonly context: JsonObject;
   readonly told?: Told;
 }
 
 /** What a simulated step says at a visit (X1). */
-export function pretend(run: Run, visit: Visit, simulates: Simulated): Pretended {
+export function simulatedResult(run: Run, visit: Visit, simulates: Simulated): SimulatedResult {
   const { scope, position } = visit.record;
   const plain = spoken(simulates, {});
   const wanted = sayingsBehind(scope.graph, position, {}, PASSED_MAX).slice(0, SAYINGS_MAX);
@@ -49,7 +49,7 @@ export function pretend(run: Run, visit: Visit, simulates: Simulated): Pretended
   return others.reduce((best, way) => (way.been < best.been ? way : best), first).words;
 }
 
-function reachesGoal({ told }: Pretended): boolean {
+function reachesGoal({ told }: SimulatedResult): boolean {
   return told?.outcome === undefined || told.outcome === "partial_success";
 }
 
@@ -80,7 +80,10 @@ function both(one: Saying, other: Saying): Saying {
 }
 
 /** A saying as a step tells it; what is asked of its answer is part of that. */
-function spoken({ answer }: Simulated, { outcome, label, next, context = {} }: Saying): Pretended {
+function spoken(
+  { answer }: Simulated,
+  { outcome, label, next, context = {} }: Saying,
+): SimulatedResult {
   const { last_response: said, ...handed } = context;
   const told: Told = {
     ...(outcome === undefined || outcome === "success" ? {} : { outcome }),
@@ -95,7 +98,7 @@ function spoken({ answer }: Simulated, { outcome, label, next, context = {} }: S
 }
 
 /** The step that the run goes on with after these words; undefined when no arrow leads on. */
-function whereTo(run: Run, visit: Visit, words: Pretended): number | undefined {
+function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undefined {
   const { told } = words;
   // It would only use up its tries.
   if (told?.outcome === "retry") return undefined;

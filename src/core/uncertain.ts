@@ -1,0 +1,353 @@
+/**
+ * Steps that must not happen twice, when nobody knows whether their effect has happened: what is asked
+ * and what follows from the answer (the decide half), and what the events mean (the evolve half).
+ *
+ * Owns: which endings leave an effect uncertain, what an exit status proves, and the meaning of
+ * `step.unsettled`, `step.probed` and `step.settled`.
+ * Does not: end the attempt by itself. The answer is followed by the event that does: `step.completed`
+ * when the effect happened; what its end would have been for any other step when it did not.
+ * Invariants:
+ * - O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): what failed
+ *   by itself may have happened. So may what was interrupted, unless it is proven that nothing of it
+ *   ran. With a probe, that is asked at once. Without one a person is asked, unless an edge for
+ *   failures leads on: then the effect stays uncertain until something brings the step back.
+ * - O2 A visit with an uncertain effect is not started again before its probe says "not done" or a
+ *   person "redo". So is a visit whose effect an earlier one had, whatever brought the step back (O3).
+ */
+
+import { assert, unreachable } from "../util/assert.ts";
+import { type Completion, complete, endAttempt, succeeds } from "./attempt-end.ts";
+import { draft } from "./draft.ts";
+import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
+import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "./event.ts";
+import type { Ending, Fact, Result } from "./fact.ts";
+import { finalFailure } from "./failure.ts";
+import { Refusal } from "./rewind.ts";
+import {
+  attemptOf,
+  currentVisit,
+  type Effect,
+  findStep,
+  findVisit,
+  isUncertain,
+  type Run,
+  stepOf,
+  type Visit,
+} from "./run.ts";
+import { closeIfOver, revive } from "./scope.ts";
+import { enter, LOSSES_MAX } from "./visit.ts";
+import { statusWord, waitsFor } from "./visit-state.ts";
+
+/** How much of another run's id is shown. */
+const RUN_ID_SHOWN = 8;
+
+/** How an attempt can be interrupted. */
+type Interrupted = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
+
+/** How an attempt was interrupted, if that leaves its effect uncertain (O1). */
+export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefined {
+  // The effect of work that is being judged has happened.
+  if (!stepOf(visit).once || visit.submitted !== undefined) return undefined;
+  switch (ending.how) {
+    case "lost":
+      return ending.started ? ending : undefined;
+    case "stopped":
+    case "timed-out":
+    case "reined":
+      return ending;
+    default:
+      return undefined;
+  }
+}
+
+/** The event that says so. */
+export function unsettled(visit: Visit, ending: Interrupted): RunEvent {
+  const { message, spent, snapshot } = ending;
+  return {
+    type: "step.unsettled",
+    ...attemptOf(visit),
+    cause: causeOf(ending),
+    message,
+    asks: stepOf(visit).probe === undefined ? "person" : "probe",
+    ...("tool" in ending && ending.tool !== undefined && { tool: ending.tool }),
+    ...(snapshot && { snapshot }),
+    ...(spent && { spent }),
+  };
+}
+
+function causeOf(ending: Interrupted): Uncertainty["cause"] {
+  if (ending.how === "timed-out") return ending.limit;
+  return ending.how === "reined" ? ending.reason : ending.how;
+}
+
+/** The events of a visit that would repeat an effect: it is uncertain before anything of it runs. */
+export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly RunEvent[] {
+  const { place, run, done } = effect;
+  const where = run === undefined ? place : `${place} of run ${run.slice(0, RUN_ID_SHOWN)}`;
+  return [
+    { type: "step.started", ...at },
+    {
+      type: "step.unsettled",
+      ...at,
+      cause: "repeated",
+      message: done === true ? `it happened as ${where}` : `it may have happened as ${where}`,
+      asks: stepOf(visit).probe === undefined ? "person" : "probe",
+    },
+  ];
+}
+
+const NO_RESULT: Result = { outputs: {}, context: {} };
+
+/** What follows from a probe's answer. An effect that did not happen ends like any other step. */
+export function afterProbe(
+  run: Run,
+  fact: Extract<Fact, { type: "probed" }>,
+  now: number,
+): readonly RunEvent[] {
+  const { answer, identity, message, result = NO_RESULT } = fact;
+  const visit = findVisit(run, fact.at);
+  if (!waitsFor(visit?.state, "probe") || visit.attempts !== fact.at.attempt) return [];
+  const said = { answer, ...(identity && { identity }), ...(message && { message }) };
+  const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
+  const doubt = uncertaintyOf(visit);
+  if (answer === "unknown") return [probed];
+  if (doubt.cause === "identity") return [...named(run, visit, { doubt, probed })];
+  if (answer === "not-done") {
+    return [probed, ...endAttempt(run, visit, endingOf(doubt), now)];
+  }
+  const { snapshot } = doubt;
+  const done = { ...earlier(run, visit), ...leftOf(doubt), ...result, snapshot };
+  const vouched = { ...done, settledBy: "its probe", ...(identity && { identity }) };
+  return [probed, complete(run, visit, 0, vouched)];
+}
+
+/** What follows when a step succeeded and its probe was asked for the identity of its effect. */
+function named(
+  run: Run,
+  visit: Visit,
+  { doubt, probed }: { doubt: Uncertainty; probed: Probed },
+): readonly RunEvent[] {
+  const { exited, snapshot } = doubt;
+  if (probed.answer === "done" && exited !== undefined) {
+    const { identity } = probed;
+    return [probed, complete(run, visit, exited.exit, { ...exited, snapshot, identity })];
+  }
+  const message = "it exited with 0, but its probe says that it did not happen";
+  return [{ ...probed, answer: "unknown", message }];
+}
+
+type Probed = Extract<RunEvent, { type: "step.probed" }>;
+
+/** What the attempt left when it exited, for a completion that a probe or a person vouches for. */
+function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
+  const { answer, output, left } = exited ?? {};
+  return {
+    ...(answer === undefined ? {} : { answer }),
+    ...(output === undefined ? {} : { output }),
+    ...(left === undefined ? {} : { left }),
+  };
+}
+
+/** What follows from a person's verdict; refuses a step whose effect is certain. */
+export function afterVerdict(
+  run: Run,
+  fact: Extract<Fact, { type: "settled" }>,
+  now: number,
+): readonly RunEvent[] {
+  const { as, by, identity, result = NO_RESULT } = fact;
+  const visit = uncertainVisit(run, fact.step);
+  const at = attemptOf(visit);
+  const settled = { type: "step.settled", ...at, as, by, ...(identity && { identity }) } as const;
+  const doubt = uncertaintyOf(visit);
+  const { message, snapshot } = doubt;
+  switch (as) {
+    case "done":
+      return [
+        settled,
+        complete(run, visit, 0, {
+          ...earlier(run, visit),
+          ...leftOf(doubt),
+          ...result,
+          ...(identity && { identity }),
+          ...{ settledBy: by, snapshot },
+        }),
+      ];
+    case "redo":
+      // A person's verdict outweighs what is left of its retries.
+      return [settled, { type: "step.lost", ...at, message, retry: { at: now, delayMs: 0 } }];
+    case "abort":
+      return [settled, finalFailure(run, visit, at, "aborted", `given up by ${by}: ${message}`)];
+    default:
+      return unreachable(as);
+  }
+}
+
+/** The result of the earlier visit that had the effect; this visit stands for the same effect. */
+function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "identity"> {
+  const state = effectOf(run, visit)?.visit?.state;
+  if (state?.status !== "completed") return {};
+  const { answer, told, identity } = state;
+  return {
+    ...(answer === undefined ? {} : { answer }),
+    ...(told === undefined ? {} : { told }),
+    ...(identity === undefined ? {} : { identity }),
+  };
+}
+
+/** How the attempt would have ended had its effect been certain. */
+function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
+  const known = tool === undefined ? {} : { tool };
+  if (exited !== undefined) return { how: "exited", ...exited };
+  switch (cause) {
+    case "lost":
+      return { how: "lost", started: true, message, ...known };
+    case "stopped":
+    // Nothing of the attempt ran: the next one is the first that does.
+    case "repeated":
+    case "exit":
+    case "identity":
+      return { how: "stopped", message, ...known };
+    case "stall":
+    case "turns":
+      return { how: "reined", reason: cause, message };
+    default:
+      return { how: "timed-out", limit: cause, message };
+  }
+}
+
+/** Why the effect of a visit is uncertain. */
+function uncertaintyOf({ doubt, state }: Visit): Uncertainty {
+  const message = "message" in state ? state.message : "";
+  return doubt ?? { cause: "lost", message, asks: "person" };
+}
+
+/** The visit of a step that a person is to settle. */
+export function uncertainVisit(run: Run, path: string): Visit {
+  const record = findStep(run, path);
+  // Not only the current one: an `any` join may have come to the step again since.
+  const doubtful = record?.visits.slice(record.past).find(isUncertain);
+  if (doubtful !== undefined) return doubtful;
+  const visit = currentVisit(record);
+  if (visit === undefined) {
+    throw new Refusal(`there is nothing to settle: step ${path} has not started, or is not there`);
+  }
+  const status = statusWord(visit.state);
+  if (status === "running" && stepOf(visit).once) {
+    const remedy = `perdure resume ${run.id} finds out what became of it`;
+    throw new Refusal(`there is nothing to settle yet: step ${path} is running; ${remedy}`);
+  }
+  throw new Refusal(`there is nothing to settle: step ${path} is ${status}`);
+}
+
+type Exited = Extract<Ending, { how: "exited" }>;
+
+/**
+ * The event that ends an attempt of a step that must not happen twice and that exited: `end` for every
+ * other step. What succeeded is done; its probe is asked only when somebody wants its identity.
+ */
+export function exitOnce(
+  visit: Visit,
+  ending: Exited,
+  end: RunEvent,
+  wantsIdentity: boolean,
+): RunEvent {
+  const { once, probe, notDone = [] } = stepOf(visit);
+  if (!once || notDone.includes(ending.exit)) return end;
+  const at = attemptOf(visit);
+  const { spent, snapshot } = ending;
+  const unsettled = (cause: "exit" | "identity", message: string): RunEvent => ({
+    ...{ type: "step.unsettled", ...at, cause, message },
+    asks: probe === undefined ? "person" : "probe",
+    exited: keptOf(ending),
+    ...(snapshot && { snapshot }),
+    ...(spent && { spent }),
+  });
+  if (end.type === "step.completed") {
+    return probe !== undefined && wantsIdentity ? unsettled("identity", "it exited with 0") : end;
+  }
+  if (end.type !== "step.failed") return end;
+  // The effect happened; only the edges that leave the step are wrong.
+  if (succeeds(visit, ending)) return { ...end, effect: "done" };
+  const leadsOn = end.retry === undefined && (end.handled === true || end.arrows.length > 0);
+  if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
+  return unsettled("exit", end.message);
+}
+
+function keptOf(ending: Exited): KeptExit {
+  const { how: _, spent: __, snapshot: ___, fromStream: ____, ...kept } = ending;
+  return kept;
+}
+
+// What follows changes a run, for evolve.ts alone (C2).
+
+type UncertaintyEvent = Extract<
+  RunEvent,
+  { type: "step.unsettled" | "step.probed" | "step.settled" }
+>;
+
+/** Takes an event about an uncertain effect into the run. */
+export function applyUncertainty(
+  run: Run,
+  visit: Visit,
+  event: UncertaintyEvent,
+  time: number,
+): void {
+  switch (event.type) {
+    case "step.unsettled": {
+      const { cause, message, asks, tool, snapshot, exited } = event;
+      const known = {
+        ...(tool && { tool }),
+        ...(snapshot && { snapshot }),
+        ...(exited && { exited }),
+      };
+      draft(visit).doubt = { cause, message, asks, ...known };
+      if (cause !== "repeated") {
+        noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
+      }
+      if (asks === "person") return waitForPerson(run, visit, message, time);
+      return enter(run, visit, { status: "waiting", for: "probe", message });
+    }
+    case "step.probed":
+      if (event.answer === "unknown") waitForPerson(run, visit, event.message ?? "", time);
+      if (event.answer === "not-done") forgetEffect(run, visit);
+      return;
+    default:
+      assert(isUncertain(visit), () => `illegal event: ${event.type} of what is in no doubt`);
+      // A person's verdict grants new losses, however many there were.
+      if (event.as === "redo") {
+        draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
+        forgetEffect(run, visit);
+      }
+      return takeUp(run, visit);
+  }
+}
+
+/** A new owner asks the probes again that did not know: the network may be there by now. */
+export function askProbesAgain(run: Run): void {
+  for (const visit of [...run.failed]) {
+    if (isUncertain(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
+  }
+}
+
+/** What a completed visit keeps of who vouches for it. */
+export function vouched({ identity, settledBy }: StepCompleted): {
+  readonly identity?: string;
+  readonly settledBy?: string;
+} {
+  return { ...(identity && { identity }), ...(settledBy && { settledBy }) };
+}
+
+/** The step waits, as a failure, until a person gives a verdict; the rest of the run continues. */
+function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
+  const repeats = visit.doubt?.cause === "repeated" && visit.doubt.asks === "person";
+  const message = repeats ? why : `whether it happened is unknown (${why})`;
+  enter(run, visit, { status: "failed", at, reason: "once", message, handled: false });
+  closeIfOver(run, visit.record.scope);
+}
+
+function takeUp(run: Run, visit: Visit): void {
+  const { state } = visit;
+  if (state.status !== "failed") return;
+  const { message } = visit.doubt ?? state;
+  revive(run, visit, { status: "waiting", for: "probe", message });
+}
